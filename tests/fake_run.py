@@ -139,7 +139,7 @@ def _record(number: int, cell: Cell, at: datetime, w: Wanted, dice: random.Rando
     if w.bad_luck and published == "nat" and cell.repeat == w.repeats and "frame_size" not in cell.params:
         made |= {
             "status": "refused",
-            "why": f"mode {cell.mode} does not hold: the source address is translated: found 172.16.0.2 {w.hostile}".strip(),
+            "why": f"mode {cell.mode} is not in force: the source address is translated: found 172.16.0.2 {w.hostile}".strip(),
         }
     elif w.bad_luck and published == "filter-empty" and cell.params.get("frame_size") == 512:
         made |= {

@@ -36,7 +36,7 @@ def start(folder: Path, namespace: str, password: str, *, asks: str = "password"
     door = sshd.Door("box", namespace, "127.0.0.1", via=namespace)
     sshd.write_files(folder, [door])
     server = folder / "sshd-box.conf"
-    server.write_text(_ASKS[asks] + server.read_text())  # of a setting that stands twice, sshd takes the first
+    server.write_text(_ASKS[asks] + server.read_text())  # of a duplicate setting, sshd takes the first
     home = folder / "home"
     home.mkdir()
     os.chown(home, USER_ID, USER_ID)

@@ -3,7 +3,7 @@
 A transcript is a text file under tests/data/transcripts that states where its outputs were read. Nothing in it is a recording unless it
 says so. A command that it does not hold is refused, with the nearest that it holds.
 
-    state pf=off rules=found        how things stand at the beginning
+    state pf=off rules=found        how things are at the beginning
     $ pfctl -e                      a command, quoted as for sh
     if pf=off                       only while things stand so; the first exchange that fits answers
     < text                          a line of its standard input, which must be these lines exactly
@@ -11,7 +11,7 @@ says so. A command that it does not hold is refused, with the nearest that it ho
     ! pf enabled                    a line of its standard error
     = 1                             its status, 0 where it is not written
     then pf=on                      what it changes
-    put /etc/file                   a file that is written; its content stands in `<` lines
+    put /etc/file                   a file that is written; its content is in `<` lines
     text rules                      names the lines that follow it, each as `| line`; `< @rules` and `> @rules` stand for them
 
 `\\e` stands for the escape character. Blank lines and lines that begin with # are for readers.
@@ -54,7 +54,7 @@ class Exchange:
 
 
 def read_transcript(text: str) -> tuple[dict[str, str], list[Exchange]]:
-    """How things stand at the beginning, and the exchanges. Raises ValueError with the line that is none of the above."""
+    """How things are at the beginning, and the exchanges. Raises ValueError with the line that is none of the above."""
     state: dict[str, str] = {}
     found: list[Exchange] = []
     texts: dict[str, str] = {}

@@ -20,11 +20,11 @@ class DoubtKind(enum.Enum):
     LEDGER_OPEN = (
         Grade.SEVERE,
         "frames are not conserved: sent + duplicated differs from received + lost, or frames arrived that were not sent",
-        "see that no other generator sends on the link; repeat the trial, and report it as a fault of the engine if it stays",
+        "check that no other generator sends on the link and repeat the trial; if it stays, report it as a fault of the engine",
     )
     TX_STARVED = (
         Grade.WARNING,
-        "the generator did not reach the asked rate",
+        "the generator did not reach the intended rate",
         "give the generator a core of its own, larger frames or a faster back end",
     )
     CPU_STOLEN = (
@@ -45,7 +45,7 @@ class DoubtKind(enum.Enum):
     SENSOR_FAILED = (
         Grade.WARNING,
         "a sensor failed or was silent: its readings have holes or are missing",
-        "see that it answers by itself; the figures of the traffic are not touched by it",
+        "check that it answers by itself; the traffic figures are not affected",
     )
     EMBEDDED_LAB = (
         Grade.NOTE,
@@ -89,8 +89,8 @@ class DoubtKind(enum.Enum):
     )
     LEDGER_GUESSED = (
         Grade.WARNING,
-        "frames arrived so late that nobody knows whether they came twice; they count as duplicates",
-        "lower the rate, or see what holds frames back",
+        "frames arrived too late to tell whether they came twice; they count as duplicates",
+        "lower the rate, or find what delays frames",
     )
     REORDERING_PARTLY_KNOWN = (
         Grade.NOTE,
@@ -99,7 +99,7 @@ class DoubtKind(enum.Enum):
     )
     RX_DROPS_UNKNOWN = (
         Grade.WARNING,
-        "the receiver cannot tell how many frames it dropped for want of room: any loss may be the tester's",
+        "the receiver cannot tell how many frames it dropped when its buffer was full: any loss may be the tester's",
         "use another back end at the receiver",
     )
     REFUSALS_UNKNOWN = (
@@ -110,7 +110,7 @@ class DoubtKind(enum.Enum):
     ABOVE_LINE_RATE = (
         Grade.SEVERE,
         "more was counted than the link can carry: its speed, the frames' size or the count is wrong",
-        "look at the speed of the link, and count where the frames arrive",
+        "check the speed of the link, and count where the frames arrive",
     )
     NEGATIVE_LOSS = (
         Grade.SEVERE,
@@ -119,8 +119,8 @@ class DoubtKind(enum.Enum):
     )
     COUNTED_BY_PORTS = (
         Grade.NOTE,
-        "sent and received are told by counters at the ports, not by the frames themselves: this generator has no receiver of its own",
-        "use the engine, which knows each of its frames",
+        "sent and received come from port counters, not from the frames: this generator has no receiver of its own",
+        "use the engine, which counts each of its frames",
     )
     QUEUED_NOT_SENT = (
         Grade.NOTE,
@@ -129,18 +129,18 @@ class DoubtKind(enum.Enum):
     )
     SENT_IN_BURSTS = (
         Grade.WARNING,
-        "the generator sent each second's frames in one burst: a DUT may lose some that it would forward if they came evenly",
+        "the generator sent each second's frames in one burst: a DUT may lose frames that it would forward if they came evenly",
         "use the engine or another generator that spaces its frames",
     )
     STEPPED = (
         Grade.NOTE,
-        "the ramp was made of seconds at a constant rate each, with pauses between them: this generator's rate stands when it starts",
+        "the ramp was made of steps of one second, with pauses between them: the rate of this generator is fixed when it starts",
         "use the engine, whose rate rises evenly",
     )
     IMPORTED = (
         Grade.NOTE,
-        "imported: another tool measured this, dutlab only read its file",
-        "see the raw file; what it does not say is not known here",
+        "imported: another tool measured this; dutlab only read its file",
+        "see the raw file; what it does not say is unknown",
     )
     CORRUPTED_FRAMES = (
         Grade.WARNING,
@@ -154,18 +154,18 @@ class DoubtKind(enum.Enum):
     )
     LATENCY_ROUGH = (
         Grade.NOTE,
-        "latency is known no better than the offset between the clocks of sender and receiver",
+        "latency is only as accurate as the clock offset between sender and receiver",
         "use one kernel clock or PTP",
     )
     LIMIT_OF_GENERATOR = (
         Grade.WARNING,
-        "no upper bound: the generator did not reach the rates above the lower bound, so this is its limit and that of the DUT lies higher",
+        "no upper bound: the generator did not reach the rates above the lower bound; this is its limit, the DUT's is higher",
         "use a faster back end, a core of its own for the generator, or longer frames",
     )
     NO_UPPER_BOUND = (
         Grade.NOTE,
-        "no upper bound: the DUT still met the goal at the highest rate of the search, so its limit lies at or above it",
-        "raise `highest` if the link carries more; at line rate there is nothing above to be found",
+        "no upper bound: the DUT met the goal even at the highest rate of the search; its limit is at or above that rate",
+        "raise `highest` if the link carries more; nothing exceeds line rate",
     )
     NO_LOWER_BOUND = (
         Grade.WARNING,
@@ -174,32 +174,32 @@ class DoubtKind(enum.Enum):
     )
     SEARCH_CUT = (
         Grade.WARNING,
-        "the search ended before its bounds were as near to one another as was asked",
+        "the search ended before its bounds reached the requested width",
         "remove what ended it, or raise `budget`",
     )
     BOUNDS_WIDE = (
         Grade.WARNING,
-        "the bounds are wider apart than was asked for",
+        "the bounds are further apart than the requested width",
         "repeat the search; the limit lies between them",
     )
     LIMIT_UNEXPLAINED = (
         Grade.WARNING,
         "flows failed and the DUT's own counters do not say why: it may have been the rate, or the tester",
-        "lower fill_rate, or see that the machines have nothing else to do",
+        "lower fill_rate, or stop other work on the machines",
     )
     BOUNDS_UNLIKE = (
         Grade.SEVERE,
-        "the trials do not bear out the bounds that the search ended with",
+        "the trials contradict the final bounds of the search",
         "report it as a fault of dutlab, with the record",
     )
     GOAL_MET_ABOVE = (
         Grade.NOTE,
-        "the goal was met at rates above the upper bound: a DUT with several states, or chance",
+        "the goal was met at rates above the upper bound: the DUT has several states, or it was chance",
         "see the trials; a goal with an exceed ratio above 0 depends less on chance",
     )
     BOUNDS_MOVED = (
         Grade.WARNING,
-        "a bound did not hold when it was tried again: the DUT depends on what went before (heat, warm-up, buckets, states), or on chance",
+        "a bound failed its second trial: the DUT depends on its history (heat, warm-up, buckets, states) or on chance",
         "see the trials; let the DUT warm up as it will be used, or use a goal with an exceed ratio above 0, which depends less on chance",
     )
     DUPLICATES = (
@@ -209,34 +209,34 @@ class DoubtKind(enum.Enum):
     )
     LOSS_WITHOUT_CHANGE = (
         Grade.WARNING,
-        "frames were lost also while nothing was changed",
-        "lower the rate: what the DUT loses anyway counts as time out of service here",
+        "frames were also lost while nothing changed",
+        "lower the rate: frames that the DUT loses anyway count as time out of service",
     )
     RIG_LIMITED = (
         Grade.WARNING,
-        "limited by the rig: without the DUT it does less than 1.1 times as much",
-        "use a faster generator or more cores for it; the DUT may be faster than this",
+        "limited by the rig: without the DUT it reaches less than 1.1 times this rate",
+        "use a faster generator or give it more cores; the DUT may be faster than this",
     )
     TESTBED_COSTS = (
         Grade.WARNING,
-        "something on the testbed spoils measurements, at a known price",
-        "cure it as `dutlab doctor` says, then measure again",
+        "something on the testbed distorts results, at a known cost",
+        "fix it as `dutlab doctor` says, then measure again",
     )
     TESTBED_SUSPECT = (
         Grade.NOTE,
-        "something on the testbed may spoil measurements; its price is not known, or nothing at present",
-        "see what `dutlab doctor` says of it",
+        "something on the testbed may distort results; its cost is unknown, or zero at present",
+        "see `dutlab doctor` for details",
     )
     LATENCY_UNKNOWN = (
         Grade.NOTE,
-        "no latency: the clocks of sender and receiver are not known to agree",
+        "no latency: the clocks of sender and receiver may differ",
         "use one kernel clock or PTP",
     )
 
     LINK_WENT_DOWN = (
         Grade.SEVERE,
         "a port of the testbed lost its link during the trial",
-        "see cable, module and whoever may have set the port down; then repeat the trial",
+        "check the cable, the module and whether somebody set the port down; then repeat the trial",
     )
     CLOCK_JUMPED = (
         Grade.WARNING,

@@ -74,7 +74,7 @@ class CheckSeen(BaseModel):
 
 
 class ModeVerified(_Event):
-    """A mode was applied and looked at; where it does not hold, its trials are refused."""
+    """A mode was applied and verified; if it is not in force, its trials are refused."""
 
     event: Literal["mode-verified"] = "mode-verified"
     mode: str
@@ -110,7 +110,7 @@ class Reading(_Event):
     where: str
     """A host, or a link with its direction."""
     who: str
-    """The sensor, the tool, or `search`, whose values are the bounds as they stand."""
+    """The sensor, the tool, or `search`, whose values are the present bounds."""
     values: dict[str, FiniteFloat]
     """Name → value; the unit is the last part of the name, or that of the sensor."""
 

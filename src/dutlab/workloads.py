@@ -138,7 +138,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "rfc2544",
-        says="Throughput, latency, frame loss, back-to-back frames, recovery and reset, as RFC 2544 has them.",
+        says="Run the RFC 2544 tests: throughput, latency, frame loss, back-to-back frames, recovery, reset.",
         settings="dutlab.spec.workloads.rfc2544:Rfc2544Workload",
         method="dutlab.methods.rfc2544.suite:measure",
         section="dutlab.report.sections.rfc2544:section",
@@ -193,7 +193,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "search",
-        says="The highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput.",
+        says="The highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.",
         settings="dutlab.spec.workloads.search:SearchWorkload",
         method="dutlab.methods.search:measure",
         section="dutlab.report.sections.search:section",

@@ -1,4 +1,4 @@
-"""Which CPU layout of the embedded lab repeats best: every layout stands at once and is measured in turn.
+"""Which CPU layout of the embedded lab repeats best: all layouts exist at once and are measured in turn.
 
     python tests/bench/lab_layouts.py [--repeats 8] [--layouts shared,dut-core] [--loads tcp,engine]
 

@@ -2,7 +2,7 @@
 
     python tests/bench/lab_spread.py [--repeats 20] [--seconds 3]
 
-Both labs stand at once and are measured in turn, the order shuffled in each round. Needs root and iperf3. Prints a Markdown table; figures are of
+Both labs exist at once and are measured in turn, the order shuffled in each round. Needs root and iperf3. Prints a Markdown table; figures are of
 this machine alone, and the load average says how busy it was.
 """
 

@@ -2,7 +2,7 @@
 
     python tests/bench/ssh_barrier.py [--hosts 100] [--rounds 5]
 
-Each host is a network namespace with an OpenSSH server of its own; this process stands in one more, joined to them by a bridge. Each host's
+Each host is a network namespace with an OpenSSH server of its own; this process is in one more, joined to them by a bridge. Each host's
 command writes a file, and the kernel stamps the file: the spread of the stamps is that of the starts. The peer has its connections open
 too, and starts all of its clients at once from a shell. Needs root and openssh-server.
 """

@@ -1,4 +1,4 @@
-"""What stands around a trial: the wall time of an offer of frames ÷ the time that was asked for it.
+"""What is around a trial: the wall time of an offer of frames ÷ the time that was asked for it.
 
 ROUNDS=9 unless told otherwise. In the lab `two-port`, the engine offers 1,000 frames a second of 64 bytes through the box for 1 s, with a
 warm-up of 0.5 s and a drain of 0.2 s: so much has to be waited, whatever else is done. Overhead is the rest: ports opened and given back,

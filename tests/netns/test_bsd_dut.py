@@ -63,7 +63,7 @@ done""",
 
 
 class SpeaksFreebsd(NetnsHost):
-    """A namespace whose programs stand before the machine's."""
+    """A namespace whose programs are before the machine's."""
 
     programs = Path()
 

@@ -27,7 +27,7 @@ def dutlab(dutlab: Command, tmp_path: Path) -> Command:
 
 @pytest.fixture
 def lab(dutlab: Command, label: str, tmp_path: Path) -> Iterator[str]:
-    """An ssh lab whose machines stand in the user's ssh_config, a testbed file of them, and a test of three hosts."""
+    """An ssh lab whose machines are in the user's ssh_config, a testbed file of them, and a test of three hosts."""
     need("sshd", have_sshd())
     assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
     (tmp_path / ".ssh").mkdir()

@@ -1,4 +1,4 @@
-"""What spoils measurements, made for real: found, cured by the commands that the finding names, and brought back by its undo."""
+"""What distorts results, made for real: found, fixed by the commands that the finding names, and brought back by its undo."""
 
 from __future__ import annotations
 

@@ -145,4 +145,4 @@ def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp
         flow_of(record)
         assert record["figures"]["a"]["rig_received_pps"] > 0 and record["figures"]["a"]["received_pps"] > 0
     page = next(tmp_path.glob("runs/*/report/report.html")).read_text()
-    assert "What each generator gets through" in page and "iperf3-udp ×2" in page
+    assert "What each generator delivers" in page and "iperf3-udp ×2" in page

@@ -217,7 +217,7 @@ async def test_two_labs_stand_side_by_side_and_do_not_hear_each_other(label: str
 
 
 async def test_a_label_is_used_once_at_a_time(lab: labs.Lab) -> None:
-    with pytest.raises(LabError, match=f"labelled {lab.label} stands already"):
+    with pytest.raises(LabError, match=f"labelled {lab.label} exists already"):
         await labs.up("three-node", label=lab.label)
     await forward(lab)  # and the lab that stood is as it was
     assert " 3 received" in await ping(lab, "source", "172.16.10.2")

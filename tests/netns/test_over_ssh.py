@@ -56,7 +56,7 @@ def dutlab(dutlab: Command, tmp_path: Path) -> Command:
 
 @pytest.fixture
 def machines(dutlab: Command, label: str, tmp_path: Path) -> Iterator[Path]:
-    """A testbed file of machines reached over ssh, which stand in a lab of the test's own; the user's ssh_config says how to log in."""
+    """A testbed file of machines reached over ssh, which are in a lab of the test's own; the user's ssh_config says how to log in."""
     assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
     (tmp_path / ".ssh").mkdir()
     shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
@@ -238,7 +238,11 @@ async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
     assert run.stdin is not None
     assert run.stderr is not None
     said = b""
-    for asked, answer in (("set mode to router (", "rules off"), ("set mode to nat (", "forgot to"), ("put the DUT back", "done")):
+    for asked, answer in (
+        ("set mode to router (", "rules off"),
+        ("set mode to nat (", "forgot to"),
+        ("restore the DUT to its state", "done"),
+    ):
         said += await asyncio.wait_for(run.stderr.readuntil(asked.encode()), 60)
         if answer == "rules off":
             await linux["router"].apply(dut, bed)
@@ -251,7 +255,7 @@ async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
     assert "link a: it arrives translated to 172.16.10.1: the sink saw 172.16.0.2" in why
     answers = [e for e in read_journal(only_run(tmp_path) / "journal.jsonl") if e["event"] == "answered"]
     assert [(e["question"].partition(" (")[0], e["answer"]) for e in answers] == [
-        ("set mode to router", "rules off"), ("set mode to nat", "forgot to"), ("put the DUT back as it was before the run", "done"),
+        ("set mode to router", "rules off"), ("set mode to nat", "forgot to"), ("restore the DUT to its state before the run", "done"),
     ]  # fmt: skip
     assert all(datetime.fromisoformat(e["at"]) for e in answers)
     assert sorted(p.name for p in (only_run(tmp_path) / "hosts").iterdir()) == ["sink.json", "source.json"]

@@ -78,7 +78,7 @@ def test_ports_that_are_not_looped_are_found_out(dutlab, box):
     done = dutlab(box, "calibrate", "--testbed", "testbed.yaml", "--loop", "--sizes", "512")
     assert done.returncode == 3 and "link a: of 10 frames from source:eth-in 0 came to sink:eth-out" in done.stderr, done.stderr
     unasked = dutlab(box, "calibrate", "--testbed", "testbed.yaml")
-    assert unasked.returncode == 2 and "nobody is here to cable the loop" in unasked.stderr
+    assert unasked.returncode == 2 and "no terminal to ask for the loop cable" in unasked.stderr
 
 
 def test_without_a_loop_a_run_measures_its_generator_alone_and_says_so(dutlab, box, tmp_path):

@@ -131,7 +131,7 @@ async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_
     tunnels = LinkTunnel.all_of(lab.testbed, suite)
     (dut.folder / "as-vyos.conf").write_text(as_vyos_writes(vyos_words(tunnels, suite)))
     await dut.run(["swanctl", "--load-all", "--noprompt", "--file", f"{dut.folder}/as-vyos.conf"])
-    assert (await held(dut)).policies == VyosEnd(suite).policies(lab.testbed), "they stand before the peer has called"
+    assert (await held(dut)).policies == VyosEnd(suite).policies(lab.testbed), "they exist before the peer has called"
     end = StrongswanEnd(suite)
     if have_esp():
         await end.undo(source, lab.testbed)

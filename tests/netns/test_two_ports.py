@@ -103,7 +103,7 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
     assert not list(Path("/var/tmp").glob("dutlab-engine-*")), "its engine went with it"
 
 
-async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_unless_one_insists(box):
+async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_unless_it_is_forced(box):
     host = NetnsHost("here", box)
     found = await find(host, TwoPortRequest(PORTS))
     assert found.testbed["links"]["a"]["addresses"] == ["192.168.1.2/24", "192.168.1.1/24", "10.9.0.254/24", "10.9.0.2/24"]
@@ -116,10 +116,10 @@ async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_u
         await find(host, TwoPortRequest(PORTS))
     for words in ("eth-in carries the default route", "eth-in carries eth-in.9", "eth-out has 10.9.0.2/24 for a while only"):
         assert words in str(refused.value)
-    assert "--insist eth-in --insist eth-out" in str(refused.value)
-    insisted = await find(host, TwoPortRequest(PORTS, insist=frozenset(PORTS)))
-    assert insisted.testbed["links"]["a"]["isolated"] is True
-    assert any("somebody insisted" in what for what in insisted.unknown)
+    assert "--force-port eth-in --force-port eth-out" in str(refused.value)
+    forced = await find(host, TwoPortRequest(PORTS, forced=frozenset(PORTS)))
+    assert forced.testbed["links"]["a"]["isolated"] is True
+    assert any("the in-use check was skipped" in what for what in forced.unknown)
 
 
 def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_none_after_it(dutlab, box6, tmp_path):
@@ -156,11 +156,11 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
-        (("lo", "lo"), 2, "lo stands twice"),
+        (("lo", "lo"), 2, "duplicate port lo"),
         (("lo", "none-such"), 2, "there is no port none-such"),
         (("eth1",), 2, "name two ports"),
         (("lo", "none-such", "--gateway", "x"), 2, "--gateway is given 1 times"),
-        (("a", "b", "--insist", "c"), 2, "--insist c: is none of the two ports"),
+        (("a", "b", "--force-port", "c"), 2, "--force-port c: not one of the two ports"),
     ],
 )
 def test_what_can_be_no_test_is_refused_before_anything_is_written(dutlab, tmp_path, options, status, words):

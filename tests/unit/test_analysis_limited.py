@@ -61,7 +61,7 @@ def test_the_apu6_is_limited_by_its_processor_at_imix_with_the_kernels(product: 
 
 def test_the_evidence_has_the_numbers() -> None:
     assert what_limited(apu6("linux", "64b")).evidence == (
-        "3.3% of the line at 96.9 kpps here, 150 kpps and 22.9% of the line with imix: what costs is each packet, not its bytes",
+        "3.3% of the line at 96.9 kpps here, 150 kpps and 22.9% of the line with imix: the cost is per packet, not per byte",
     )
 
 
@@ -112,7 +112,7 @@ def test_the_e302_9d_is_limited_by_its_processor_once_it_filters(mode: str) -> N
     assert (found.limit, found.confidence) == (LimitCause.MODE, Confidence.LIKELY)
     assert found.evidence[0].startswith("the same load through the same testbed reaches 9.4 Gbit/s in mode router")
     if mode == "filter-empty":
-        assert "its cores are not all needed for one" in found.evidence[1]
+        assert "one link does not need all of its cores" in found.evidence[1]
 
 
 # ---- iperf3 -u with small datagrams: 0.21 Mpps through a router that took 1.0 Mpps from another generator
@@ -146,7 +146,7 @@ def test_32_drives_are_limited_by_the_path_they_share_and_not_by_the_drives() ->
     assert (found.limit, found.confidence) == (LimitCause.BUS, Confidence.LIKELY)
     assert found.evidence[:2] == (
         "32 drives reach 51% of their rating",
-        "16 drives reach 55% of theirs: it grows with them, so their own path binds",
+        "16 drives reach 55% of theirs: it grows with them, so their shared path is not the limit",
     )
 
 
@@ -228,7 +228,7 @@ def test_one_core_is_named_with_what_it_did() -> None:
 
 def test_what_is_not_known_says_what_would_be_needed() -> None:
     found = what_limited(Facts(value=1e6, unit="pps"))
-    assert found.words == "what limited it is not known"
+    assert found.words == "limit unknown"
     assert found.next_experiment == "measure load of the DUT's cores"
     assert found.missing[:2] == ("load of the DUT's cores", "speed of the link")
 

@@ -150,7 +150,7 @@ def test_an_answer_is_waited_for_beside_everything_else(monkeypatch: pytest.Monk
         with pytest.raises(KeyboardInterrupt):
             run_in_order(ctrl_c())
         typed.close()
-        with pytest.raises(InputError, match="nobody answers: standard input has ended"):
+        with pytest.raises(InputError, match="no answer: standard input has ended"):
             run_in_order(Console().ask("anybody there"))
 
 

@@ -79,7 +79,7 @@ def test_lengths_on_one_side_of_the_limit_have_no_step(rows):
         ("{lengths: [15]}", "lengths.0: must be at least 16"),
         ("{lengths: [65508]}", "lengths.0: must be at most 65507"),
         ("{lengths: []}", "lengths: empty"),
-        ("{lengths: [64, 64]}", "lengths.1: stands twice"),
+        ("{lengths: [64, 64]}", "lengths.1: duplicate"),
         ("{duration: 1500ms}", "iperf3 takes whole seconds"),
     ],
 )

@@ -218,7 +218,7 @@ def test_a_machine_that_is_too_busy_ends_the_repeating_and_is_named_once(run: Ru
     finally:
         journal.close()
     assert [n for n in notes if "too busy" in n] == [
-        "machine too busy: other work disturbed 5 of 5 attempts; disturbed trials are not repeated any more"
+        "machine too busy: other work disturbed 5 of 5 attempts; disturbed trials are no longer repeated"
     ]
 
 

@@ -1,4 +1,4 @@
-"""What spoils measurements, from facts: none on a healthy testbed, whatever facts are missing or damaged, in order and as JSON."""
+"""What distorts results, from facts: none on a healthy testbed, whatever facts are missing or damaged, in order and as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_facts_of_a_damaged_file_never_end_the_examination(of_card: dict[str, An
         assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
-def test_the_dearest_stands_first_the_unknown_after_and_what_costs_nothing_last() -> None:
+def test_the_largest_impact_is_first_the_unknown_after_and_what_costs_nothing_last() -> None:
     def of(kind: str, percent: float | None) -> Finding:
         return Finding(kind, kind, Price(percent, "x", "y"), ("dut",), (), (), ())
 

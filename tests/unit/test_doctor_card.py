@@ -14,7 +14,7 @@ def test_different_mtus_cost_what_shorter_packets_carry_less() -> None:
     assert found.price.percent == pytest.approx(100 * (1 - 9.4148 / 9.9004), abs=0.01)
     assert found.cure[0].command == "ip link set dev in0 mtu 9000"
     assert found.undo[0].command == "ip link set dev in0 mtu 1500"
-    assert "vanish" in found.what  # source and DUT share that cable
+    assert "dropped silently" in found.what  # source and DUT share that cable
 
 
 def test_a_router_between_two_mtus_can_say_so() -> None:

@@ -90,7 +90,7 @@ def test_a_firewall_in_the_way_is_kept_before_it_is_flushed() -> None:
     # València: 6 Mpps without rules, 250 kpps past 1000; so 12 take 12 thousandths of the 3.83 us between them, of 0.167 + 0.046 us.
     assert found.price.percent == pytest.approx(100 * 0.046 / (1 / 6 + 0.046))
     old = with_host("sink", firewall={"hooked_chains": [], "legacy_tables": ["nat"]})
-    assert "is not read" in only(found_on(old), "firewall-in-the-way").price.source
+    assert "is unknown" in only(found_on(old), "firewall-in-the-way").price.source
 
 
 def test_pf_on_an_end_has_the_published_price_and_on_the_dut_is_its_mode() -> None:

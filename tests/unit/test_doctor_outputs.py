@@ -36,7 +36,7 @@ FEATURES = [{
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that stands before all others."""
+    """A folder of programs that is before all others."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for option, text in OUTPUTS.items():
@@ -102,7 +102,7 @@ async def test_settings_of_a_card_are_found_from_ethtools_words(programs: Path, 
 async def test_a_slot_and_its_interrupts_are_found_from_files(programs: Path, machine: Path) -> None:
     found = await findings(machine)
     assert "Gen3 x1 where Gen3 x8 is possible" in found["narrow-slot"].what
-    assert "carry 128 bytes where every device on the way takes 256" in found["small-payload"].what
+    assert "carry 128 bytes where every device on the path supports 256" in found["small-payload"].what
     assert found["pcie-power"].cure[0].command == "echo performance > /sys/module/pcie_aspm/parameters/policy"
     assert found["irq-one-core"].what == "all 2 queues of the card interrupt one core, 5"
     assert found["far-node"].cure[0].command == "echo 0-3 > /proc/irq/40/smp_affinity_list"
@@ -112,7 +112,7 @@ async def test_a_processor_that_saves_power_is_found_from_files(programs: Path, 
     found = await findings(machine)
     assert found["governor"].price.percent == 75
     assert found["boost-off"].cure[0].command == "echo 1 > /sys/devices/system/cpu/cpufreq/boost"
-    assert "need up to 890 µs to wake" in found["power-saving"].what
+    assert "take up to 890 µs to wake" in found["power-saving"].what
     assert found["clock-source"].cure[0].command == "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 

@@ -32,7 +32,7 @@ FINDING = Finding(
     (CureStep("dut", "by hand: put it back"),),
 )
 HOSTILE = Finding(
-    "governor", f"cores are clocked by the governor {EVIL}", Price(None, "", "not known"), (EVIL,),
+    "governor", f"the frequency governor of the cores is {EVIL}", Price(None, "", "not known"), (EVIL,),
     (Evidence("dut", EVIL, EVIL),), (CureStep("dut", f"echo '{EVIL}'"),), (),
 )  # fmt: skip
 
@@ -46,12 +46,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_report_has_each_finding_once_and_the_dearest_first(run: Path) -> None:
+def test_the_report_has_each_finding_once_and_the_largest_impact_first(run: Path) -> None:
     report = gather(run, run)
     assert [f.kind for f in report.findings] == ["narrow-slot", "governor"]
     page = html([report], {report.name: []})
-    assert page.index("65.7 % of line rate") < page.index("cores are clocked by the governor")
-    assert "What spoils measurements on this testbed" in page
+    assert page.index("65.7 % of line rate") < page.index("the frequency governor of the cores is")
+    assert "What distorts results on this testbed" in page
     assert "<code>/sys/bus/pci/devices/0000:03:00.0/current_link_width</code>: 1 of 8" in page
     (told,) = [row for row in json.loads(json_data([report]))["runs"][0]["findings"] if row["kind"] == "narrow-slot"]
     assert told["price"] == {"percent": 65.7, "of": "line rate with 1518-byte frames", "source": "computed: 1 - 0.421 / 1.23"}
@@ -62,7 +62,7 @@ def test_what_a_host_says_of_itself_is_text_in_every_form(run: Path) -> None:
     assert "<script>" not in html([report], {report.name: []})
     text = markdown([report])
     assert "<script>" not in text
-    (row,) = [line for line in text.splitlines() if "cores are clocked" in line]
+    (row,) = [line for line in text.splitlines() if "frequency governor" in line]
     assert row.replace("\\|", "").count("|") == 7  # six cells, whatever is in them
     assert not any(line.startswith("| forged") for line in text.splitlines())
     assert not any("\x1b" in line or "\n" in line for line in finding_lines([HOSTILE]))
@@ -79,7 +79,7 @@ def test_a_damaged_file_of_findings_is_a_fault_of_the_report_and_no_end_of_it(tm
 def test_a_run_without_findings_has_no_section_of_them(tmp_path: Path) -> None:
     run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
     report = gather(run, run)
-    assert "What spoils measurements" not in html([report], {report.name: []}) + markdown([report])
+    assert "What distorts results" not in html([report], {report.name: []}) + markdown([report])
 
 
 def test_what_costs_more_than_noise_is_a_warning_in_every_record_and_the_rest_a_note() -> None:
@@ -91,8 +91,8 @@ def test_what_costs_more_than_noise_is_a_warning_in_every_record_and_the_rest_a_
 def test_the_terminal_has_evidence_price_cure_and_undo() -> None:
     lines = list(finding_lines([FINDING]))
     assert lines[0] == "65.7 % of line rate with 1518-byte frames  narrow-slot  dut:in0"
-    assert [line.split()[0] for line in lines[2:6]] == ["evidence", "price", "cure", "undo"]
-    assert list(finding_lines([])) == ["nothing was found that spoils measurements"]
+    assert [line.split()[0] for line in lines[2:6]] == ["evidence", "cost", "fix", "undo"]
+    assert list(finding_lines([])) == ["no findings: nothing distorts results here"]
 
 
 def test_a_testbed_and_a_lab_exclude_one_another(tmp_path: Path) -> None:

@@ -73,4 +73,4 @@ def test_sleeping_links_have_no_price_of_their_own_and_say_why() -> None:
     assert found.price.percent is None and "36.5 MB/s became 55.7" in found.price.source
     assert found.undo[0].command == "echo powersave > /sys/module/pcie_aspm/parameters/policy"
     facts["source"]["pcie_aspm_policy"] = "performance"  # and yet the link sleeps: the kernel has no say in it
-    assert only(found_on(facts), "pcie-power").cure[0].command == "by hand: switch ASPM off in the BIOS"
+    assert only(found_on(facts), "pcie-power").cure[0].command == "by hand: disable ASPM in the BIOS"

@@ -76,7 +76,7 @@ def test_what_needs_commands_is_refused_before_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("{family: manual}", "{family: manual, ssh: root@192.0.2.1}", "hosts.dut.family: manual stands beside a way in; leave ssh and local out, or name the family"),
+        ("{family: manual}", "{family: manual, ssh: root@192.0.2.1}", "hosts.dut.family: manual cannot be combined with a way in; leave ssh and local out, or name the family"),
         ("sink:   {", "sink:   {family: manual, ", "hosts.sink.family: only the DUT may be manual: the others are given commands"),
         ("{family: manual}", "{family: linux}", "hosts.dut.ssh: missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"),
     ],

@@ -91,7 +91,7 @@ def test_an_interface_name_that_nft_would_read_as_something_else_is_refused(name
     odd = link.model_copy(update={"path": tuple(p.model_copy(update={"interface": name}) if p.host == "dut" else p for p in link.path)})
     bed = LAB.model_copy(update={"links": {"a": odd}})
     for rules in (nft_rules.filter_default, nft_rules.nat):
-        with pytest.raises(InputError, match="cannot stand in an nftables rule"):
+        with pytest.raises(InputError, match="cannot be used in an nftables rule"):
             rules(bed)
 
 

@@ -25,7 +25,7 @@ PF_INFO = "Status: Enabled for 0 days 00:12:07          Debug: err\n\nState Tabl
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that stands before all others."""
+    """A folder of programs that is before all others."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 
@@ -114,8 +114,8 @@ async def test_a_narrow_slot_of_freebsd_is_found(system: Path) -> None:
     assert found["narrow-slot"].evidence[0].read == "pciconf -lc pci0:0:9:0"  # not the card's own link, but that above it
     assert found["narrow-slot"].evidence[0].said == "x1 of x8, 8.0 GT/s of 8.0"
     assert found["narrow-slot"].price.percent == pytest.approx(100 * (1 - 8e9 * 128 / 130 / 8 * 128 / 152 / (1.25e9 * 1514 / 1538)))
-    assert found["small-payload"].what == "PCI Express packets carry 128 bytes where every device on the way takes 256"
-    assert found["pcie-power"].cure[0].command == "by hand: switch ASPM off in the BIOS"
+    assert found["small-payload"].what == "PCI Express packets carry 128 bytes where every device on the path supports 256"
+    assert found["pcie-power"].cure[0].command == "by hand: disable ASPM in the BIOS"
 
 
 async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:

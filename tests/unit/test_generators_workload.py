@@ -60,9 +60,9 @@ def test_a_trial_is_a_generator_with_so_many_streams_on_a_host_with_a_size(tmp_p
     ("body", "what"),
     [
         ("{generators: []}", "generators: empty"),
-        ("{generators: [trafgen, trafgen]}", "generators.1: stands twice"),
+        ("{generators: [trafgen, trafgen]}", "generators.1: duplicate"),
         ("{generators: [engine], streams: [1, 2]}", "engine sends one stream to a port; compare it in a workload of its own"),
-        ("{generators: [{trafgen: {streams: 2}}]}", "streams stand beside the list of generators"),
+        ("{generators: [{trafgen: {streams: 2}}]}", "write streams next to the list of generators"),
         ("{generators: [trafgen], frame_sizes: [imix]}", "generator trafgen cannot be asked for frames of several sizes"),
         ("{generators: [engine], generator: trafgen}", "generator: unknown key"),
         ("{generators: [engine], senders: [dut]}", "must be 'source' or 'sink'"),

@@ -167,4 +167,4 @@ def test_files_of_two_devices_say_nothing_of_what_limited_the_slower_one(tmp_pat
     done = CliRunner().invoke(import_files, ["iperf3", str(tmp_path / "files"), "--runs", str(tmp_path / "runs")])
     assert done.exit_code == 0, done.output
     run = next(p for p in (tmp_path / "runs").iterdir() if p.is_dir())
-    assert [row.words for row in gather(run, run).limits] == ["what limited it is not known"] * 2
+    assert [row.words for row in gather(run, run).limits] == ["limit unknown"] * 2

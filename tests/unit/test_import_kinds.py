@@ -253,7 +253,7 @@ def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_o
     ]
     run = write_imported(tmp_path, "fio", trials, command=(), now=NOW)
     text = next(p for p in write_report([run.path], formats=("md",), out=None)).read_text()
-    assert "What the tool itself says, figure by figure: fio, bs 4k." in text
+    assert "Figures reported by the tool: fio, bs 4k." in text
     assert "a is the fastest at" in text
     assert "| c | ioengine psync, job cache, numjobs 2, rw randread |" in text
     assert text.index("\nread") < text.index("\nwrite")

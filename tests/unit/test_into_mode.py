@@ -68,7 +68,7 @@ def linux() -> TranscriptHost:
     [
         ({}, ""),
         ({"mtu": "600"}, "was changed: from 1500 to 600"),
-        ({"rules": "flushed"}, "mode nat does not hold: its nftables ruleset was changed"),
+        ({"rules": "flushed"}, "mode nat is not in force: its nftables ruleset was changed"),
         ({"forwarding": "0"}, "the DUT forwards IPv4: net.ipv4.ip_forward is 0"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_cut_report_has_no_result():
 def test_nan_is_left_out_and_the_repair_is_told():
     result = parse(recorded("nan.json"))
     assert result.received_bps == parse(OK).received_bps
-    assert result.repairs == ("numbers that are none (nan, inf) were left out",)
+    assert result.repairs == ("invalid numbers (nan, inf) were left out",)
 
 
 def test_text_behind_the_report_is_told_and_otherwise_ignored():
@@ -105,9 +105,9 @@ def test_no_number_that_is_none_gets_into_a_figure(word):
     [
         (b"", "it printed nothing"),
         (b" \n\t", "it printed nothing"),
-        (b"Segmentation fault\n", "it printed no JSON but 'Segmentation fault'"),
-        (b"\x00\xff\xfe", "it printed no JSON but"),
-        (b"[1, 2]", "it printed no JSON but '[1, 2]'"),
+        (b"Segmentation fault\n", "its output is not JSON: 'Segmentation fault'"),
+        (b"\x00\xff\xfe", "its output is not JSON"),
+        (b"[1, 2]", "its output is not JSON: '[1, 2]'"),
         (b'{"start": 1 "end": 2}', "its report is not valid JSON (Expecting ',' delimiter at line 1, character 12)"),
         (b'{"a": tru', "its report is cut after 9 characters"),
         (b'{"a": ' + b"9" * 5000 + b"}", "its report is not valid JSON (Exceeds the limit"),
@@ -146,7 +146,7 @@ def test_what_an_iperf3_does_not_tell_is_absent_and_not_nought():
     result = parse(changed(forget))
     assert (result.retransmits, result.sender_cpu_percent, result.receiver_cpu_percent, result.congestion) == (None, None, None, None)
     assert result.intervals == ()
-    assert result.repairs == ("the list of intervals is none and was left out",)
+    assert result.repairs == ("the list of intervals is invalid and was left out",)
 
 
 def test_minus_one_retransmits_means_not_known():

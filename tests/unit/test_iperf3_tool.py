@@ -119,7 +119,7 @@ def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
 async def test_a_repaired_report_is_a_doubt_on_its_link(fake):
     measured = await fake(client=f"dial(); say(Path({str(DATA / 'nan.json')!r}).read_bytes())").measure(cell())
     assert [(d.kind, d.detail, d.about) for d in measured.doubts] == [
-        (DoubtKind.TOOL_INCOMPLETE, "numbers that are none (nan, inf) were left out", "a")
+        (DoubtKind.TOOL_INCOMPLETE, "invalid numbers (nan, inf) were left out", "a")
     ]
 
 
@@ -155,7 +155,7 @@ async def test_a_connection_refused_again_and_again_fails_in_one_sentence(fake, 
     ("client", "says"),
     [
         ("dial(); say(b'')", "it printed nothing"),
-        ("dial(); say(b'Bus error')", "it printed no JSON but 'Bus error'"),
+        ("dial(); say(b'Bus error')", "its output is not JSON: 'Bus error'"),
         ("dial(); say(OK[:1000])", "its report is cut after"),
         ("dial(); sys.exit('core dumped')", "it printed nothing; on stderr: core dumped"),
         (f"dial(); say(Path({str(DATA / 'error-server-terminated.json')!r}).read_bytes())", "it reports: the server has terminated"),
@@ -183,7 +183,7 @@ async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, mo
     client = (
         f"say(b'no') if option('-c') == '172.16.11.2' else (Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())), time.sleep(60))"
     )
-    with pytest.raises(ToolFailed, match="link b: it printed no JSON"):
+    with pytest.raises(ToolFailed, match="link b: its output is not JSON"):
         await fake(client=client, server="s = socket.create_server(('127.0.0.1', int(option('-p')))); time.sleep(60)").measure(
             cell(links=("a", "b"))
         )
@@ -223,8 +223,8 @@ async def test_the_version_is_told(fake):
     [
         ("#!/bin/sh\necho 'iperf 3.0.11'\n", "iperf3 3.0 is too old; install 3.1 or later"),
         ("#!/bin/sh\necho 'iperf 2.1.8 (12 August 2022) pthreads'\n", "iperf3 2.1 is too old; install 3.1 or later"),
-        ("#!/bin/sh\necho garbage\n", "`iperf3 --version` says 'garbage', which names no version; install it"),
-        ("#!/bin/sh\nexit 1\n", "`iperf3 --version` says '', which names no version; install it"),
+        ("#!/bin/sh\necho garbage\n", "`iperf3 --version` says 'garbage', which reports no version; install it"),
+        ("#!/bin/sh\nexit 1\n", "`iperf3 --version` says '', which reports no version; install it"),
     ],
 )
 async def test_an_iperf3_that_cannot_be_used_is_named_with_the_remedy(fake, program, says):

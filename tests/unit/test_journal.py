@@ -56,7 +56,7 @@ def test_a_line_that_a_crash_cut_is_ignored_and_does_not_swallow_the_next(tmp_pa
 
 def test_a_second_process_is_refused(tmp_path):
     first = Journal(tmp_path / "journal.jsonl")
-    with pytest.raises(InputError, match="another dutlab is carrying this run out"):
+    with pytest.raises(InputError, match="another dutlab is running it"):
         Journal(tmp_path / "journal.jsonl")
     first.close()
     Journal(tmp_path / "journal.jsonl").close()

@@ -80,7 +80,7 @@ def test_every_fault_is_told_at_once_and_a_mistyped_key_gets_a_suggestion(said: 
         (("measure", "sweep", "duration", "5s"), "duration: write duration=VALUE"),
         (("measure", "sweep", "eth1"), "name two ports"),
         (("measure", "sweep", "eth1", "eth2", "--lab", "three-node"), "leave --lab, --testbed, --link and --mode out"),
-        (("measure", "sweep", "--gateway", "192.0.2.1"), "are of two ports; name them"),
+        (("measure", "sweep", "--gateway", "192.0.2.1"), "need two ports: name them"),
         (("measure", "sweep", "--lab", "three-node", "--testbed", "t.yaml"), "--lab and --testbed exclude one another"),
         (("measure", "sweep", "--lab", "four-node"), "there is no embedded lab 'four-node'"),
         (("measure", "sweep", "--name", "box a"), "Invalid value for '--name'"),

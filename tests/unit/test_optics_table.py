@@ -39,11 +39,11 @@ def test_what_a_module_does_not_tell_is_said_in_its_place() -> None:
     (dark,) = optic_rows(facts(QSFP.replace("0.9000 mW / -0.46 dBm", "0.0000 mW / -inf dBm")))
     assert dark.words()["tx_power_dbm"] == "0.00 / dark"
     bare = {"dut": {"interfaces": {"ix0": {"optic": Optic(form="SFP", vendor="ACME").to_json()}}}}
-    assert optic_rows(bare)[0].verdict == "tells no values"
+    assert optic_rows(bare)[0].verdict == "no readings"
     assert optic_rows(bare)[0].link == ""
     unlimited = of_openbsd("transceiver: SFP LC\n\ttemp: 34.60 C\n")
     assert unlimited is not None
-    assert optic_rows({"dut": {"interfaces": {"ix0": {"optic": unlimited.to_json()}}}})[0].verdict == "no thresholds to judge by"
+    assert optic_rows({"dut": {"interfaces": {"ix0": {"optic": unlimited.to_json()}}}})[0].verdict == "no thresholds"
 
 
 def test_a_report_has_the_table_only_where_there_is_a_module() -> None:

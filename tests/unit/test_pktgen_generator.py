@@ -23,7 +23,7 @@ Result: OK: 15430(c15405+d25) usec, 100000 (60byte,0frags)
 def test_the_documented_result_is_read():
     frames, seconds = read_results(DOCUMENTED, 1, host="source", raw={})
     assert (frames, seconds) == (100_000, 0.01543)
-    assert frames / seconds == pytest.approx(6_480_562, rel=1e-4), "the rate that stands in the example itself"
+    assert frames / seconds == pytest.approx(6_480_562, rel=1e-4), "the rate that is in the example itself"
 
 
 def test_streams_add_their_frames_and_the_longest_counts():

@@ -57,13 +57,13 @@ def test_one_neighbour_is_the_box():
     ("said", "words"),
     [
         (replace(QUIET, routes=[{"dst": "default", "gateway": "10.0.1.1", "dev": "eth1"}]), "default route"),
-        (replace(QUIET, links=[{**ETH1, "addr_info": [LEASED]}]), "192.0.2.7/24 for a while only"),
+        (replace(QUIET, links=[{**ETH1, "addr_info": [LEASED]}]), "192.0.2.7/24 by DHCP"),
         (replace(QUIET, links=[{**ETH1, "master": "br0"}]), "belongs to br0"),
         (replace(QUIET, links=[{**ETH1, "linkinfo": {"info_kind": "bond"}}]), "is a bond"),
         (replace(QUIET, links=[{**ETH1, "link": "eth0", "linkinfo": {"info_kind": "vlan"}}]), r"is a vlan.*\(eth0\)"),
         (replace(QUIET, links=[ETH1, VLAN]), r"carries eth1\.10"),
         (replace(QUIET, files={"speed": "-1", "phy80211": "yes"}), "wireless"),
-        (replace(QUIET, sockets=[Socket(ip_address("10.0.1.2"), 22)]), "logged in over ssh"),
+        (replace(QUIET, sockets=[Socket(ip_address("10.0.1.2"), 22)]), "carries an ssh login"),
         (replace(QUIET, sockets=[Socket(ip_address("10.0.1.2"), 55012)]), "carries 1 TCP connection of"),
         (
             replace(QUIET, neighbours=[{"dst": f"10.0.1.{n}", "lladdr": "02:00:00:00:00:01", "state": ["STALE"]} for n in (1, 7)]),
@@ -89,7 +89,7 @@ def test_all_reasons_are_told_at_once():
 
 
 def test_the_connection_that_the_caller_came_by_counts_without_its_socket():
-    assert reasons(QUIET, login="198.51.100.4 51234 10.0.1.2 22") == ["is how somebody is logged in over ssh"]
+    assert reasons(QUIET, login="198.51.100.4 51234 10.0.1.2 22") == ["carries an ssh login"]
     assert reasons(QUIET, login="198.51.100.4 51234 10.0.9.9 22") == []
 
 

@@ -144,14 +144,14 @@ def test_a_reader_is_told_how_fast_how_sure_and_why_not_faster(tmp_path):
     page = found["review.html"].read_text()
     assert page.index("how fast") < page.index("how sure") < page.index("why not faster") < page.index("<table")
     assert "router, iperf3: limited by line rate" in page and "filter-default, iperf3: limited by the DUT" in page
-    assert "measured once; how far another measurement would differ is not known" in found["review.md"].read_text()
+    assert "measured once; the spread between repeats is unknown" in found["review.md"].read_text()
     assert "Imported, not measured by dutlab" in page and "17.44" in page  # the sum over both links, which the table left to its readers
 
 
 def test_runs_without_what_a_style_shows_are_refused_with_what_they_have(tmp_path):
     run = run_of(tmp_path, "e302-9d-iperf3.csv")
     for style in ("loadtest", "matrix"):
-        with pytest.raises(InputError, match="nothing that it shows") as caught:
+        with pytest.raises(InputError, match="nothing that this style shows") as caught:
             written([run], style, tmp_path)
         assert "iperf3" in str(caught.value.remedy)
 
@@ -171,7 +171,7 @@ def test_names_from_outside_are_escaped(tmp_path):
         ("mode,workload,goodput_gbps\n", "no rows"),
         ("mode,workload,speed\nrouter,iperf3,9\n", "no column is a figure"),
         ("mode,goodput_gbps\nrouter,9\n", "no column workload"),
-        ("mode,mode,workload,goodput_gbps\na,b,iperf3,9\n", "named twice: mode"),
+        ("mode,mode,workload,goodput_gbps\na,b,iperf3,9\n", "duplicate columns: mode"),
         ("mode,workload,goodput_gbps\nrouter,iperf3\n", "x.csv:2: has 2 fields, the first line 3"),
         ("mode,workload,goodput_gbps\na,iperf3,nan\nb,iperf3,fast\n", "x.csv:3: goodput_gbps is 'fast'"),
         ("mode,workload,goodput_gbps\na,iperf3,nan\nb,iperf3,fast\n", "x.csv:2: goodput_gbps is 'nan'"),

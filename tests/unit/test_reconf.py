@@ -135,7 +135,7 @@ def test_loss_without_any_change_is_a_doubt():
 
 
 def test_a_mode_that_does_not_hold_afterwards_is_no_result():
-    with pytest.raises(MeasurementError, match="mode nat does not hold: link a"):
+    with pytest.raises(MeasurementError, match="mode nat is not in force: link a"):
         run(Box({"nat": 0.1, "router": 0.1}, holds=False))
 
 
@@ -195,7 +195,7 @@ def experiment(tmp_path, *, modes="", to="[own]", levels="[router]"):
         ({"modes": "modes: {own: {}}\n"}, "mode own has no commands"),
         ({"modes": "modes: {own: {}}\n", "levels": "[own]", "to": "[nat]"}, "back to it, would do nothing"),
         ({"to": "[]"}, "at least one"),
-        ({"to": "[nat, nat]"}, "stands twice"),
+        ({"to": "[nat, nat]"}, "duplicate"),
     ],
 )
 def test_a_change_that_nothing_carries_out_is_refused_with_its_place(tmp_path, settings, words):

@@ -155,7 +155,7 @@ def test_a_gap_says_why_in_every_form(metal: Path, tmp_path: Path) -> None:
 
 
 def test_refused_modes_and_departures_from_the_rfc_are_stated(page: Page) -> None:
-    assert "mode nat does not hold: the source address is translated: found 172.16.0.2" in page.text
+    assert "mode nat is not in force: the source address is translated: found 172.16.0.2" in page.text
     assert "iperf3: trials last 30 s, RFC 2544 section 24 asks for at least 60 s" in page.text
     assert "2 of 3 repeats in nat, iperf3" in page.text
 
@@ -237,7 +237,7 @@ def test_what_is_no_run_and_what_is_no_format_are_refused(metal: Path, tmp_path:
     with pytest.raises(InputError, match="is not a run"):
         write_report([tmp_path], formats=["html"], out=tmp_path / "out")
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(StoreError, match=r"notes\.txt/report\.html: cannot be written: .*; a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match=r"notes\.txt/report\.html: cannot be written: .*; a file is where a folder is needed"):
         write_report([metal], formats=["html"], out=tmp_path / "notes.txt")
     with pytest.raises(InputError, match="pdf: no such format"):
         write_report([metal], formats=["pdf"], out=tmp_path)

@@ -1,4 +1,4 @@
-"""A page never says "loss 0.000 %" alone beside frames that were held back: intended, offered, backpressure, delivered and lost stand there."""
+"""A page never says "loss 0.000 %" alone beside frames that were held back: intended, offered, backpressure, delivered and lost are there."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_all_sizes_come_with_one_network_before_any_with_256():
     assert workload.count(["a", "b"]) == len(list(workload.drives(["a", "b"]))) == 2 * 7 * 2
     with pytest.raises(ValidationError):
         Rfc2544Workload.model_validate({"networks": [2]})
-    with pytest.raises(ValidationError, match="stands twice"):
+    with pytest.raises(ValidationError, match="duplicate"):
         Rfc2544Workload.model_validate({"networks": [1, 1]})
     assert not list(workload.beyond(ENGINE, {"a": LinkBounds()}))
     refused = list(workload.beyond(GENERATORS["trafgen"].model_validate({}), {"a": LinkBounds()}))

@@ -83,7 +83,7 @@ async def test_a_dut_that_forwards_nothing_to_them_is_said_to():
 def test_counts_a_network_cannot_hold_and_a_network_of_another_ip_are_refused():
     for body, says in (
         ({"counts": [257], "network": "198.51.100.0/24"}, "has 256 addresses, not 257"),
-        ({"counts": [10, 10]}, "stands twice"),
+        ({"counts": [10, 10]}, "duplicate"),
         ({"counts": []}, "empty"),
         ({"links": [["a", "b"]]}, "one link at a time"),
         ({"preset": "quik"}, "quik"),

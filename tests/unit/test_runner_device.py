@@ -82,7 +82,7 @@ async def test_what_could_not_be_put_back_stays_in_the_journal(journal):
     dut = Dut(breaks="leave-nat")
     changing = device(dut, journal)
     await changing.change_mode("nat")
-    with pytest.raises(TestbedError, match="not put back whole"):
+    with pytest.raises(TestbedError, match="not restored completely"):
         await changing.put_back()
     assert pending_undo(read_journal(journal._path))
 

@@ -88,7 +88,7 @@ async def test_what_the_library_raises_is_told_as_a_search_that_gave_up(monkeypa
             raise RuntimeError("Internal error: load outside limits")
 
         monkeypatch.setattr(library._search, "search", fails)
-        with pytest.raises(MeasurementError, match="the search gave up: Internal error"):
+        with pytest.raises(MeasurementError, match="the search stopped: Internal error"):
             await library.first()
 
 

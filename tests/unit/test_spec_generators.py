@@ -128,7 +128,7 @@ def test_a_mistyped_generator_or_option_is_told(tmp_path):
     assert "generator: unknown generator 'trafgn' (known: " in refusal(tmp_path, "sweep: {}", top="generator: trafgn")
     assert "did you mean trafgen?" in refusal(tmp_path, "sweep: {generator: trafgn}")
     assert "generator.trafgen.core: unknown key" in refusal(tmp_path, "sweep: {generator: {trafgen: {core: 1}}}")
-    assert "a core stands twice" in refusal(tmp_path, "sweep: {generator: {trafgen: {cores: [1, 1]}}}")
+    assert "duplicate core" in refusal(tmp_path, "sweep: {generator: {trafgen: {cores: [1, 1]}}}")
     assert "must be the name of a generator" in refusal(tmp_path, "sweep: {generator: [trafgen]}")
     assert "unknown key" in refusal(tmp_path, "iperf3: {generator: trafgen}")
 

@@ -77,11 +77,11 @@ def test_later_ones_win_and_the_file_stays(path):
         ("repeats=", "--set:1:1: repeats: must be a whole number from 1 to 1000, or {until: 2%, most: 12}"),
         ("repeats", "--set:1:1: repeats: write KEY=VALUE, as in factors.mode=router,nat"),
         ("=2", "--set:1:1: file: write KEY=VALUE, as in factors.mode=router,nat"),
-        ("workloads.fio.size=2", "--set:1:1: workloads.fio.size: leads nowhere in the file"),
-        ("workloads.9.sweep.drain=2s", "--set:1:1: workloads.9.sweep.drain: leads nowhere in the file"),
-        ("workloads.9=2s", "--set:1:1: workloads.9: leads nowhere in the file"),
+        ("workloads.fio.size=2", "--set:1:1: workloads.fio.size: no such place in the file"),
+        ("workloads.9.sweep.drain=2s", "--set:1:1: workloads.9.sweep.drain: no such place in the file"),
+        ("workloads.9=2s", "--set:1:1: workloads.9: no such place in the file"),
         ("experiment.x=2", "--set:1:1: experiment: must be text"),
-        ("factors.mode=[router", "--set:1:1: factors.mode: no YAML: expected ',' or ']', but got '<stream end>' while parsing a flow sequence"),
+        ("factors.mode=[router", "--set:1:1: factors.mode: not valid YAML: expected ',' or ']', but got '<stream end>' while parsing a flow sequence"),
     ],
 )  # fmt: skip
 def test_a_fault_of_an_option_is_placed_at_the_option(path, text, expected):

@@ -58,7 +58,7 @@ def test_the_plan_is_given_about_what_a_search_takes(load, preset):
     ("body", "words"),
     [
         ("preset: ndr", "known are rfc2544, csit, tst009, quick"),
-        ("preset: csit, goals: [{name: a, loss: 0%, exceed: 50%, final: 1s, sum: 21s}]", "stand beside a preset"),
+        ("preset: csit, goals: [{name: a, loss: 0%, exceed: 50%, final: 1s, sum: 21s}]", "cannot be combined with a preset"),
         ("goals: []", "there is no goal"),
         ("goals: [{name: a, loss: 2%, exceed: 50%, final: 1s, sum: 21s}]", "finer than the loss ratio"),
         ("goals: [{name: a, loss: 0%, exceed: 50%, final: 60s, sum: 21s}]", "cannot hold one of 60 s"),
@@ -69,13 +69,13 @@ def test_the_plan_is_given_about_what_a_search_takes(load, preset):
         ),
         ("goals: [{name: a, loss: 0%, exceed: 50%, final: 1s, total: 21s}]", "unknown key"),
         ("frame_sizes: []", "write at least one"),
-        ("frame_sizes: [64, 64]", "stands twice"),
+        ("frame_sizes: [64, 64]", "duplicate"),
         ("frame_sizes: [9000]", "do not pass link a"),
         ("lowest: 2kpps, highest: 1kpps", "2 kpps is not below highest, 1 kpps"),
         ("highest: 0pps", "must be more than 0"),
         ("budget: 0s", "must be 1s to 86400s"),
         ("early_stop: true", "early_stop"),
-        ("links: [[a, a]]", "a link stands twice"),
+        ("links: [[a, a]]", "duplicate link"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_with_its_place(load, body, words):

@@ -241,7 +241,7 @@ def test_a_black_box_has_no_way_in_and_is_the_dut_alone(tmp_path):
     (tmp_path / "box.yaml").write_text(box)
     assert load_testbed(tmp_path / "box.yaml").hosts["dut"].ssh is None
     assert faults(tmp_path, RIGHT.replace("family: freebsd-pf", "family: black-box")) == [
-        ":4:45: hosts.dut.family: black-box stands beside a way in; leave ssh and local out, or name the family"
+        ":4:45: hosts.dut.family: black-box cannot be combined with a way in; leave ssh and local out, or name the family"
     ]
     assert faults(tmp_path, box.replace("{ssh: sink.example}", "{family: black-box}")) == [
         ":5:12: hosts.sink.family: only the DUT may be black-box: the others are given commands"

@@ -124,7 +124,7 @@ async def test_one_that_only_gives_up_its_ring_is_started_again_with_calls(fake,
 
 @pytest.mark.parametrize(
     ("script", "why"),
-    [("exit 127", "is not there; install netsniff-ng"), ("echo something else", "names no version: 'something else")],
+    [("exit 127", "is not there; install netsniff-ng"), ("echo something else", "reports no version: 'something else")],
 )
 async def test_an_absent_or_foreign_trafgen_is_named_with_the_remedy(fake, script, why):
     with pytest.raises(ToolMissing, match=f"source: trafgen {why}"):

@@ -1,4 +1,4 @@
-//! The agent's conversation: requests in, replies and events out. What the ports do stands in [`crate::trial`].
+//! The agent's conversation: requests in, replies and events out. What the ports do is in [`crate::trial`].
 
 use crate::ports;
 use crate::report::fault;

@@ -137,7 +137,7 @@ fn the_kernels_count_of_wrong_checksums_does_rise_when_they_are_wrong() {
     let lab = Lab::direct();
     let mut source = lab.source();
     source.open();
-    // IPv4 and UDP from 172.16.0.2 to 172.16.0.3 with four bytes of payload and the checksum 1111; the probe stands in
+    // IPv4 and UDP from 172.16.0.2 to 172.16.0.3 with four bytes of payload and the checksum 1111; the probe is in
     // the trailer behind the datagram.
     let mac = lab.mac("sink", "eth-a");
     let hex = format!(

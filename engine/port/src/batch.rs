@@ -3,7 +3,7 @@
 //! Buffers are used again and again. Each [`Slot`] remembers what its buffer holds, so that whoever fills it needs to
 //! write only what changes from frame to frame.
 
-/// What stands in a buffer of a back end.
+/// What is in a buffer of a back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
     /// Where the buffer begins in the back end's memory.

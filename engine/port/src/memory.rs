@@ -1,5 +1,5 @@
 //! A port without a device. [`Sink`] swallows what is sent: what the CPU alone can do. [`pipe`] is two halves of one
-//! queue, for tests of what stands above.
+//! queue, for tests of what is above.
 
 use crate::batch::{Batch, Fill, Slot, fill_one};
 use crate::error::PortError;

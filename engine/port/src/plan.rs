@@ -35,7 +35,7 @@ pub struct PlanStream {
     pub frames: u64,
 }
 
-/// A frame with probe, sequence 0, stamp 0 (no trial, no send time) and right checksums; and where in it the changing things stand.
+/// A frame with probe, sequence 0, stamp 0 (no trial, no send time) and right checksums; and where in it the changing things are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The frame without FCS.
@@ -69,7 +69,7 @@ pub struct FlowSet {
 /// A field that changes from flow to flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Where it stands, at an even place.
+    /// Where it is, at an even place.
     pub at: u16,
     /// 2 or 4 bytes, big-endian.
     pub length: u8,
@@ -82,7 +82,7 @@ pub struct Field {
 /// A number that grows with the frames of a stream: frame n has the low `length` bytes of `start` + n / `every` × `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
-    /// Where it stands, at an even place.
+    /// Where it is, at an even place.
     pub at: u16,
     /// 2 or 4 bytes, big-endian.
     pub length: u8,

@@ -142,7 +142,7 @@ pub struct RawStream {
 pub struct RawFrame {
     /// The bytes from destination MAC on, in hexadecimal; blanks and colons are ignored.
     pub hex: String,
-    /// Where the probe stands: an even number of bytes from the start. Receivers look for it where the payload of UDP,
+    /// Where the probe is: an even number of bytes from the start. Receivers look for it where the payload of UDP,
     /// TCP or ICMP begins.
     pub probe_at: u16,
 }
@@ -222,7 +222,7 @@ pub struct Flows {
     /// Destination MACs, likewise. Only what is not addressed to a router can have more than one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub destination_macs: u32,
-    /// Numbers of the tester's sending and receiving port, counted from 1, which stand in these MACs.
+    /// Numbers of the tester's sending and receiving port, counted from 1, which are in these MACs.
     #[serde(default = "tester_ports", skip_serializing_if = "is_tester_ports")]
     pub mac_ports: (u16, u16),
     /// Present: members are drawn pseudo-randomly from the ranges (RFC 4814 section 4); absent: counted through, source

@@ -12,7 +12,7 @@ impl Sum {
     /// The sum of nothing.
     pub const ZERO: Self = Self(0);
 
-    /// The sum of `bytes`, which stand at an even place of what is summed; an odd last byte counts as the high half of
+    /// The sum of `bytes`, which are at an even place of what is summed; an odd last byte counts as the high half of
     /// a word.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
@@ -35,7 +35,7 @@ impl Sum {
         Self((self.0 & 0xffff_ffff) + (self.0 >> 32) + (other.0 & 0xffff_ffff) + (other.0 >> 32))
     }
 
-    /// Adds a number that stands at an even place, as long as its bytes may be: words of a number weigh the same.
+    /// Adds a number that is at an even place, as long as its bytes may be: words of a number weigh the same.
     #[must_use]
     pub const fn number(self, number: u64) -> Self {
         self.plus(Self(number))

@@ -86,7 +86,7 @@ pub fn emit(chain: &[Extension], protocol: u8, destination: Ipv6Addr, b: &mut [u
 }
 
 /// Passes over the chain that the IPv6 header in front of `b` begins with `next_header`: the transport's protocol, and
-/// how many bytes stand before it. `None` for a chain that is cut short, has more than [`MOST`] headers, or belongs to a
+/// how many bytes are before it. `None` for a chain that is cut short, has more than [`MOST`] headers, or belongs to a
 /// part of a packet, which need not have a transport header.
 #[must_use]
 pub fn skip(next_header: u8, b: &[u8]) -> Option<(u8, usize)> {

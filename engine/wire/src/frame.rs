@@ -41,7 +41,7 @@ pub struct FrameRepr<'a> {
     pub extensions: &'a [Extension],
 }
 
-/// Where in a frame the things stand that change from frame to frame.
+/// Where in a frame the things are that change from frame to frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Start of the IP header.
@@ -103,7 +103,7 @@ impl std::fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 impl FrameRepr<'_> {
-    /// Where things will stand.
+    /// Where things will be.
     pub fn layout(&self) -> Result<Layout, FrameError> {
         let v6 = match (self.source, self.destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) => false,
@@ -145,8 +145,8 @@ impl FrameRepr<'_> {
         }
     }
 
-    /// Writes a frame that fills `b` whole (no FCS), with `probe` and right checksums. Behind the probe stands a
-    /// counting pattern. Returns where things stand.
+    /// Writes a frame that fills `b` whole (no FCS), with `probe` and right checksums. Behind the probe is a
+    /// counting pattern. Returns where things are.
     pub fn emit(&self, probe: &Probe, b: &mut [u8]) -> Result<Layout, FrameError> {
         let layout = self.layout()?;
         if b.len() < layout.probe_at + probe::LEN {

@@ -8,9 +8,9 @@ pub const LEN: usize = 8;
 pub const PROTOCOL: u8 = 1;
 /// IANA protocol number of `ICMPv6`.
 pub const PROTOCOL_6: u8 = 58;
-/// Where the checksum stands.
+/// Where the checksum is.
 pub const CHECKSUM_AT: usize = 2;
-/// Where the sequence number stands, in 2 bytes.
+/// Where the sequence number is, in 2 bytes.
 pub const SEQUENCE_AT: usize = 6;
 /// Type of an ICMP echo request.
 pub const REQUEST: u8 = 8;

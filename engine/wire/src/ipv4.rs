@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 
 /// Length of a header without options, in bytes.
 pub const LEN: usize = 20;
-/// Where the header checksum stands.
+/// Where the header checksum is.
 pub const CHECKSUM_AT: usize = 10;
-/// Where the source address stands.
+/// Where the source address is.
 pub const SOURCE_AT: usize = 12;
-/// Where the destination address stands.
+/// Where the destination address is.
 pub const DESTINATION_AT: usize = 16;
 
 /// A view on a datagram.

@@ -5,9 +5,9 @@ use std::net::Ipv6Addr;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 40;
-/// Where the source address stands.
+/// Where the source address is.
 pub const SOURCE_AT: usize = 8;
-/// Where the destination address stands.
+/// Where the destination address is.
 pub const DESTINATION_AT: usize = 24;
 
 /// A view on a packet.

@@ -7,11 +7,11 @@ use dutlab_units::Nanos;
 pub const LEN: usize = 18;
 /// The first two bytes.
 pub const MAGIC: u16 = 0xd17a;
-/// Where the stream's number stands.
+/// Where the stream's number is.
 pub const STREAM_AT: usize = 2;
-/// Where the sequence number stands, in 6 bytes.
+/// Where the sequence number is, in 6 bytes.
 pub const SEQUENCE_AT: usize = 4;
-/// Where the stamp stands, in 8 bytes.
+/// Where the stamp is, in 8 bytes.
 pub const STAMP_AT: usize = 10;
 /// Bits of the stamp that are the send time; the trial's number lies above them.
 pub const TIME_BITS: u32 = 48;

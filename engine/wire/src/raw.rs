@@ -9,7 +9,7 @@ use crate::{Probe, ethernet, extension, icmp, ipv4, ipv6, probe, tcp, udp, vlan}
 use std::fmt;
 use std::net::IpAddr;
 
-/// Where the checksums stand that change with the probe.
+/// Where the checksums are that change with the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sums {
     /// Checksum over the probe.
@@ -23,7 +23,7 @@ pub struct Sums {
 /// A frame into which no probe can be put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RawError {
-    /// The probe would stand at an odd place, where checksums cannot be updated word by word.
+    /// The probe would be at an odd place, where checksums cannot be updated word by word.
     Odd(usize),
     /// The frame ends before the probe, or the checksum behind it, does. Lengths without FCS.
     TooShort {
@@ -42,7 +42,7 @@ pub enum RawError {
 impl fmt::Display for RawError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Odd(at) => write!(f, "a probe at {at}: it must stand at an even place"),
+            Self::Odd(at) => write!(f, "a probe at {at}: it must be at an even place"),
             Self::TooShort { length, least } => {
                 write!(f, "a frame of {length} bytes without FCS has no room for the probe there: {least} is the least")
             }

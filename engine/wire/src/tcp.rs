@@ -6,9 +6,9 @@ use crate::u16_at;
 pub const LEN: usize = 20;
 /// IANA protocol number.
 pub const PROTOCOL: u8 = 6;
-/// Where the checksum stands.
+/// Where the checksum is.
 pub const CHECKSUM_AT: usize = 16;
-/// Where the sequence number stands, in 4 bytes.
+/// Where the sequence number is, in 4 bytes.
 pub const SEQUENCE_AT: usize = 4;
 /// Flag of a connection request.
 pub const SYN: u8 = 0x02;

@@ -6,7 +6,7 @@ use crate::u16_at;
 pub const LEN: usize = 8;
 /// IANA protocol number.
 pub const PROTOCOL: u8 = 17;
-/// Where the checksum stands.
+/// Where the checksum is.
 pub const CHECKSUM_AT: usize = 6;
 
 /// A view on a datagram.

@@ -2,7 +2,7 @@
 
 use crate::u16_at;
 
-/// Length of a tag in bytes: what stands between the addresses and the `EtherType`, moved by one `EtherType`.
+/// Length of a tag in bytes: what is between the addresses and the `EtherType`, moved by one `EtherType`.
 pub const LEN: usize = 4;
 /// Tag protocol identifier of a customer tag.
 pub const CUSTOMER: u16 = 0x8100;
@@ -72,7 +72,7 @@ impl Repr {
     }
 
     /// Writes control information and the `EtherType` that follows to the start of `b`. The tag's own identifier is
-    /// the `EtherType` of what stands before it.
+    /// the `EtherType` of what is before it.
     pub fn emit(&self, b: &mut [u8], ethertype: u16) {
         let control = u16::from(self.priority & 7) << 13 | self.id & 0x0fff;
         b[..2].copy_from_slice(&control.to_be_bytes());

@@ -34,7 +34,7 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
     if templates.iter().zip(&stream.templates).any(|(made, asked)| made.sequence_at() != usize::from(asked.sequence_at))
     {
         return Err(Why::Plan(
-            "the xdp back end puts the probe right behind the headers, and this one stands elsewhere".into(),
+            "the xdp back end puts the probe right behind the headers, and this one is elsewhere".into(),
         ));
     }
     let pace = match &stream.pace {

@@ -141,7 +141,7 @@ impl XdpSender {
         (self.start_ns, self.end_ns)
     }
 
-    /// Where a lane stands.
+    /// Where a lane is.
     pub(crate) fn standing(&self, lane: usize) -> Standing {
         let l = self.lane(lane);
         let first = l.stream_first as usize;
@@ -323,7 +323,7 @@ impl XdpSender {
     }
 }
 
-/// Where a lane stands.
+/// Where a lane is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Frames offered to the device and not taken back, and frames skipped.

@@ -30,7 +30,7 @@ pub(crate) struct Template {
     ip_version: u8,
 }
 
-/// Where the fields of a flow stand in a frame.
+/// Where the fields of a flow are in a frame.
 pub(crate) struct FlowPlaces {
     pub(crate) source: usize,
     pub(crate) destination: usize,
@@ -104,7 +104,7 @@ impl Template {
         self.ip_version
     }
 
-    /// Where the fields of a flow stand: the whole IPv4 address, the last four bytes of an IPv6 one.
+    /// Where the fields of a flow are: the whole IPv4 address, the last four bytes of an IPv6 one.
     pub(crate) fn flow_places(&self) -> FlowPlaces {
         let (source, destination) =
             if self.ip_version == 6 { (self.l3_at + 20, self.l3_at + 36) } else { (self.l3_at + 12, self.l3_at + 16) };
@@ -134,7 +134,7 @@ impl Template {
         if matches!(self.protocol, ICMP | ICMPV6) { self.l4_at + 4 } else { self.l4_at }
     }
 
-    /// Where the probe's sequence number stands.
+    /// Where the probe's sequence number is.
     pub(crate) fn sequence_at(&self) -> usize {
         self.probe_at + 4
     }

@@ -116,7 +116,7 @@ class Analysis:
 
 
 def analyse(cells: Sequence[FactorCell]) -> Analysis:
-    """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one stands twice."""
+    """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one is a duplicate."""
     usable, left_out = _usable(cells)
     if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing beside it
         raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))

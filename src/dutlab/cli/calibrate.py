@@ -36,12 +36,12 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
     "--loop",
     "rig",
     flag_value=RIGS[0],
-    help="Source and sink are cabled to one another now; nobody is asked.",
+    help="Source and sink are cabled to one another now; do not ask.",
 )
-@click.option("--alone", "rig", flag_value=RIGS[1], help="Its generator alone, as everything is cabled; nobody is asked.")
+@click.option("--alone", "rig", flag_value=RIGS[1], help="Measure the generator alone, as everything is cabled; do not ask.")
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
 @click.option("--link", "links", multiple=True, default=("a",), metavar="LINKS", help=f"{LINK_WORDS}  [a]")
-@click.option("--generator", "generators", multiple=True, help="What sends; may be given several times.  [engine]")
+@click.option("--generator", "generators", multiple=True, help="What sends; repeatable.  [engine]")
 @click.option("--duration", type=DURATION, default="1s", show_default=True, help="Of each load.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def calibrate(
@@ -55,7 +55,7 @@ def calibrate(
     duration: float,
     as_json: bool,
 ) -> None:
-    """Measure the rig without the DUT, so that a result that is the rig's own can be told from one of the DUT.
+    """Measure the rig without the DUT, to know its own limit.
 
     What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
 
@@ -120,7 +120,7 @@ def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
 def _ask_for_loop(testbed: Testbed) -> str:
     """Has a person cable the loop. Raises UsageError where there is none."""
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody is here to cable the loop: give --loop when it is there, or --alone for the generator alone")
+        raise click.UsageError("no terminal to ask for the loop cable: give --loop once it is there, or --alone for the generator alone")
     cables = "; ".join(f"{link.source} to {link.sink}" for link in testbed.links.values())
     say(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
     click.prompt("Press Enter when it is done", default="", show_default=False, err=True)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 @click.option("--baseline", "baselines", required=True, multiple=True, type=click.Path(path_type=Path, exists=True),
               help="A run, again for more; a folder of runs: the older ones of the same experiment; or a claim card.")  # fmt: skip
 @click.option(
-    "--most", type=click.IntRange(1), default=10, show_default=True, help="At most so many baselines out of a folder, the newest."
+    "--most", type=click.IntRange(1), default=10, show_default=True, help="Use at most this many baselines of a folder, the newest."
 )
 @MARGIN
 @LEAST
-@click.option("--threshold", type=SHARE, help="Fail also where a cell is worse by more than this, proven or not.")
+@click.option("--threshold", type=SHARE, help="Also fail if a cell is worse by more than this, proven or not.")
 @FIGURE
 @MATCH_MODES
 @click.option("--format", "form", type=click.Choice(["text", "junit", "github"]), default="text", show_default=True,
@@ -51,7 +51,7 @@ def check(
     form: str,
     as_json: bool,
 ) -> None:
-    """Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have. For CI.
+    """Fail (exit 1) when runs are worse than their baselines or lack a cell. For CI.
 
     With four runs or more in all each run counts once, and what changes from run to run is known. Where that is not known, only a change
     beyond 10 % counts (--least): of two runs, one after the other, and of a single run against fewer than ten.

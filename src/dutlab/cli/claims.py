@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
 def claims(*, run: Path, out: Path | None) -> None:
-    """Write a card for each headline of a run: claim, figures, what limited it, conditions, and the hash that it rests on.
+    """Write a claim card for each headline of a run: figures, limit, conditions, hash of the raw data.
 
     \b
     Example:
@@ -42,12 +42,10 @@ def claims(*, run: Path, out: Path | None) -> None:
 
 @click.command("verify-claim")
 @click.argument("card", metavar="CARD", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the run lies now.  [as the card says]"
-)
+@click.option("--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of the run.  [as the card says]")
 @click.pass_context
 def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
-    """Work a claim out again from the raw files of its run; exit 1 where anything differs.
+    """Recompute a claim from the raw files of its run; exit 1 if anything differs.
 
     \b
     Example:

@@ -25,35 +25,33 @@ if TYPE_CHECKING:
     from dutlab.report.questions.sides import ComparedRun
 
 _T = TypeVar("_T")
-FIGURE = click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Compare this instead, as in latency_p99_ns; again for more."
-)
+FIGURE = click.option("--figure", "figures", multiple=True, metavar="NAME", help="Compare this instead, as in latency_p99_ns; repeatable.")
 MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
                        help="Ask whether both are equivalent within this, as in 2%, or of some cells, as in '*latency*=10%'; choose it "
                        "before you look.")  # fmt: skip
 LEAST = click.option("--least", type=SHARE,
-                      help="The smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
+                      help="Smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
                       "against fewer than ten]")  # fmt: skip
 _PLOT = click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 MATCH_MODES = click.option("--match-modes", "matches", multiple=True, metavar="A=B",
-                           help="Compare mode B of the newer run with mode A of its baseline; again for more.")  # fmt: skip
+                           help="Compare mode B of the newer run with mode A of its baseline; repeatable.")  # fmt: skip
 _LONGEST_HEAD = 24
 _MOST_DIFFERENCES = 30
 
 
 @click.command()
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--baseline", metavar="MODE", help="With one RUN: the mode that the others are compared with.  [the first]")
+@click.option("--baseline", metavar="MODE", help="With one RUN: the baseline mode.  [the first]")
 @click.option("--against", multiple=True, metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="Compare all RUNs together with these, the oldest first; again for more. Each run then counts once.")  # fmt: skip
+              help="Compare all RUNs together with these, the oldest first; repeatable. Each run then counts once.")  # fmt: skip
 @MARGIN
 @LEAST
 @FIGURE
 @MATCH_MODES
-@click.option("--per", metavar="WHAT[=N,N…]", help="Rates for each watt or euro, as in watt=90,25, a number a run; core reads the facts.")
+@click.option("--per", metavar="WHAT[=N,N…]", help="Rates per watt or euro, as in watt=90,25 (one number per run); core reads the facts.")
 @_PLOT
 @JSON
 def compare(
@@ -69,7 +67,7 @@ def compare(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare runs with the first of them, or with those named by --against, cell by cell; or, of a single run, its modes.
+    """Compare runs cell by cell, with the first or with those of --against; or the modes of one run.
 
     \b
     Example:

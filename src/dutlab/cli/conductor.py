@@ -28,7 +28,7 @@ LAB_HOSTS = ("source", "dut", "sink")
 
 @click.group()
 def conductor() -> None:
-    """Run Conductor's configuration files unchanged: steps on several hosts, in four phases.
+    """Run Conductor's configuration files unchanged: steps on several hosts in four phases.
 
     \b
     Example:
@@ -48,14 +48,14 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 @click.option("--players", metavar="ssh:[USER@]", help="Reach hosts without --map over ssh at the addresses that their files give.")
 @click.option("--directory", "directories", multiple=True, metavar="[NAME=]DIR", help="Where steps run, of one host or of all.")
 @click.option("-t", "--trials", type=click.IntRange(1, 1000), help="Instead of the number in the file.")
-@click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these; several times for several.")
-@click.option("-c", "--clients", multiple=True, help="Only these hosts; several times for several.")
+@click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these; repeatable.")
+@click.option("-c", "--clients", multiple=True, help="Only these hosts; repeatable.")
 @click.option("--keep-going/--stop", default=True, help="After a step that failed: go on, or only reset.  [--keep-going]")
 @_STRICT
 @_NO_LIMIT
 @_TRANSLATE
 @click.option("--dry-run", is_flag=True, help="Print what would run where, and run nothing.")
-@click.option("--take-over", is_flag=True, help="Use hosts that a run which has died left in use, as they are.")
+@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use, as they are.")
 @click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Write the original's report too.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where that report goes.  [conductor.json]")
 @RUNS
@@ -64,7 +64,7 @@ def run(
     clients: tuple[str, ...], keep_going: bool, strict: bool, no_limit: bool, translate: bool, dry_run: bool, take_over: bool,
     form: str | None, output: Path | None, runs: Path,
 ) -> None:  # fmt: skip
-    """Carry a test out; exit 0 only when every step did what it was asked for.
+    """Run a test; exit 0 only when every step succeeded.
 
     \b
     Example:
@@ -180,7 +180,7 @@ def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
         if host is None:
             raise InputError(f"--map names {name}, which the file does not", remedy=f"it has {', '.join(test.names)}")
         if host in out:
-            raise InputError(f"--map {name} is given twice: {out[host]} and {place}", remedy="give one of them")
+            raise InputError(f"--map {name} is a duplicate: {out[host]} and {place}", remedy="give one of them")
         out[host] = place
     return out
 

@@ -97,17 +97,17 @@ class Console:
     def hear(self, event: Event) -> None:
         match event:
             case RunBegun():
-                there = f", {event.done} of them done before" if event.done else ""
+                there = f", {event.done} already done" if event.done else ""
                 trials = plural(event.trials, "trial")
                 self._line(f"{event.folder}: {trials}{there}, about {_minutes(event.estimate_s)}; order seed {event.seed}")
             case Note():
                 self.note(event.text)
             case ModeVerified(holds=False):
                 failed = [c for c in event.checks if not c.passed]
-                said = "; ".join(f"{c.what}: {c.found}" for c in failed) or "it could not be applied"
-                self._line(f"mode {event.mode} does not hold, its trials are refused: {said}")
+                said = "; ".join(f"{c.what}: {c.found}" for c in failed) or "could not be applied"
+                self._line(f"mode {event.mode} skipped: {said}")
             case SetAside():
-                self.note(f"trial {event.trial} is done again, attempt {event.attempt + 1}: {event.why}")
+                self.note(f"trial {event.trial} repeated, attempt {event.attempt + 1}: {event.why}")
             case HostLost():
                 self._rest()  # the command ends with the same words
             case RunEnded():
@@ -158,11 +158,11 @@ class Console:
 
     async def ask(self, question: str) -> str:
         self._line("")
-        while (answer := await answer_to(f"{question}; type what you did when it is done")) == "":
+        while (answer := await answer_to(f"{question}; type what you did, then Enter")) == "":
             pass
         if answer is None:
             tell("")
-            raise InputError("nobody answers: standard input has ended", remedy="run it on a terminal; --unattended refuses such a plan")
+            raise InputError("no answer: standard input has ended", remedy="run it on a terminal; --unattended refuses such a plan")
         return answer
 
     def _line(self, text: str) -> None:

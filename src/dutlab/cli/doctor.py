@@ -1,4 +1,4 @@
-"""doctor: what spoils measurements on a testbed, what it costs, and how to cure it."""
+"""doctor: what distorts results on a testbed, what it costs, and how to fix it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _LABEL_WIDTH = 11
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
-    """Find what spoils measurements: each with its evidence, what it is expected to cost, a cure, and how to undo it.
+    """List what distorts results, with evidence, cost, fix and undo.
 
-    Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. The dearest finding comes
-    first. Ends with 0 when nothing was found, 1 when something was, 2 for a wrong input, 3 when a host cannot be reached.
+    Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. Lists the largest impact
+    first. Exit status: 0 no finding, 1 findings, 2 wrong input, 3 a host cannot be reached.
 
     \b
     Example:
@@ -60,18 +60,20 @@ def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """A paragraph each; what could move the cursor, as a name that a host gives itself might, is shown as `?`."""
+    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+
     if not findings:
-        yield "nothing was found that spoils measurements"
+        yield "no findings: nothing distorts results here"
         return
     for finding in findings:
         yield printable(f"{finding.price.words:<12}  {finding.kind}  {', '.join(finding.where)}")
         yield printable(f"  {finding.what}")
         yield from _labelled("evidence", [f"{e.host}: {e.read}: {e.said}" for e in finding.evidence])
-        yield from _labelled("price", [finding.price.source])
-        yield from _labelled("cure", _steps(finding.cure))
+        yield from _labelled("cost", [finding.price.source])
+        yield from _labelled("fix", _steps(finding.cure))
         yield from _labelled("undo", _steps(finding.undo))
         yield ""
-    yield f"{len(findings)} found, the dearest first; a price that is not known stands after those that are"
+    yield f"{plural(len(findings), 'finding')}, largest impact first; those of unknown impact come last"
 
 
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw them: FILE.svg or FILE.png.")
 @_JSON
 def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> None:
-    """What each factor does, and which effects the cells cannot tell apart.
+    """Estimate the effect of each factor, and list effects that the cells cannot separate.
 
     \b
     Example:
@@ -64,11 +64,11 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--barest", metavar="MODE", help="The mode that the others are set against.  [the fastest]")
+@click.option("--barest", metavar="MODE", help="The baseline mode.  [the fastest]")
 @click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G: costs in cycles too.")
 @_JSON
 def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -> None:
-    """What each mode adds to a packet, in nanoseconds and cycles, by frame size.
+    """Compute what each mode costs per packet, in nanoseconds and cycles, by frame size.
 
     \b
     Example:

@@ -27,7 +27,7 @@ MOST_PORTS = 64
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], as_json: bool) -> None:
-    """Tell what hosts are: processor, kernel, mitigations, cards, offloads, rings, optics.
+    """List the facts of hosts: processor, kernel, mitigations, cards, offloads, rings, optics.
 
     Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
 

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("experiment")
 @FOLDER
-@click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="This instead of the main one, as in latency_p99_ns; again for more."
-)
+@click.option("--figure", "figures", multiple=True, metavar="NAME", help="This instead of the main one, as in latency_p99_ns; repeatable.")
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
-    """The same experiment over all its runs: where a figure's level changed, and between which runs.
+    """Find where a figure changed over all runs of an experiment, and between which runs.
 
     \b
     Example:

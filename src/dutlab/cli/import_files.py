@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dutlab.interop.imported_run import Imported
 
 MOST_WORDS = 20
-"""Sentences that are printed; all of them stand in the report."""
+"""Sentences that are printed; all of them are in the report."""
 
 
 @click.command("import")
@@ -31,12 +31,12 @@ MOST_WORDS = 20
 @click.option(
     "--line-rate",
     metavar="RATE",
-    help="What percentages and ceilings are of, where the files do not tell.  [percentages: 1G; without them no ceiling]",
+    help="Line rate for percentages and ceilings, if the files do not tell.  [percentages: 1G; without them no ceiling]",
 )
 @RUNS
 @click.pass_context
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path) -> None:
-    """Read other tools' files into a run, marked as imported, and write its report. The name of a file stands for the device.
+    """Import other tools' files as a run and write its report. The name of a file stands for the device.
 
     Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
 

@@ -15,7 +15,7 @@ from dutlab.errors import InputError, TestbedError
 
 @click.group()
 def lab() -> None:
-    """Build and use embedded testbeds of network namespaces.
+    """Build and use embedded labs made of network namespaces.
 
     \b
     Example:
@@ -30,9 +30,9 @@ def _insist_on_root() -> None:
 
 @lab.command()
 @click.argument("name", default="three-node")
-@click.option("--label", help="What to call it; drawn when not given.")
+@click.option("--label", help="Label of the lab.  [random]")
 def up(*, name: str, label: str | None) -> None:
-    """Build a lab and leave it standing; prints its label.
+    """Build a lab and keep it; prints its label.
 
     NAME is three-node (without it), three-node-rfc2544, three-node-rfc5180, three-node-ssh or two-port.
 
@@ -53,7 +53,7 @@ def up(*, name: str, label: str | None) -> None:
 @lab.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(*, as_json: bool) -> None:
-    """Every lab that stands, with its namespaces.
+    """List labs, with their namespaces.
 
     \b
     Example:
@@ -66,9 +66,9 @@ def list_(*, as_json: bool) -> None:
         say(json.dumps([asdict(s) for s in standing], indent=2))
         return
     if not standing:
-        say("no lab stands" if os.geteuid() == 0 else "no lab of yours stands; root's are shown by `sudo dutlab lab list`")
+        say("no labs" if os.geteuid() == 0 else "you have no lab; `sudo dutlab lab list` shows root's")
     for s in standing:
-        state = "stands" if s.complete else "being built" if s.owner_alive else "left half built: take it down"
+        state = "running" if s.complete else "being built" if s.owner_alive else "incomplete: take it down"
         say(f"{s.label}  {s.lab}  {state}  {' '.join(dict.fromkeys(s.namespaces.values()))}")
 
 
@@ -101,7 +101,7 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
 @lab.command()
 @click.argument("given", metavar="LABEL…", nargs=-1, required=True)
 def down(*, given: tuple[str, ...]) -> None:
-    """Take labs down: exactly what `up` made, also after a crash.
+    """Remove labs: exactly what `up` made, also after a crash.
 
     \b
     Example:
@@ -117,4 +117,4 @@ def down(*, given: tuple[str, ...]) -> None:
 
 
 def _no_lab(label: str) -> InputError:
-    return InputError(f"no lab {label} stands here", remedy="`dutlab lab list` shows those that do")
+    return InputError(f"no lab {label} here", remedy="`dutlab lab list` shows those that do")

@@ -33,7 +33,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 @click.group()
 def limits() -> None:
-    """What links, tunnels, buses, drives, arrays and memory allow at most, each with its formula and source.
+    """Compute the most that links, tunnels, buses, drives, arrays and memory allow, with formula and source.
 
     \b
     Example:
@@ -43,7 +43,7 @@ def limits() -> None:
 
 @limits.command()
 @_SPEED
-@click.option("--frame", "sizes", multiple=True, metavar="SIZE", help="Bytes with FCS, a mix or a genome; again for more.  [RFC 2544's]")
+@click.option("--frame", "sizes", multiple=True, metavar="SIZE", help="Bytes with FCS, a mix or a genome; repeatable.  [RFC 2544's]")
 @_VLAN
 @_JSON
 def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: bool) -> None:

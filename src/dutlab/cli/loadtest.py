@@ -51,7 +51,7 @@ class _Percent(click.ParamType[str]):
 @click.option("-rt", "--rampup_target", "target", type=_Percent(), default="100%", help="Of line rate, each way.  [100%]")
 @click.option("-rd", "--rampup_duration", "rampup", type=_Seconds(), default="600s", help="[600s]")
 @click.option("-hd", "--hold_duration", "hold", type=_Seconds(), default="30s", help="[30s]")
-@click.option("--line-rate", metavar="RATE", help="What percentages are of.  [the link's speed; 1G where it has none]")
+@click.option("--line-rate", metavar="RATE", help="Line rate for percentages.   [the link's speed; 1G where it has none]")
 @click.option("--threshold", type=_Percent(), default="0.1%", help="Loss above which a second has failed.  [0.1%]")
 @click.option("--unidirectional", is_flag=True, help="From source to sink only; both ways without it.")
 @where_options
@@ -66,7 +66,7 @@ def loadtest(
     where: Where,
     **times: str,
 ) -> None:
-    """Ramp the load up and find where the DUT saturates: warm-up, linear ramp from 0 to a share of line rate, hold.
+    """Ramp the load up to find where the DUT saturates: warm-up, linear ramp, hold.
 
     \b
     Example:
@@ -87,7 +87,7 @@ def loadtest(
     measure_workload("loadtest", body, settings, where, then=lambda run: _write(run, output))
 
 
-def _mix(profile: str) -> Any:  # noqa: ANN401 whatever stands in the file is checked with the rest
+def _mix(profile: str) -> Any:  # noqa: ANN401 whatever is in the file is checked with the rest
     if profile in PROFILES:
         return PROFILES[profile]
     path = Path(profile)

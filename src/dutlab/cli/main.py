@@ -17,28 +17,28 @@ SECTIONS = {
     "Measure": {
         "demo": (
             "dutlab.cli.run:demo",
-            "The main job on the embedded lab: benchmark a Linux router and firewall, then print where the report lies.",
+            "Run the whole job on the embedded lab: benchmark a Linux router and firewall, write the report.",
         ),
         "test": (
             "dutlab.cli.two_ports:test",
-            "Measure a box between two ports of this machine: rates without loss and latency, in a few minutes, with no files.",
+            "Measure a box between two ports of this machine in a few minutes: zero-loss rates and latency.",
         ),
-        "run": ("dutlab.cli.run:run", "Carry an experiment out and write its report."),
-        "plan": ("dutlab.cli.run:plan", "Show what would be done, in which order, how long it takes and each ceiling; touches no host."),
+        "run": ("dutlab.cli.run:run", "Run an experiment and write its report."),
+        "plan": ("dutlab.cli.run:plan", "Show the trials of an experiment, their order, duration and ceilings."),
         "resume": (
             "dutlab.cli.run:resume",
-            "Go on with a run that was cut: undo first, then every trial that has no record; with runs that took turns, in turn.",
+            "Continue an interrupted run: undo its changes, then run every trial without a record.",
         ),
         "undo": (
             "dutlab.cli.run:undo",
-            "Put the DUT and the ports of a cut run back, take its lab down, free its hosts, and measure nothing.",
+            "Undo the changes of an interrupted run: restore the DUT and the ports, remove the lab, free the hosts.",
         ),
         "repeat": ("dutlab.cli.repeat:repeat", "Measure a run again: same experiment, testbed, order and seed."),
-        "measure": ("dutlab.cli.measure:measure", "Measure one workload, with no experiment file."),
-        "search": ("dutlab.cli.search:search", "Find the highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput."),
+        "measure": ("dutlab.cli.measure:measure", "Measure one workload without an experiment file."),
+        "search": ("dutlab.cli.search:search", "Search the highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput."),
         "loadtest": (
             "dutlab.cli.loadtest:loadtest",
-            "Ramp the load up and find where the DUT saturates: warm-up, linear ramp from 0 to a share of line rate, hold.",
+            "Ramp the load up to find where the DUT saturates: warm-up, linear ramp, hold.",
         ),
         "matrix": (
             "dutlab.cli.matrix:matrix",
@@ -46,63 +46,63 @@ SECTIONS = {
         ),
         "rfc2544": (
             "dutlab.cli.rfc2544:rfc2544",
-            "Throughput, latency, frame loss, back-to-back frames, recovery and reset, as RFC 2544 has them.",
+            "Run the RFC 2544 tests: throughput, latency, frame loss, back-to-back frames, recovery, reset.",
         ),
         "conductor": (
             "dutlab.cli.conductor:conductor",
-            "Run Conductor's configuration files unchanged: steps on several hosts, in four phases.",
+            "Run Conductor's configuration files unchanged: steps on several hosts in four phases.",
         ),
     },
-    "Know the machines": {
-        "lab": ("dutlab.cli.lab:lab", "Build and use embedded testbeds of network namespaces."),
-        "facts": ("dutlab.cli.facts:facts", "Tell what hosts are: processor, kernel, mitigations, cards, offloads, rings, optics."),
+    "Inspect": {
+        "lab": ("dutlab.cli.lab:lab", "Build and use embedded labs made of network namespaces."),
+        "facts": ("dutlab.cli.facts:facts", "List the facts of hosts: processor, kernel, mitigations, cards, offloads, rings, optics."),
         "doctor": (
             "dutlab.cli.doctor:doctor",
-            "Find what spoils measurements: each with its evidence, what it is expected to cost, a cure, and how to undo it.",
+            "List what distorts results, with evidence, cost, fix and undo.",
         ),
         "optics": (
             "dutlab.cli.optics:optics",
-            "Tell which transceivers are where, what they measure, and what of it is beyond their own limits.",
+            "List transceivers, their readings and threshold alarms.",
         ),
         "calibrate": (
             "dutlab.cli.calibrate:calibrate",
-            "Measure the rig without the DUT, so that a result that is the rig's own can be told from one of the DUT.",
+            "Measure the rig without the DUT, to know its own limit.",
         ),
-        "verify": ("dutlab.cli.verify:verify", "Measure devices whose answers are known with every method; exit 1 when a figure is off."),
+        "verify": ("dutlab.cli.verify:verify", "Test every method on devices whose answers are known; exit 1 when a figure is off."),
         "limits": (
             "dutlab.cli.limits:limits",
-            "What links, tunnels, buses, drives, arrays and memory allow at most, each with its formula and source.",
+            "Compute the most that links, tunnels, buses, drives, arrays and memory allow, with formula and source.",
         ),
     },
     "Read results": {
         "report": ("dutlab.cli.report:report", "Write the report of runs: tables, plots, doubts and what was done."),
-        "plot": ("dutlab.cli.report:plot", "Write every plot of the report as a picture of its own."),
+        "plot": ("dutlab.cli.report:plot", "Write each plot of the report to its own file."),
         "runs": ("dutlab.cli.runs:runs", "List runs, newest first."),
-        "query": ("dutlab.cli.runs:query", "Ask across all runs in SQL (DuckDB's)."),
+        "query": ("dutlab.cli.runs:query", "Query all runs in SQL (DuckDB)."),
         "compare": (
             "dutlab.cli.compare:compare",
-            "Compare runs with the first of them, or with those named by --against, cell by cell; or, of a single run, its modes.",
+            "Compare runs cell by cell, with the first or with those of --against; or the modes of one run.",
         ),
-        "check": ("dutlab.cli.check:check", "Fail (exit 1) when runs are worse than their baselines, or lack a cell that these have."),
+        "check": ("dutlab.cli.check:check", "Fail (exit 1) when runs are worse than their baselines or lack a cell."),
         "history": (
             "dutlab.cli.history:history",
-            "The same experiment over all its runs: where a figure's level changed, and between which runs.",
+            "Find where a figure changed over all runs of an experiment, and between which runs.",
         ),
-        "effects": ("dutlab.cli.effects:effects", "What each factor does, and which effects the cells cannot tell apart."),
-        "cost": ("dutlab.cli.effects:cost", "What each mode adds to a packet, in nanoseconds and cycles, by frame size."),
+        "effects": ("dutlab.cli.effects:effects", "Estimate the effect of each factor, and list effects that the cells cannot separate."),
+        "cost": ("dutlab.cli.effects:cost", "Compute what each mode costs per packet, in nanoseconds and cycles, by frame size."),
         "rescore": (
             "dutlab.cli.rescore:rescore",
-            "Say what the trials of a run come to under each definition of a limit; measures nothing.",
+            "Score the trials of a run under each definition of a limit.",
         ),
         "claims": (
             "dutlab.cli.claims:claims",
-            "Write a card for each headline of a run: claim, figures, what limited it, conditions, and the hash that it rests on.",
+            "Write a claim card for each headline of a run: figures, limit, conditions, hash of the raw data.",
         ),
         "verify-claim": (
             "dutlab.cli.claims:verify_claim",
-            "Work a claim out again from the raw files of its run; exit 1 where anything differs.",
+            "Recompute a claim from the raw files of its run; exit 1 if anything differs.",
         ),
-        "import": ("dutlab.cli.import_files:import_files", "Read other tools' files into a run, marked as imported, and write its report."),
+        "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
 """What a command is for → its name → module:function, and the first line of its help, for which no module need be loaded."""

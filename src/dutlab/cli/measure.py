@@ -29,7 +29,7 @@ class _Measure(click.Command):
 @port_options
 @where_options
 def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
-    """Measure one workload, with no experiment file.
+    """Measure one workload without an experiment file.
 
     KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. Two ports of this
     machine are a testbed by themselves, with a box between them.
@@ -42,7 +42,7 @@ def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, wher
     insist_on_workload(workload)
     settings, names = split_words(words, workload)
     if not names:
-        options.refuse_alone("--gateway, --address, --insist and --cpu are of two ports; name them")
+        options.refuse_alone("--gateway, --address, --force-port and --cpu need two ports: name them")
         measure_workload(workload, {}, settings, where)
         return
     if where.lab is not None or where.testbed is not None or where.links or where.modes:

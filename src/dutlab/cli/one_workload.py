@@ -57,7 +57,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
         RUNS,
         NAME,
         REPEATS,
-        click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; may be given several times.  [router]"),
+        click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; repeatable.  [router]"),
         click.option("--testbed", type=click.Path(path_type=Path), help=TESTBED_WORDS),
         click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [{DEFAULT_LAB}]"),
         click.option("--link", "links", multiple=True, metavar="LINKS", help=f"{LINK_WORDS}  [each alone]"),
@@ -107,7 +107,7 @@ def measure_workload(
 
 
 def lab_of(said: str) -> tuple[str, str | None]:
-    """The name of the lab that `--lab` means, and its label if it stands. Raises InputError."""
+    """The name of the lab that `--lab` means, and its label if it exists. Raises InputError."""
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
 
     standing = {lab.label: lab.lab for lab in labs.standing()}

@@ -32,15 +32,15 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
     "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="HOST is one of this file; all of them by default."
 )
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
-@click.option("--each", is_flag=True, help="A box full of modules: ask for one after the other, in one --port of one HOST.")
+@click.option("--each", is_flag=True, help="Test a box of modules: ask for one after the other, in one --port of one HOST.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the table there too.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def optics(
     *, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], each: bool, csv_file: Path | None, as_json: bool
 ) -> None:
-    """Tell which transceivers are where, what they measure, and what of it is beyond their own limits.
+    """List transceivers, their readings and threshold alarms.
 
-    With --each it asks for one module after the other, waits for the link, and makes a compatibility table.
+    With --each: asks for one module after the other, waits for the link, and writes a compatibility table.
 
     \b
     Example:

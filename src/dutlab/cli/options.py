@@ -19,7 +19,7 @@ NAME = click.option(
     "--name", callback=_named, metavar="NAME", help="Name of the run, as in box-a: reports and compare show it.  [the workload]"
 )
 REPEATS = click.option("--repeats", type=click.IntRange(1, 1000), default=1, help="Trials of each cell.  [1]")
-RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where run folders go.  [runs]")
-LAB_WORDS = "An embedded lab: one that stands, by its label, or one to build for this, by its name."
+RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]")
+LAB_WORDS = "An embedded lab: the label of one that runs, or the name of one to build."
 TESTBED_WORDS = "A testbed file, instead of a lab."
-LINK_WORDS = "Links to drive at once, as in a or a+b; may be given several times."
+LINK_WORDS = "Links to drive at once, as in a or a+b; repeatable."

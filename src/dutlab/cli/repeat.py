@@ -32,7 +32,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
     "--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the run's]"
 )
 @click.option("--dry-run", is_flag=True, help="Say what differs here, and measure nothing.")
-@click.option("--trust", is_flag=True, help="Carry it out although this user did not make this run on this machine.")
+@click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 @RUNS
 def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path) -> None:
     """Measure a run again: same experiment, testbed, order and seed. Lists what differs here, then compares both.

@@ -15,9 +15,9 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 
 @click.command()
 @_RUNS
-@click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="May be given again.  [all four]")
-@click.option("--style", type=click.Choice(STYLES), help="Print it as a kind of review does: its tables and figures alone.")
-@click.option("--print", "printed", is_flag=True, help="Print its tables here; write nothing.")
+@click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Repeatable.   [all four]")
+@click.option("--style", type=click.Choice(STYLES), help="Print the tables and figures of one style of review.")
+@click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
 @_OUT
 def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, out: Path | None) -> None:
     """Write the report of runs: tables, plots, doubts and what was done.
@@ -48,10 +48,10 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
 @click.command()
 @_RUNS
 @click.option("--format", "image", type=click.Choice(["svg", "png"]), default="svg", help="[svg]")
-@click.option("--sample", "samples", metavar="NAME", multiple=True, help="Instead, a sample over time; may be given again.")
+@click.option("--sample", "samples", metavar="NAME", multiple=True, help="Instead, a sample over time; repeatable.")
 @_OUT
 def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None) -> None:
-    """Write every plot of the report as a picture of its own.
+    """Write each plot of the report to its own file.
 
     \b
     Example:

@@ -10,18 +10,18 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 
 @click.command()
 @SETTINGS
-@click.option("--scale", type=float, default=1.0, help="Take this share of every prescribed duration; the report says so.  [1]")
+@click.option("--scale", type=float, default=1.0, help="Scale every prescribed duration; the report says so.  [1]")
 @click.option(
     "--size",
     "sizes",
     multiple=True,
     metavar="BYTES",
-    help="A frame size or mix, several times if need be; rfc5180: those for IPv6.  [those of section 9.1]",
+    help="A frame size or mix; repeatable; rfc5180: those for IPv6.  [those of section 9.1]",
 )
-@click.option("--test", "tests", multiple=True, type=click.Choice(RFC2544_TESTS), help="A test; may be given several times.  [all]")
+@click.option("--test", "tests", multiple=True, type=click.Choice(RFC2544_TESTS), help="A test; repeatable.  [all]")
 @where_options
 def rfc2544(*, settings: tuple[str, ...], scale: float, sizes: tuple[str, ...], tests: tuple[str, ...], where: Where) -> None:
-    """Throughput, latency, frame loss, back-to-back frames, recovery and reset, as RFC 2544 has them.
+    """Run the RFC 2544 tests: throughput, latency, frame loss, back-to-back frames, recovery, reset.
 
     KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
     networks=1,256 (section 12), extension_headers=chain (RFC 5180), latency_repeats=2, burst_repeats=2.

@@ -31,14 +31,14 @@ _COMMAND = ("dutlab", *sys.argv[1:])
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
-_TRUST = click.option("--trust", is_flag=True, help="Carry it out although this user did not make this run on this machine.")
+_TRUST = click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
 @RUNS
 def demo(*, quick: bool, runs: Path) -> None:
-    """The main job on the embedded lab: benchmark a Linux router and firewall, then print where the report lies.
+    """Run the whole job on the embedded lab: benchmark a Linux router and firewall, write the report.
 
     \b
     Example:
@@ -57,11 +57,11 @@ def demo(*, quick: bool, runs: Path) -> None:
 @RUNS
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
 @click.option("--testbed", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help=f"{TESTBED_WORDS}  [the file's; again for more, with --interleave]")  # fmt: skip
+              help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Carry two or more out in turn, a repeat of each at a time: experiments (the same one "
               "twice shows what two runs of one box differ by), or one on several testbeds.")  # fmt: skip
-@click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person, before it starts.")
-@click.option("--take-over", is_flag=True, help="Use hosts that a run which has died left in use, as they are.")
+@click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person.")
+@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use, as they are.")
 def run(
     *,
     experiments: tuple[Path, ...],
@@ -73,7 +73,7 @@ def run(
     unattended: bool,
     take_over: bool,
 ) -> None:
-    """Carry an experiment out and write its report.
+    """Run an experiment and write its report.
 
     \b
     Example:
@@ -136,7 +136,7 @@ def _console_of(place: int) -> Console:
 @click.argument("run_folders", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
 def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
-    """Go on with a run that was cut: undo first, then every trial that has no record; with runs that took turns, in turn.
+    """Continue an interrupted run: undo its changes, then run every trial without a record.
 
     \b
     Example:
@@ -172,9 +172,9 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
-@click.option("--reset", is_flag=True, help="Run Reset of a conducted test that was killed before it.")
+@click.option("--reset", is_flag=True, help="Run the Reset phase of a conducted test that was killed before it.")
 def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
-    """Put the DUT and the ports of a cut run back, take its lab down, free its hosts, and measure nothing.
+    """Undo the changes of an interrupted run: restore the DUT and the ports, remove the lab, free the hosts.
 
     \b
     Example:
@@ -223,7 +223,7 @@ def ask_trust(error: NotOurs) -> None:
 @_SET
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Show what would be done, in which order, how long it takes and each ceiling; touches no host.
+    """Show the trials of an experiment, their order, duration and ceilings. Touches no host.
 
     \b
     Example:

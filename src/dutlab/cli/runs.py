@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 50
 FOLDER = click.option(
-    "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Where they lie.  [runs]"
+    "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]"
 )
-_REBUILD = click.option("--rebuild", is_flag=True, help="Make the index anew from the folders.")
+_REBUILD = click.option("--rebuild", is_flag=True, help="Rebuild the index from the folders.")
 
 
 @click.command()
@@ -62,7 +62,7 @@ def runs(
         if r.fault:
             say(f"note: {printable(r.name)}: {printable(r.fault)}")
     if cut := next((r.name for r in shown if r.status == "cut"), None):
-        say(f"cut: nobody carries it out any more; `dutlab resume {folder / cut}` goes on with it")
+        say(f"cut: nobody carries it out any more; `dutlab resume {folder / cut}` continues it")
     if len(found) > limit:
         say(f"and older ones; --limit {limit * 10} shows more")
 
@@ -73,7 +73,7 @@ def runs(
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
 def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
-    """Ask across all runs in SQL (DuckDB's). Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
+    """Query all runs in SQL (DuckDB). Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
     Example:

@@ -10,11 +10,11 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 
 @click.command()
 @SETTINGS
-@click.option("--preset", default=PRESET, help=f"rfc2544, csit, tst009, quick, or several by commas.  [{PRESET}]")
-@click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; may be given several times.  [64]")
+@click.option("--preset", default=PRESET, help=f"rfc2544, csit, tst009, quick, or several separated by commas.  [{PRESET}]")
+@click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; repeatable.  [64]")
 @where_options
 def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], where: Where) -> None:
-    """Find the highest rates at which the DUT meets goals: NDR, PDR, RFC 2544 throughput.
+    """Search the highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.
 
     KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10m.
 

@@ -29,7 +29,7 @@ def say_shaded(line: str) -> None:
 def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
     """To standard error, over the terminal's line with `renew`, while and after measuring.
 
-    That nobody reads it any more ends nothing: what cannot be written, since the reader of a pipe has gone, is dropped.
+    A closed pipe is ignored: what cannot be written to it is dropped.
     """
     with suppress(OSError):
         click.echo((_RENEW if renew else "") + printable_lines(text) + end, err=True, nl=False)

@@ -37,22 +37,22 @@ class PortOptions:
 
     gateways: tuple[str, ...]
     addresses: tuple[str, ...]
-    insist: tuple[str, ...]
+    forced: tuple[str, ...]
     cpus: tuple[int, ...]
     version: int
 
     def refuse_alone(self, why: str) -> None:
         """Raises UsageError where options of ports were given, but no ports."""
-        if self.gateways or self.addresses or self.insist or self.cpus:
+        if self.gateways or self.addresses or self.forced or self.cpus:
             raise click.UsageError(why)
 
 
 def port_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--gateway, --address, --insist, --cpu and --ipv6, given to `command` as one PortOptions."""
+    """--gateway, --address, --force-port, --cpu and --ipv6, given to `command` as one PortOptions."""
 
     @functools.wraps(command)
     def with_ports(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
-        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "insist", "cpus", "version")))
+        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "version")))
         command(**given, options=options)
 
     for option in (
@@ -60,8 +60,8 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
                      help="Of ports with both kinds of addresses, take IPv6."),
         click.option("--cpu", "cpus", multiple=True, type=int, metavar="N",
                      help="Core that sends; given twice, also the one that receives.  [any]"),
-        click.option("--insist", multiple=True, metavar="PORT",
-                     help="Use this port although it looks in use: you vouch that it is a test link."),
+        click.option("--force-port", "forced", multiple=True, metavar="PORT",
+                     help="Skip the in-use check of this port."),
         click.option("--address", "addresses", multiple=True, metavar="ADDRESS/PREFIX",
                      help="Of each port, in their order; put there for the run.  [the port's own]"),
         click.option("--gateway", "gateways", multiple=True, metavar="ADDRESS",
@@ -73,13 +73,13 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="PORT PORT [KEY=VALUE]…")
-@click.option("--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix, several times if need be.  [64, imix, 1518]")
-@click.option("--scale", type=click.FloatRange(0.05, 1), help="Take this share of every duration; the report says so.  [1]")
+@click.option("--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix; repeatable.  [64, imix, 1518]")
+@click.option("--scale", type=click.FloatRange(0.05, 1), help="Scale every duration; the report says so.  [1]")
 @click.option(
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write testbed.yaml and experiment.yaml there, to go on from.",
+    help="Write testbed.yaml and experiment.yaml there.",
 )
 @click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
 @click.option("--lab", is_flag=False, flag_value="", metavar="[NAME]", help=f"{LAB_WORDS}  [two-port; with -6 two-port-ipv6]")
@@ -100,7 +100,7 @@ def test(
     name: str | None,
     runs: Path,
 ) -> None:
-    """Measure a box between two ports of this machine: rates without loss and latency, in a few minutes, with no files.
+    """Measure a box between two ports of this machine in a few minutes: zero-loss rates and latency.
 
     KEY=VALUE is any other setting of the workload quick-test.
 
@@ -165,10 +165,10 @@ def measure_ports(
     if len(names) != 2:  # noqa: PLR2004 -- in and out
         raise click.UsageError("name two ports, one on each side of the box, as in `dutlab test eth1 eth2`")
     if os.geteuid() != 0:
-        raise TestbedError("frames can be sent from a port by root only", remedy="use sudo; `dutlab test --lab` works without")
+        raise TestbedError("sending frames from a port needs root", remedy="use sudo; `dutlab test --lab` works without")
     login = os.environ.get("SSH_CONNECTION", "")
     ask = TwoPortRequest(
-        (names[0], names[1]), options.addresses, options.gateways, frozenset(options.insist), options.version, options.cpus, login
+        (names[0], names[1]), options.addresses, options.gateways, frozenset(options.forced), options.version, options.cpus, login
     )
     found = run_in_order(_find(ask))
     with ExitStack() as undo:

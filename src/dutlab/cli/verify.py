@@ -21,11 +21,11 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 
 
 @click.command()
-@click.option("--method", "methods", multiple=True, type=click.Choice(METHODS), help="A method; may be given several times.  [all]")
+@click.option("--method", "methods", multiple=True, type=click.Choice(METHODS), help="A method; repeatable.  [all]")
 @click.option("--quick", is_flag=True, help="Only what takes a few seconds each.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def verify(*, methods: tuple[str, ...], quick: bool, as_json: bool) -> None:
-    """Measure devices whose answers are known with every method; exit 1 when a figure is off. Takes about three minutes.
+    """Test every method on devices whose answers are known; exit 1 when a figure is off. Takes about three minutes.
 
     Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
 

@@ -69,7 +69,9 @@ async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour
             Check(
                 f"link {name}: the flow is {'' if behaviour.tracks else 'not '}tracked",
                 is_tracked is behaviour.tracks,
-                "connection tracking cannot be read" if is_tracked is None else f"{seen.flow}: {'' if is_tracked else 'not '}tracked",
+                "connection tracking cannot be read"
+                if is_tracked is None
+                else f"connection tracking is {'on' if is_tracked else 'off'} for {seen.flow}",
             )
         )
     return checks

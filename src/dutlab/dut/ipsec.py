@@ -3,7 +3,7 @@
 As in the published review of the E302-9D, the tunnels are between source and DUT. The source is a Linux machine. The engine's frames do not
 pass its kernel, so nothing encrypts them: the modes are for iperf3, ping and the like.
 
-How an end is set stands in a file for each: freebsd_ipsec, openbsd_ipsec, linux_ipsec, vpp_ipsec, vyos_ipsec, strongswan.
+How an end is set is in a file for each: freebsd_ipsec, openbsd_ipsec, linux_ipsec, vpp_ipsec, vyos_ipsec, strongswan.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def fed(command: str) -> str:
 
 
 def carried(text: str, spi: re.Pattern[str], amount: re.Pattern[str]) -> dict[int, int]:
-    """SPI → bytes, of a listing in which what an association carried stands behind its SPI; 0 where it does not say."""
+    """SPI → bytes, of a listing in which what an association carried is behind its SPI; 0 where it does not say."""
     found: dict[int, int] = {}
     end = len(text)
     for mark in reversed(list(spi.finditer(text))):

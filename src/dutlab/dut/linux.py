@@ -1,6 +1,6 @@
 """Family `linux`: a Linux machine or namespace as router, firewall and end of tunnels, by forwarding, nftables, conntrack and XFRM.
 
-What a mode is stands in `dut/nft_rules.py`; here is how it gets there, what proves that it is there, and the way back.
+`dut/nft_rules.py` says what a mode is; here is how it gets there, what proves that it is there, and the way back.
 """
 
 from __future__ import annotations

@@ -107,5 +107,5 @@ def _family(network: IPv4Network | IPv6Network) -> str:
 def _quoted(interface: str) -> str:
     """In quotes for nft. Raises InputError for a name that nft would read as something else (a trailing `*` is a wildcard)."""
     if not interface or any(c in '"\\*{};' or c.isspace() for c in interface):
-        raise InputError(f"interface name {interface!r} cannot stand in an nftables rule", remedy="rename the port")
+        raise InputError(f"interface name {interface!r} cannot be used in an nftables rule", remedy="rename the port")
     return f'"{interface}"'

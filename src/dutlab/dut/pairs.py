@@ -1,4 +1,4 @@
-"""Which networks a firewall's rules stand between: pure, of the testbed."""
+"""Which networks a firewall's rules are between: pure, of the testbed."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ They are those of the published review of the E302-9D: a stateful `pass in quick
 translation for each outer port. Words of the language: pf.conf(5) of FreeBSD and OpenBSD, which differ in translation only.
 
 A rule is about test ports alone, so whoever administers the DUT through another port stays able to reach it, and a ping to the DUT's own
-address on a port is answered. pfctl(8) is told to load the rules as they stand: by default it would merge six and more into a table.
+address on a port is answered. pfctl(8) is told to load the rules as they are: by default it would merge six and more into a table.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _words(version: int) -> str:
 def _port(interface: str) -> str:
     """Raises InputError for a name that pf.conf(5) would read as something else: it has no quotes for interfaces."""
     if not interface[:1].isalpha() or not all(c.isalnum() or c in "._-" for c in interface):  # parse.y, yylex()
-        raise InputError(f"interface name {interface!r} cannot stand in a pf rule", remedy="rename the port")
+        raise InputError(f"interface name {interface!r} cannot be used in a pf rule", remedy="rename the port")
     return interface
 
 

@@ -13,7 +13,7 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, command_failed
 
 @dataclass(frozen=True)
 class Root:
-    """Runs commands as root; `prefix` is what stands before each, nothing for a login as root."""
+    """Runs commands as root; `prefix` is what is before each, nothing for a login as root."""
 
     dut: Host
     prefix: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class StrongswanEnd:
             argv = ["swanctl", "--initiate", "--child", called(t.name), "--timeout", str(_INITIATE_S)]
             done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
             if done.status != 0:
-                said = done.errors + done.text  # the reason stands last in its log
+                said = done.errors + done.text  # the reason comes last in its log
                 raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> Held:

@@ -99,7 +99,7 @@ class _Lease:
         deadline = time.monotonic() + _ENDS_S
         while (process := await self._taken(spawn, take_over=False)) is None:  # the one before was killed, and has not ended yet
             if time.monotonic() > deadline:
-                raise HostError("its lease of before does not end", host=self.host.name, remedy="end `sh -c … dutlab-lease` there")
+                raise HostError("its previous lease does not end", host=self.host.name, remedy="end `sh -c … dutlab-lease` there")
             await asyncio.sleep(_LOOK_S)
         self._process = process
 
@@ -131,10 +131,10 @@ class _Lease:
         if state in {"held", "left"}:
             raise InUse(self.host.name, other, alive=state == "held")
         if state == "odd":
-            what = f"no lease can be made: {printable(said.decode(errors='replace').strip())[:_LONGEST]} is not a file"
-            raise HostError(what, host=self.host.name, remedy="somebody else put it there; look at it, and remove it")
+            what = f"cannot take the lease: {printable(said.decode(errors='replace').strip())[:_LONGEST]} is not a file"
+            raise HostError(what, host=self.host.name, remedy="it is not dutlab's; inspect it, then remove it")
         remedy = f"see that {SHARED} can be written"
-        raise HostError(f"no lease can be made: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
+        raise HostError(f"cannot take the lease: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
 
     async def _try(self, spawn: Spawn, over: str) -> tuple[Process, str, bytes]:
         process = await spawn(self.host.system.shell.lease(self._words.decode(), over))
@@ -143,7 +143,7 @@ class _Lease:
                 state, said = (await process.readline()).decode(errors="replace").strip(), await process.readline()
         except TimeoutError:
             await process.end()
-            what = f"no lease can be made: no answer within {_ANSWERS_S:g} s"
+            what = f"cannot take the lease: no answer within {_ANSWERS_S:g} s"
             raise HostError(what, host=self.host.name, remedy=f"look at {SHARED}/{LEAF}*") from None
         return process, state, said
 

@@ -16,7 +16,7 @@ _LEADS_ELSEWHERE = frozenset({"bridge", "bond", "team", "vlan", "macvlan", "ipvl
 def unusable(port: PortSurvey) -> Iterator[str]:
     """Why no frame of ours could be sent there; no insisting helps."""
     if "LOOPBACK" in port.flags:
-        yield "is the loopback: nothing leaves the machine by it"
+        yield "is the loopback: no frame leaves the machine"
     elif port.link_type != "ether":
         yield f"is not an Ethernet port but of type {port.link_type}"
     elif port.up and not port.cabled:
@@ -28,18 +28,18 @@ def in_use(port: PortSurvey, *, login: str) -> Iterator[str]:
     if port.default_route:
         yield "carries the default route"
     for address in port.leased:
-        yield f"has {address} for a while only, by DHCP or from a router: somebody manages that network"
+        yield f"has {address} by DHCP or from a router: the network is managed"
     if port.wireless:
-        yield "is wireless: others share the air"
+        yield "is wireless: the medium is shared"
     if port.master is not None:
-        yield f"belongs to {port.master}, a bridge, bond or the like: frames would come out elsewhere"
+        yield f"belongs to {port.master}, a bridge, bond or the like: frames would leave elsewhere"
     if port.kind in _LEADS_ELSEWHERE:
         yield f"is a {port.kind}, which is a part of something else" + (f" ({port.lower})" if port.lower else "")
     if port.uppers:
         yield f"carries {', '.join(port.uppers)}"
     yield from _talked_to(port, login)
     if len(port.neighbours) > 1:
-        yield f"has {len(port.neighbours)} neighbours ({', '.join(map(str, port.neighbours[:4]))}); a box is one"
+        yield f"has {len(port.neighbours)} neighbours ({', '.join(map(str, port.neighbours[:4]))}); expected is one, the box"
     if port.heard_pps > QUIET_PPS:
         yield f"is not quiet: {port.heard_pps:.0f} frames a second arrive while nothing is sent"
 
@@ -49,6 +49,6 @@ def _talked_to(port: PortSurvey, login: str) -> Iterator[str]:
     own = {address.ip for address in port.addresses}
     logins = [s for s in port.sockets if s.port == _SSH]
     if (len(words) == 4 and ip_address(words[2].partition("%")[0]) in own) or logins:  # noqa: PLR2004 -- client, its port, server, its port
-        yield "is how somebody is logged in over ssh"
+        yield "carries an ssh login"
     if others := len(port.sockets) - len(logins):
         yield f"carries {others} TCP connection{'s' if others > 1 else ''} of this machine"

@@ -31,7 +31,7 @@ class Head:
     def __init__(self, mark: bytes) -> None:
         self._mark = mark
         self.line: bytes | None = None
-        """What stands between the mark and the end of its line; None until it came."""
+        """What is between the mark and the end of its line; None until it came."""
         self.noise = b""
 
     def take(self, data: bytes) -> bytes:
@@ -48,7 +48,7 @@ class Head:
 
 
 class Tail:
-    """Lets bytes through and keeps the status that stands among the last of them."""
+    """Lets bytes through and keeps the status among the last of them."""
 
     def __init__(self, mark: bytes, on_status: Callable[[int], None]) -> None:
         self._held, self._on_status = b"", on_status

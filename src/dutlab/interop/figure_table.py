@@ -162,7 +162,7 @@ def _suffixed(column: str) -> tuple[str, float] | None:
 
 def _head_faults(head: Sequence[str], columns: Columns) -> Iterator[str]:
     if twice := sorted({column for column in head if head.count(column) > 1}):
-        yield f"columns named twice: {', '.join(twice)}"
+        yield f"duplicate columns: {', '.join(twice)}"
     if not columns:
         yield f"no column is a figure: a figure's name ends in a unit, as in goodput_gbps (here: {', '.join(head)})"
     if "workload" not in head:

@@ -18,7 +18,7 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
 STORAGE = "storage"
-"""What stands where other tools name a link."""
+"""What to write where other tools name a link."""
 _WAYS = ("read", "write", "trim", "mixed")
 _OPTIONS = ("rw", "bs", "iodepth", "numjobs", "ioengine")
 _PERCENTILES = {"50": "p50", "99": "p99", "99.9": "p999"}

@@ -41,7 +41,7 @@ class Imported:
     measured: Measured
     raw: Mapping[str, bytes | Path] = field(default_factory=dict)
     started: datetime | None = None
-    """None where the file does not say; the time of the import stands there then."""
+    """None where the file does not say; then it is the time of the import."""
     ended: datetime | None = None
     why: str = ""
     """Why it has no result; empty when it has one."""

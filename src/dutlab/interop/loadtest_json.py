@@ -27,7 +27,7 @@ _RATES = ("tx_pps", "rx_pps", "tx_util", "rx_util")
 _BITS = ("tx_bps_L1", "rx_bps_L1")
 _MOST_FAULTS = 20
 _PROFILES = {"64": "udp_1pkt_simple_bdir.py"}
-"""Names under which the graphs know a profile; every other name is taken as it stands."""
+"""Names under which the graphs know a profile; every other name is taken as it is."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LoadtestFile:
 
 
 def profile_file(frame_size: str) -> str:
-    """The name under which a frame size or mix of ours stands in such a file."""
+    """The name under which a frame size or mix of ours is in such a file."""
     return _PROFILES.get(frame_size, f"{frame_size}.py")
 
 

@@ -2,7 +2,7 @@
 
 What is known of it (ndr_bench.py of v3.08): its rates are of the last run that met its goal, all transmitting ports together, counters
 read while frames are on their way; its goal is a drop rate of 0.1 % unless it was told another, not zero; `tx_bps` is L2 with FCS,
-latencies are in µs. The frame size stands nowhere; bits divided by frames give it. `-o json` prints the text as Python would, in quotes
+latencies are in µs. The file names no frame size; bits divided by frames give it. `-o json` prints the text as Python would, in quotes
 and in pieces.
 """
 

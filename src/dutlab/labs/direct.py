@@ -1,4 +1,4 @@
-"""The rig without the DUT, inside a lab that stands: for each link a second cable, from source straight to sink.
+"""The rig without the DUT, inside a lab that exists: for each link a second cable, from source straight to sink.
 
 The addresses are of the networks that RFC 5737 keeps for examples, which no lab and no workload uses, so nothing of the lab itself is
 touched; those of RFC 2544's appendix C (198.18.0.0/15) belong to labs and traffic. What the sink does with a frame happens on the DUT's

@@ -33,12 +33,12 @@ _PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKS
 
 
 class LabGone(LabError):
-    """The lab does not stand any more, or not whole, and cannot be used: what a run changed in it is gone or goes with it."""
+    """The lab does not exist any more, or not whole, and cannot be used: what a run changed in it is gone or goes with it."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that stands."""
+    """A lab that exists."""
 
     label: str
     testbed: Testbed
@@ -164,7 +164,7 @@ async def attach(label: str) -> Lab:
     state = _state(folder, label)
     if state is None:
         known = ", ".join(folder.labels())
-        raise LabGone(f"no lab labelled {label} stands", remedy=f"these do: {known}" if known else "build one with `dutlab lab up`")
+        raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
     if gone or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
@@ -193,7 +193,7 @@ def standing() -> list[StandingLab]:
 
 
 def _state(folder: StateFolder, label: str) -> LabState | None:
-    """What is known of a lab; of one whose state file was removed, that its namespaces stand. None when there is nothing of it."""
+    """What is known of a lab; of one whose state file was removed, that its namespaces exist. None when there is nothing of it."""
     if (state := folder.read(label)) is not None:
         return state
     left = LabState.unknown(label)

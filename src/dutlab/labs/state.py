@@ -142,7 +142,7 @@ class StateFolder:
                 os.fsync(f.fileno())
         except FileExistsError:
             raise LabError(
-                f"a lab labelled {state.label} stands already", remedy=f"`dutlab lab down {state.label}` or choose another label"
+                f"a lab labelled {state.label} exists already", remedy=f"`dutlab lab down {state.label}` or choose another label"
             ) from None
         except OSError as e:
             raise LabError(f"cannot write {path}: {e.strerror}", remedy=_WRITABLE) from e

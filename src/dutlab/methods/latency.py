@@ -86,7 +86,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         offer = _offer(cell.links, setting, rate)
         points.append(LatencyPoint(percent, offer, await bench.generator.offer(offer)))
     if not any(f.latency is not None for p in points for f in p.outcome.flows):
-        raise MeasurementError("no latency is known: the clocks of sender and receiver are not known to agree")
+        raise MeasurementError("no latency is known: the clocks of sender and receiver may differ")
     found = {link: _figures(points, link, reference) for link in cell.links}
     notes += [
         f"link {link}: no knee: the median latency does not double, or rises evenly"

@@ -68,7 +68,7 @@ class _Abandoned(BaseException):
 
 
 class Library:
-    """One search. Use as a context manager: leaving it ends the thread, wherever the search stands."""
+    """One search. Use as a context manager: leaving it ends the thread, wherever the search is."""
 
     def __init__(self, goals: Sequence[Goal], *, lowest: Pps, highest: Pps) -> None:
         self._goals = {goal: _search_goal(goal) for goal in goals}
@@ -140,7 +140,7 @@ class Library:
         if self._next is None or self._next.done():
             return  # who waited was cancelled
         if isinstance(item, Exception):
-            gave_up = MeasurementError(f"the search gave up: {item}")
+            gave_up = MeasurementError(f"the search stopped: {item}")
             gave_up.__cause__ = item
             self._next.set_exception(gave_up)
         else:

@@ -105,7 +105,7 @@ def _sent(outcome: Outcome) -> Outcome:
 
 async def _insist(device: DutControl, turn: Turn) -> None:
     if faults := await device.faults_of_mode(turn.to_mode):
-        raise MeasurementError(f"after the change mode {turn.to_mode} does not hold: {'; '.join(faults)}")
+        raise MeasurementError(f"after the change mode {turn.to_mode} is not in force: {'; '.join(faults)}")
 
 
 def _lossy(quiet: Outcome) -> list[Doubt]:

@@ -142,7 +142,7 @@ async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
     if (trial.loss_ratio > goal.loss_ratio) is (side is Side.UPPER):
         return ""
     what = "no more was lost than the goal allows" if side is Side.UPPER else "more was lost than the goal allows"
-    return f"{bound} does not hold: in a trial of {goal.final_s:g} s at the end {what}"
+    return f"{bound} failed when tried again: in a trial of {goal.final_s:g} s at the end {what}"
 
 
 def _generators(result: GoalResult) -> GoalResult:

@@ -82,7 +82,7 @@ def _of_result(found: SearchResult, result: GoalResult) -> list[Doubt]:
     }
     of = [Doubt(_DOUBTS[why], f"{name}: {said.get(why, why.value)}", about) for why in result.irregular]
     if (width := result.width) is not None and width > result.goal.width:
-        of.append(Doubt(DoubtKind.BOUNDS_WIDE, f"{name}: {width:.2%} apart, and {result.goal.width:.2%} was asked for", about))
+        of.append(Doubt(DoubtKind.BOUNDS_WIDE, f"{name}: {width:.2%} apart, {result.goal.width:.2%} was requested", about))
     of += [Doubt(DoubtKind.BOUNDS_MOVED, f"{name}: {what}", about) for what in result.disagreements]
     if result.inversions:
         of.append(Doubt(DoubtKind.GOAL_MET_ABOVE, f"{name}: at {result.inversions} rates", about))

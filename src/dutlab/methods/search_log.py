@@ -39,7 +39,7 @@ class Ended(Exception):
 class SearchLog:
     """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile.
 
-    `clock` tells seconds: what stands around trials counts too, since somebody waits for it.
+    `clock` tells seconds: what is around trials counts too, since somebody waits for it.
     """
 
     def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic, tell: Tell = nobody) -> None:
@@ -116,7 +116,7 @@ class SearchLog:
         second = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
         second = self._keep(replace(second, marks=(*second.marks, Mark.REPEATED)))
         if not second.tells:
-            raise Ended(f"two trials in a row at {si(ask.load, 'pps')} told nothing: {second.detail}")
+            raise Ended(f"two trials in a row at {si(ask.load, 'pps')} gave no result: {second.detail}")
         return second
 
     async def _still_there(self, silent: SearchTrial) -> None:
@@ -132,7 +132,7 @@ class SearchLog:
         if Mark.SILENT in control.marks or not control.tells:
             raise Ended(
                 f"from trial {silent.number} on nothing came back, not even at {si(best.load_pps, 'pps')}, which had come through in "
-                f"trial {best.number}: the DUT is down, or the path is"
+                f"trial {best.number}: the DUT or the path is down"
             )
 
     async def _offer(self, role: Role, load: Pps | None, duration: Seconds, allowed: int | None = None) -> SearchTrial:

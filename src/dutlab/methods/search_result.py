@@ -17,11 +17,11 @@ class Irregular(enum.Enum):
     """Why a goal has no regular result."""
 
     ENDED = "the search ended before it was done"
-    NO_LOWER = "more is lost than the goal allows even at the lowest rate of the search"
-    SILENT = "not one frame came back, at any rate: is the path through the DUT open?"
-    NO_UPPER = "no more is lost than the goal allows at the highest rate of the search: the limit lies at or above it"
-    GENERATOR = "the generator did not reach the rates above the lower bound: the limit is the generator's, that of the DUT lies higher"
-    UNLIKE = "the trials do not bear out what the search made of them"
+    NO_LOWER = "the loss exceeds the goal even at the lowest rate of the search"
+    SILENT = "no frame came back at any rate: is the path through the DUT open?"
+    NO_UPPER = "the DUT met the goal even at the highest rate of the search: its limit is at or above that rate"
+    GENERATOR = "the generator did not reach the rates above the lower bound: this is the generator's limit; the DUT's limit is higher"
+    UNLIKE = "the trials contradict the result of the search"
 
     @property
     def mark(self) -> str:
@@ -32,10 +32,10 @@ class Irregular(enum.Enum):
 _MARKS = {
     Irregular.ENDED: "ended early",
     Irregular.NO_LOWER: "no lower bound",
-    Irregular.SILENT: "not one frame came back",
+    Irregular.SILENT: "no frame came back",
     Irregular.NO_UPPER: "no upper bound",
     Irregular.GENERATOR: "the generator's limit",
-    Irregular.UNLIKE: "not borne out",
+    Irregular.UNLIKE: "contradicted",
 }
 
 
@@ -54,7 +54,7 @@ class GoalResult:
     disagreements: tuple[str, ...] = ()
     """Bounds that did not hold when they were tried again at the end, or could not be."""
     inversions: int = 0
-    """Loads above the upper bound at which the goal was met: a DUT with several states, or chance."""
+    """Loads above the upper bound at which the goal was met: the DUT has several states, or it was chance."""
 
     @property
     def width(self) -> float | None:

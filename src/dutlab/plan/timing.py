@@ -1,4 +1,4 @@
-"""How long things take beside the seconds that a workload asks for. Every constant of the estimate stands here.
+"""How long things take beside the seconds that a workload asks for. Every constant of the estimate is here.
 
 They are meant to err by being long: a run that ends earlier than announced annoys nobody.
 """

@@ -47,7 +47,7 @@ class Trial(BaseModel):
     """From 1, in the order of the plan."""
     cell: Cell
     group: Annotated[int, Field(ge=1)]
-    """One application of a mode; all trials of a group stand together."""
+    """One application of a mode; all trials of a group follow one another."""
     estimate_s: float
     ceilings: Annotated[dict[str, dict[str, float]], Field(default_factory=dict)]
     """Link → name → the most that its speed allows; empty where no speed is known."""

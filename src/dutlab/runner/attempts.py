@@ -14,7 +14,7 @@ from dutlab.store.run_folder import RunFolder
 
 MOST_FAULTS = 1
 """A trial whose tool was killed, or whose mode was lost, is done once more: a second time it is not an accident."""
-_CUT = "the run was cut before its mode was verified again"
+_CUT = "the run was interrupted before its mode was verified again"
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Attempts:
         """Sets the attempt that is on the disk aside, if the trial may be done again for this reason. Raises StoreError."""
         if reason is AttemptReason.DISTURBED and (busy := self.too_busy):
             if not self._said_busy:
-                self.note(f"{busy}; disturbed trials are not repeated any more")
+                self.note(f"{busy}; disturbed trials are no longer repeated")
                 self._said_busy = True
             return False
         most = {AttemptReason.DISTURBED: self.most_disturbed}.get(reason, MOST_FAULTS)

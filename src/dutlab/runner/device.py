@@ -44,7 +44,7 @@ class JournaledDevice:
             return time.monotonic() - began
 
     def announce(self, change: str, steps: Sequence[UndoStep]) -> None:
-        """Takes down how to undo a change that is about to be made; of a name that stands already the first way back counts."""
+        """Takes down how to undo a change that is about to be made; of a name that exists already the first way back counts."""
         if change not in self._standing:
             self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
             self._standing[change] = steps
@@ -64,7 +64,7 @@ class JournaledDevice:
         return [f"{check.what}: {check.found}" for check in checks if not check.passed]
 
     async def put_back(self) -> bool:
-        """Undoes every change that stands, the newest first; returns whether there was one. Raises TestbedError."""
+        """Undoes every change that is in place, the newest first; returns whether there was one. Raises TestbedError."""
         changed = bool(self._standing)
         while self._standing:
             change, steps = next(reversed(self._standing.items()))

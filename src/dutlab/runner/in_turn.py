@@ -109,7 +109,7 @@ async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequ
         together = " ".join(str(run.folder.path) for run in going)
         for place, run in enumerate(going):
             if place not in results:
-                run.say_cut(error, f"`dutlab resume {together}` goes on with all in turn")
+                run.say_cut(error, f"`dutlab resume {together}` continues all of them in turn")
         raise
     return [results[place] for place in range(len(going))]
 

@@ -38,7 +38,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
     why = _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     if why:
         what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"
-        raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` does the trial again")
+        raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` repeats the trial")
 
 
 async def as_applied(stage: Stage) -> Mapping[str, str]:
@@ -65,7 +65,7 @@ async def lost_state(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str
     """
     now = await as_applied(stage)
     if changed := [_changed(name, was, now.get(name, "none")) for name, was in before.items() if now.get(name) != was]:
-        return f"mode {mode.name} does not hold: {'; '.join(changed)}"
+        return f"mode {mode.name} is not in force: {'; '.join(changed)}"
     if not isinstance(mode, TellsState) or stage.dut.name not in stage.hosts:
         return ""
     try:
@@ -80,7 +80,7 @@ def _changed(name: str, was: str, is_: str) -> str:
 
 
 async def lost_mode(stage: Stage, mode: Mode) -> str:
-    """Why the mode does not hold any more now that its trials are over, as frames show; empty when it does.
+    """Why the mode is not in force any more now that its trials are over, as frames show; empty when it does.
 
     Raises HostError when a host is gone.
     """
@@ -94,4 +94,4 @@ async def lost_mode(stage: Stage, mode: Mode) -> str:
 
 def _failing(mode: Mode, checks: Sequence[Check]) -> str:
     failed = "; ".join(f"{c.what}: {c.found}" for c in checks if not c.passed)
-    return f"mode {mode.name} does not hold: {failed}" if failed else ""
+    return f"mode {mode.name} is not in force: {failed}" if failed else ""

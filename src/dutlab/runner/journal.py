@@ -46,7 +46,7 @@ class Journal:
             raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
         if not _locked(self._file.fileno()):
             self._file.close()
-            raise InputError(f"{path.parent}: another dutlab is carrying this run out", remedy="wait for it, or end it first")
+            raise InputError(f"{path.parent}: another dutlab is running it", remedy="wait for it, or end it first")
         self._seal = self._new_line()
         self._is_torn = False
 

@@ -146,7 +146,7 @@ async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
 
 
 async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str, Host]:
-    """Raises LabGone for a lab that does not stand any more, or that was built again since: nothing that the run did is left in it."""
+    """Raises LabGone for a lab that does not exist any more, or that was built again since: nothing that the run did is left in it."""
     if (reached := folder.resolved.get(HOSTS)) is not None:
         return {name: host_at(name, ssh) for name, ssh in reached.items()}
     testbed = testbed_in(folder)

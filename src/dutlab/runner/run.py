@@ -63,9 +63,9 @@ class RunOptions:
     """The command line that asked for it, for whoever repeats the run."""
     unattended: bool = False
     standing_lab: str | None = None
-    """Label of a lab that stands already; None builds one for the run."""
+    """Label of a lab that runs already; None builds one for the run."""
     take_over: bool = False
-    """Use hosts that a run which has died left in use, as they are."""
+    """Use hosts that a dead run left in use, as they are."""
     trusted: bool = False
     """Resume also a run that this user did not make on this machine."""
     unknown: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ class Execution:
             try:
                 await self.measure(left, options)
             except BaseException as error:
-                self.say_cut(error, f"`dutlab resume {self.folder.path}` goes on with it")
+                self.say_cut(error, f"`dutlab resume {self.folder.path}` continues it")
                 raise
             self.journal.write("run-finished")
         return self.result()
@@ -245,7 +245,7 @@ class Execution:
     def say_cut(self, error: BaseException, how: str) -> None:
         """Tells the user `how` the run can go on, if a trial of it is there."""
         finished = len(self.folder.finished())
-        self.events.cut(error, f"cut after {finished} of {len(self.plan.trials)} trials: {how}" if finished else "")
+        self.events.cut(error, f"interrupted after {finished} of {len(self.plan.trials)} trials: {how}" if finished else "")
 
     def left(self, among: Sequence[Trial] | None = None) -> list[Trial]:
         """Those of `among` (of the plan) that have no record yet and that the plan's rule for repeats still needs."""
@@ -299,7 +299,7 @@ class Execution:
                         for _, group in groupby(late, key=lambda t: t.group):
                             await self._group(stage, list(group))
                 if "mode" in set_by_hand:
-                    await self._ask_person("put the DUT back as it was before the run")
+                    await self._ask_person("restore the DUT to its state before the run")
 
     @cached_property
     def _repeats(self) -> Repeats | None:
@@ -323,7 +323,7 @@ class Execution:
         self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
 
     async def _examined(self, bare: Stage) -> Stage:
-        """The stage whose records carry what spoils measurements on it; facts and findings are stored, and the user is told.
+        """The stage whose records carry what distorts results on it; facts and findings are stored, and the user is told.
 
         Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
         """
@@ -354,7 +354,7 @@ class Execution:
                 rig = RealRig(stage.site, stage.versions, self.experiment.disturbed)
                 calibration = await of_machines(rig, loads, cache_folder(), self.events.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
-            self.events.note(f"no headroom: the rig could not be measured without the DUT: {e}")
+            self.events.note(f"headroom unknown: the rig could not be measured without the DUT: {e}")
             return stage
         self.folder.write_calibration(calibration.model_dump(mode="json"))
         return replace(stage, calibration=calibration)
@@ -380,7 +380,7 @@ class Execution:
 
     def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
         what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
-        self.events.note(f"no headroom of {what}: the rig could not be measured without the DUT: {why}")
+        self.events.note(f"headroom of {what} unknown: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
         """One application of a mode and the trials measured in it."""
@@ -450,7 +450,7 @@ class Execution:
                 again.append(trial)
             else:
                 self.folder.set_aside(trial.number, AttemptReason.MODE_LOST)
-                self._once_more(refused(stage, trial, checks, self.book, f"{lost}, and so after it was done again"))
+                self._once_more(refused(stage, trial, checks, self.book, f"{lost}, also when repeated"))
         return again
 
     def _once_more(self, carried: TrialOutput) -> bool:

@@ -18,8 +18,8 @@ class NotOurs(InputError):
 
     def __init__(self, folder: RunFolder, commands: tuple[str, ...]) -> None:
         super().__init__(
-            f"{folder.path}: this user did not make this run on this machine, or its files were changed since; it names commands",
-            remedy="read them, and give --trust if they shall be carried out",
+            f"{folder.path}: another user or machine made this run, or its files changed since; it names commands",
+            remedy="read them, then give --trust to run them",
         )
         self.commands = commands
 
@@ -38,7 +38,7 @@ def insist_on_resume(folder: RunFolder, entries: Iterable[Entry]) -> None:
 
 def _undo_commands(entries: list[Entry]) -> Iterator[str]:
     if (label := standing_lab(entries)) is not None:
-        yield f"here: dutlab lab down {label}"
+        yield f"on this machine: dutlab lab down {label}"
     for _, steps in pending_undo(entries):
         for step in steps:
             yield f"{step.host}: {shlex.join(step.argv)}{' <<< ' + shlex.quote(step.stdin) if step.stdin else ''}"

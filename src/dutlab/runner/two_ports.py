@@ -43,7 +43,7 @@ class TwoPortRequest:
     ports: tuple[str, str]
     addresses: Sequence[str] = ()
     gateways: Sequence[str] = ()
-    insist: frozenset[str] = frozenset()
+    forced: frozenset[str] = frozenset()
     """Ports to be used whatever they look like."""
     version: int = 4
     """Of IP, where a port has addresses of both and none is given."""
@@ -90,7 +90,7 @@ async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
     if here.network.overlaps(there.network):
         raise PortRefused(
             f"{source.name} ({here}) and {sink.name} ({there}) are in one network",
-            remedy="a router joins two; what bridges or switches cannot be measured this way",
+            remedy="a router joins two networks; a bridge or switch cannot be measured this way",
         )
     gateways = [ip_address(text) for text in ask.gateways] or [await _gateway(host, p, a) for p, a in ((source, here), (sink, there))]
     ends = [TesterPort(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
@@ -106,8 +106,8 @@ async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSu
         for what, given in (("--address", ask.addresses), ("--gateway", ask.gateways))
         if len(given) not in {0, 2}
     ]
-    faults += [] if ask.ports[0] != ask.ports[1] else [f"{ask.ports[0]} stands twice; a box has one port for each of two"]
-    faults += [f"--insist {name}: is none of the two ports" for name in sorted(ask.insist - set(ask.ports))]
+    faults += [] if ask.ports[0] != ask.ports[1] else [f"duplicate port {ask.ports[0]}: name one port on each side of the box"]
+    faults += [f"--force-port {name}: not one of the two ports" for name in sorted(ask.forced - set(ask.ports))]
     faults += [f"--gateway {text}: is not an address" for text in ask.gateways if not _is_address(text)]
     faults += [f"--address {text}: is not an address with its prefix length" for text in ask.addresses if not _is_interface(text)]
     if faults:
@@ -119,10 +119,10 @@ async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSu
     source, sink = (port for port in found if port is not None)
     hard = [f"{port.name} {why}" for port in (source, sink) for why in unusable(port)]
     hard += [f"{p.name} is down: set it up, or give --address and --gateway" for p in (source, sink) if not p.up and not _told(ask)]
-    soft = {port.name: list(in_use(port, login=ask.login)) for port in (source, sink) if port.name not in ask.insist}
+    soft = {port.name: list(in_use(port, login=ask.login)) for port in (source, sink) if port.name not in ask.forced}
     if reasons := [*hard, *(f"{name} {why}" for name, of_port in soft.items() for why in of_port)]:
-        insist = " ".join(f"--insist {name}" for name, of_port in soft.items() if of_port)
-        anyway = f"; if they are test links all the same, add {insist}" if insist and not hard else ""
+        force = " ".join(f"--force-port {name}" for name, of_port in soft.items() if of_port)
+        anyway = f", or add {force} if they are test links" if force and not hard else ""
         raise PortRefused("not the ports of a test link:\n  " + "\n  ".join(reasons), remedy=f"name other ports{anyway}")
     return source, sink
 
@@ -161,7 +161,7 @@ async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddres
     inside = [a for a in (*port.routers, *port.neighbours) if a in address.network and a != address.ip]
     candidates = list(dict.fromkeys(inside)) or await _who_answers(host, port, address)
     if len(candidates) != 1:
-        said = f"{', '.join(map(str, candidates))} answer" if candidates else f"nobody answers in {address.network}"
+        said = f"{', '.join(map(str, candidates))} answer" if candidates else f"no host answers in {address.network}"
         why = f"{port.name}: {said}, so the box's address is not known"
         raise PortRefused(why, remedy="give it for both ports: --gateway ADDRESS --gateway ADDRESS, in their order")
     return candidates[0]
@@ -200,7 +200,7 @@ def _testbed(ends: Sequence[TesterPort], ask: TwoPortRequest) -> dict[str, Any]:
             "a": {
                 **({"speed": si(min(speeds), "bit/s", 6)} if len(speeds) == len(ends) else {}),
                 "mtu": _mtu(ends),
-                **({"isolated": True} if ask.insist else {}),
+                **({"isolated": True} if ask.forced else {}),
                 "configure": True,
                 "path": [f"source:{source.port.name}", "dut:near", "dut:far", f"sink:{sink.port.name}"],
                 "addresses": [str(source.address), source.gateway_interface, sink.gateway_interface, str(sink.address)],
@@ -228,18 +228,18 @@ def _mtu(ends: Sequence[TesterPort]) -> int:
 def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
     """In sentences, for the report."""
     source, sink = (end.port for end in ends)
-    yield "what the box is, and for certain what limits it: nobody logged into it, so its cores, counters and drops were not seen"
+    yield "what the box is, and for certain what limits it: without a login its cores, counters and drops were not seen"
     if source.speed is None or sink.speed is None:
-        yield "the speed of the wire: the ports tell none, so there is no ceiling, and rates go as far as the generator reaches"
+        yield "the speed of the wire: the ports report none, so no ceiling is known and the generator sets the highest rate"
     elif source.speed != sink.speed:
         speeds = f"{si(source.speed, 'bit/s')} and {si(sink.speed, 'bit/s')}"
-        yield f"what the faster port could do: {source.name} and {sink.name} run at {speeds}, and the slower one counts"
+        yield f"what the faster port could do: {source.name} and {sink.name} run at {speeds}, so the slower one is the limit"
     if source.mtu != sink.mtu or _mtu(ends) != _STANDARD_MTU:
         yield f"frames longer than the smaller MTU of the ports, {_mtu(ends)}"
     else:
         yield "whether the box carries more than an MTU of 1500: no longer frame was sent"
     yield "the way back and both ways at once: frames went from the first port to the second"
-    yield "how it spreads load: all frames were of one flow, which many devices keep on one core"
-    yield "how well the figures repeat: each was found once"
-    if ask.insist:
-        yield f"what else {' and '.join(sorted(ask.insist))} carried: somebody insisted on it"
+    yield "how it spreads load: all frames were of one flow, which many devices handle on one core"
+    yield "the spread between repeats: each figure was measured once"
+    if ask.forced:
+        yield f"what else {' and '.join(sorted(ask.forced))} carried: the in-use check was skipped"

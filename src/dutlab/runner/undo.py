@@ -32,6 +32,6 @@ async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> Non
             failed.append(str(e))
     if failed:
         raise TestbedError(
-            "the DUT was not put back whole: " + "; ".join(failed),
-            remedy="mend the host, then `dutlab undo RUN`; the journal keeps the commands",
+            "the DUT was not restored completely:  " + "; ".join(failed),
+            remedy="repair the host, then `dutlab undo RUN`; the journal keeps the commands",
         )

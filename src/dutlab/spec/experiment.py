@@ -214,7 +214,7 @@ def _factor_faults(factors: object) -> Iterator[InitErrorDetails]:
         seen = []
         for i, level in enumerate(_level(v) for v in levels):
             if level in seen:
-                yield fault(("factors", name, i), f"{level!r} stands twice; `repeats` repeats trials")
+                yield fault(("factors", name, i), f"duplicate {level!r}; `repeats` repeats trials")
             seen.append(level)
 
 
@@ -225,7 +225,7 @@ def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:
         if isinstance(what, str) and what not in WATCHES:
             yield fault(("watch", i), f"{what!r} cannot be watched {did_you_mean(what, WATCHES)}")
         elif what in watch[:i]:
-            yield fault(("watch", i), f"{what} stands twice")
+            yield fault(("watch", i), f"duplicate {what}")
 
 
 def _workload_faults(workloads: object) -> Iterator[InitErrorDetails]:

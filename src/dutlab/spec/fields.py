@@ -155,7 +155,7 @@ def ssh_fault(text: str) -> str:
 
 
 def named(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """Each entry of a mapping learns the key it stands under as its `name`."""
+    """Each entry of a mapping learns the key it is under as its `name`."""
     if not isinstance(value, Mapping):
         return value
     return {k: {**v, NAME_KEY: k} if isinstance(v, Mapping) else v for k, v in value.items()}

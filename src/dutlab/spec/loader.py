@@ -109,7 +109,7 @@ def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed
         testbed = given_testbed(text, file)
     except SpecRefused as refused:
         unread = [f for f in refused.faults if f.what.startswith("cannot be read")]
-        if unread:  # the fault is the name, and that stands in the experiment
+        if unread:  # the fault is the name, and that is in the experiment
             return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
         return None, (), refused.faults
     return TestbedShape.of_testbed(testbed), (testbed, text), []

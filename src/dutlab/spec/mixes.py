@@ -70,9 +70,9 @@ class Mix(SpecModel):
         if not sizes:
             faults.append(fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}"))
         elif len(set(sizes)) < len(sizes):
-            faults.append(fault(("parts",), "a frame size stands twice; add its weights up"))
+            faults.append(fault(("parts",), "duplicate frame size; add its weights up"))
         elif made.sequence is not None and tuple(sorted(Counter(made.sequence).items())) != made.parts:
-            faults.append(fault(("parts",), "says something else than the sequence; leave it out"))
+            faults.append(fault(("parts",), "contradicts the sequence; leave it out"))
         elif _meaning(made.name) not in {None, (made.parts, made.sequence)}:
             faults.append(fault(("name",), f"{made.name!r} already means something else; give the mix a name of its own"))
         return faults

@@ -13,7 +13,7 @@ FILE_CONTEXT = {"file": True}
 """Validation context of what a user wrote: bare numbers have no unit there, and fields that only code may set are unknown."""
 
 NAME_KEY = object()
-"""Under this key `fields.named` hands an entry the name it stands under; no file can write it."""
+"""Under this key `fields.named` hands an entry the name it is under; no file can write it."""
 
 Loc = tuple[str | int, ...]
 SPEC_FAULT = "spec_fault"

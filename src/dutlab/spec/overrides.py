@@ -2,7 +2,7 @@
 
     factors.mode=router,nat            a list, by commas
     repeats=1                          a value
-    testbed.lab=three-node             a key of a mapping; a value that stands in its place goes
+    testbed.lab=three-node             a key of a mapping; a value that is in its place goes
     workloads.sweep.duration=2s        in every sweep of the list
     workloads.0.links=[[a], [a, b]]    YAML, by its bracket
 
@@ -38,7 +38,7 @@ def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
         if not isinstance(source.data, dict):
             continue  # the file's own fault says so
         if not _put(source, parts, new, number):
-            faults.append(_fault(number, key, "leads nowhere in the file"))
+            faults.append(_fault(number, key, "no such place in the file"))
     return faults
 
 

@@ -68,9 +68,9 @@ class HostSpec(SpecModel):
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
-            faults.append(fault(("local",), "stands beside ssh; a host is either this machine or reached over ssh"))
+            faults.append(fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh"))
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
-            faults.append(fault(("family",), f"{family} stands beside a way in; leave ssh and local out, or name the family"))
+            faults.append(fault(("family",), f"{family} cannot be combined with a way in; leave ssh and local out, or name the family"))
         return faults
 
 
@@ -239,7 +239,7 @@ def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
         role = PATH_ROLES[i] if len(link.path) == len(PATH_ROLES) else port.host
         first = next(j for j, other in enumerate(link.path) if other.host == port.host)
         if port in link.path[:i]:
-            what = "is also where packets enter it; a machine that forwards needs two ports" if i % 2 == 0 else "is named twice"
+            what = "is also where packets enter it; a machine that forwards needs two ports" if i % 2 == 0 else "is a duplicate"
             yield fault(("path", i), f"{port} {what}")
         elif port.host != role and port.host in ROLES:
             yield fault(("path", i), f"{port} where a port of {role} must be: the order is {' → '.join(PATH_ROLES)}")

@@ -139,7 +139,7 @@ class Traffic(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether what each router looks at stands first, where it looks (RFC 8200 section 4.1)."""
+        """Whether what each router looks at is first, where it looks (RFC 8200 section 4.1)."""
         del data
         headers = () if made is None else made.extension_headers
         return [fault(("extension_headers", i), f"{h} can only be the first") for i, h in enumerate(headers) if i and h == HOP_BY_HOP]

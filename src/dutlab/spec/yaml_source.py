@@ -34,7 +34,7 @@ _PLAIN_TAGS = {_TAG + t for t in ("str", "int", "float", "bool", "null", "timest
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """Where something stands; line and column from 1."""
+    """Where something is; line and column from 1."""
 
     file: str
     line: int
@@ -93,13 +93,13 @@ def parse(raw: bytes, file: str) -> Source:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         what = " ".join(str(part) for part in (error.problem, error.context) if part)
-        raise SpecRefused([Fault(file, line, column, "file", printable(f"no YAML: {what}"))]) from error
+        raise SpecRefused([Fault(file, line, column, "file", printable(f"not valid YAML: {what}"))]) from error
     except ReaderError as error:
         line, column = _line_column(text, error.position)
-        what = f"no YAML: the character {text[error.position]!r} cannot stand here"
+        what = f"not valid YAML: the character {text[error.position]!r} is not allowed here"
         raise SpecRefused([Fault(file, line, column, "file", printable(what))]) from error
     except Exception as error:  # others leak out of ruamel: a ValueError of an escape beyond Unicode, for one
-        raise SpecRefused([Fault(file, 1, 1, "file", f"no YAML that can be read ({type(error).__name__})")]) from error
+        raise SpecRefused([Fault(file, 1, 1, "file", f"not readable YAML ({type(error).__name__})")]) from error
     if node is None:
         raise SpecRefused([Fault(file, 1, 1, "file", "empty")])
     reader = _Reader(Source(file))
@@ -166,7 +166,7 @@ class _Reader:
             self._fault(node, loc[:1], f"more than {MOST_NODES} values or {DEEPEST} levels, aliases followed")
             raise _TooMuch
         if str(node.tag) not in _PLAIN_TAGS:
-            self._fault(node, loc, f"the tag {node.tag} means nothing here; leave it out")
+            self._fault(node, loc, f"the tag {node.tag} is not supported; leave it out")
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, loc)
@@ -184,7 +184,7 @@ class _Reader:
                 continue
             key = self._text(key_node, loc)
             if key in found:
-                self._fault(key_node, (*loc, key), f"stands twice; the first is in line {self.source.places[*loc, key].line}")
+                self._fault(key_node, (*loc, key), f"duplicate; the first is in line {self.source.places[*loc, key].line}")
                 continue
             self.source.places[*loc, key] = self._place(key_node)
             found[key] = self._value(value_node, (*loc, key))
@@ -215,7 +215,7 @@ class _Reader:
     def _text(self, node: ScalarNode, loc: Loc) -> str:
         text = str(node.value)
         if odd := [c for c in text if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]:
-            self._fault(node, loc, f"the control character {odd[0]!r} cannot stand in a value")
+            self._fault(node, loc, f"the control character {odd[0]!r} is not allowed in a value")
             return ""
         return text
 

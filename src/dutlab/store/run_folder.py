@@ -4,7 +4,7 @@
     plan.json                         trials in order, seed, estimate
     seal.json                         the run's token, and proof of who made it: undo and resume go by it
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
-    doctor.json                       what spoils measurements on the testbed; doctor~2.json of a resumed run
+    doctor.json                       what distorts results on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's
     events.jsonl                      what happened, as it happened: for looking on
     trials/0001/raw/…                 every tool's own output
@@ -158,7 +158,7 @@ class RunFolder:
         return _write_next(self.path, "calibration", calibration)
 
     def write_findings(self, findings: Sequence[Mapping[str, Any]]) -> Path:
-        """Keeps what spoils measurements; what a resumed run found goes to doctor~2.json. Raises StoreError."""
+        """Keeps what distorts results; what a resumed run found goes to doctor~2.json. Raises StoreError."""
         return _write_next(self.path, "doctor", {"schema_version": SCHEMA_VERSION, "findings": list(findings)})
 
     def findings(self) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ def disk_full(path: Path, needed_bytes: int | None) -> DiskFull:
 _HALF_MADE = re.compile(r"\..+\.(?P<pid>\d+)\.part")
 _SYNCS_AT_ONCE = 4
 _OWNER_AND_MODE = "check the owner and the mode of the folder"
-_IN_THE_WAY = "a file stands where a folder is needed; name another place"
+_IN_THE_WAY = "a file is where a folder is needed; name another place"
 _REMEDIES = {
     errno.EEXIST: _IN_THE_WAY,
     errno.ENOTDIR: _IN_THE_WAY,

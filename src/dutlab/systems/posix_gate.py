@@ -1,6 +1,6 @@
-"""What stands at a gate on a host: a shell that tells the host's clock, waits for an instant by it, and then lets a command begin.
+"""What is at a gate on a host: a shell that tells the host's clock, waits for an instant by it, and then lets a command begin.
 
-It says an empty line once it stands, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
+It prints an empty line when ready, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
 `go INSTANT LATER` by how far off that is. The command's output follows, and within it, wherever the command has come to after LATER
 seconds, BEGAN with two instants that it has begun between; at once, and with none, where the clock takes too long to read.
 

@@ -108,12 +108,12 @@ class System:
     pin: Argv = ()
     """Stands before a list of cores and a command that may run on these only; empty where no command does that."""
     as_root: tuple[Argv, ...] = ()
-    """What may stand before a command to run it as root without a password."""
+    """What may be before a command to run it as root without a password."""
     has_way_in: bool = True
     """Whether a command can reach such a host."""
     kernel_tables: bool = False
     """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
 
     def pinned(self, cores: Sequence[int]) -> list[str]:
-        """What stands before a command that runs on `cores`; nothing without any. spec refuses cores where nothing pins."""
+        """What is before a command that runs on `cores`; nothing without any. spec refuses cores where nothing pins."""
         return [*self.pin, ",".join(str(core) for core in cores)] if cores else []

@@ -1,6 +1,6 @@
 """Commands on several hosts that begin at one agreed instant.
 
-Each stands behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that tell that host's clock when
+Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that tell that host's clock when
 asked, and that are told in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant
 delays nobody. A host that has no clock finer than a second is released by a word instead, sent half a round trip before.
 
@@ -70,7 +70,7 @@ class ClockReading:
 
 @dataclass
 class Gate:
-    """A command that stands ready on its host. `process` is the command itself once the gate is open."""
+    """A command that is ready on its host. `process` is the command itself once the gate is open."""
 
     process: Process
     clock: ClockReading

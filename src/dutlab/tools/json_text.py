@@ -38,7 +38,7 @@ def read_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 def read_cut_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The same, but of an object that breaks off, or has garbage inside, all that stands whole before that line. Raises UnreadableError."""
+    """The same, but of an object that breaks off, or has garbage inside, all that is whole before that line. Raises UnreadableError."""
     return _read(output, cut="kept")
 
 
@@ -68,7 +68,7 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, 
         raise UnreadableError("it printed nothing")
     begin = text.find("{")
     if begin < 0:
-        raise UnreadableError(f"it printed no JSON but {text[:80]!r}")
+        raise UnreadableError(f"its output is not JSON: {text[:80]!r}")
     repairs = [f"text before the report: {text[:begin].strip()[:80]!r}"] if begin else []
     text = text[begin:]
     try:
@@ -82,8 +82,8 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, 
                 raise UnreadableError(_why_not_json(mended)) from None
             document, line = _whole_part(mended)
             line += output[: output.find(b"{")].count(b"\n")
-            return document, [*repairs, f"line {line} cannot be read; what stands before it is kept"]
-        text, repairs = mended, [*repairs, "numbers that are none (nan, inf) were left out"]
+            return document, [*repairs, f"line {line} cannot be read; what precedes it is kept"]
+        text, repairs = mended, [*repairs, "invalid numbers (nan, inf) were left out"]
     if rest := text[length:].strip():
         repairs.append(f"text after the report: {rest[:80]!r}")
     return document, repairs

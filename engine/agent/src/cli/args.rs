@@ -215,7 +215,7 @@ pub struct Given {
     /// A frame without FCS in hexadecimal, from its destination MAC on; several are sent in turn. The probe is written into it
     #[arg(long, value_name = "HEX", requires = "probe_at", conflicts_with = "replay")]
     pub raw: Vec<String>,
-    /// Where in each of them the probe stands: an even number of bytes from the start
+    /// Where in each of them the probe is: an even number of bytes from the start
     #[arg(long, value_name = "BYTES", requires = "raw")]
     pub probe_at: Option<u16>,
     /// Send the frames of a capture (pcap, of Ethernet) as they are, in their own time; they carry no probe

@@ -56,7 +56,7 @@ pub fn sent(sent: &Sent) -> String {
     )
 }
 
-/// What was received. `lost` says what stands in the column of lost frames.
+/// What was received. `lost` says what is in the column of lost frames.
 pub fn received(streams: &[&ReceivedStream], lost_head: &str, lost: impl Fn(&ReceivedStream) -> String) -> String {
     let rows: Vec<_> = streams
         .iter()

@@ -27,7 +27,7 @@ impl Columns {
     }
 
     /// A MAC at `at`: its first two bytes and its last four, which no checksum covers.
-    #[expect(clippy::cast_possible_truncation, reason = "MACs stand in the first 12 bytes")]
+    #[expect(clippy::cast_possible_truncation, reason = "MACs are in the first 12 bytes")]
     fn add_mac(&mut self, at: usize, port: u16, seed: u64, number: fn(&Flow) -> u32) {
         let field =
             |at: usize, length| port::Field { at: at as u16, length, in_checksum: false, in_ip_checksum: false };
@@ -49,7 +49,7 @@ struct End {
     add: fn(&Flow) -> u16,
 }
 
-/// The flows of stream `s`, whose fields stand as `layout` says.
+/// The flows of stream `s`, whose fields are as `layout` says.
 #[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
 pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
     if f.count > MOST {

@@ -296,9 +296,12 @@ fn bytes_that_are_no_frame_are_refused_with_every_fault() {
         json!([{"hex": "00", "probe_at": 0}, {"hex": "zz", "probe_at": 0}, {"hex": "00".repeat(60), "probe_at": 43}]),
     )
     .unwrap_err();
-    for part in
-        ["templates[0]: 5 is not a frame size", "templates[1]: hex: 'z'", "templates[2]: probe_at", "send.raw_streams[0]."]
-    {
+    for part in [
+        "templates[0]: 5 is not a frame size",
+        "templates[1]: hex: 'z'",
+        "templates[2]: probe_at",
+        "send.raw_streams[0].",
+    ] {
         assert!(why.contains(part), "{part} is missing in {why}");
     }
     assert!(raw(json!([])).unwrap_err().contains("templates: the mix has no frames"));

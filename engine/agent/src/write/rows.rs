@@ -9,7 +9,7 @@ pub struct Rows {
     shape: Shape,
 }
 
-/// Where the values of a row stand.
+/// Where the values of a row are.
 enum Shape {
     /// Nothing changes.
     None,

@@ -266,7 +266,7 @@ impl Lab {
         lab
     }
 
-    /// The engine with these arguments in the source; `before` stands before the engine's name.
+    /// The engine with these arguments in the source; `before` is before the engine's name.
     #[must_use]
     pub fn engine(&self, before: &[&str], arguments: &[&str]) -> Command {
         in_namespace(&self.source, before, arguments)

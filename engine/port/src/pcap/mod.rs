@@ -1,6 +1,6 @@
 //! Files in the format of libpcap ("Libpcap File Format", `pcap-savefile(5)`).
 //!
-//! - `read`: from bytes to frames; every fault has the offset where it stands
+//! - `read`: from bytes to frames; every fault has its offset
 //! - `write`: a port that writes what is sent into a file, with stamps in nanoseconds
 //! - `replay`: a capture as something to be sent again, in its own time or another
 

@@ -35,7 +35,7 @@ pub struct Record<'a> {
 /// What is wrong with a capture, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadCapture {
-    /// Where it stands, in bytes from the start of the file.
+    /// Where it is, in bytes from the start of the file.
     pub offset: usize,
     /// The frame it belongs to, counted from 1; 0: none.
     pub frame: u64,

@@ -58,7 +58,7 @@ fn header() -> [u8; 24] {
     h
 }
 
-/// What stands in front of a frame of `length` bytes. The format has 32 bits for the seconds: until 2106.
+/// What is in front of a frame of `length` bytes. The format has 32 bits for the seconds: until 2106.
 #[expect(clippy::cast_possible_truncation, reason = "as the format has it")]
 fn record(at: Nanos, length: u32) -> [u8; 16] {
     let mut r = [0; 16];

@@ -1,4 +1,4 @@
-"""What spoils measurements on a testbed, and what each of it costs: pure functions of facts. docs/method/doctor.md has one by one."""
+"""What distorts results on a testbed, and what each of it costs: pure functions of facts. docs/method/doctor.md has one by one."""
 
 from collections.abc import Callable, Iterator
 
@@ -37,5 +37,5 @@ __all__ = [
 
 
 def examine(patient: Inventory) -> list[Finding]:
-    """Everything that is found, the dearest first."""
+    """All findings, largest impact first."""
     return by_price(finding for check in CHECKS for finding in check(patient))

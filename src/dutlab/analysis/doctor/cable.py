@@ -17,7 +17,7 @@ def optics(p: Inventory) -> Iterator[Finding]:
         for said in told if isinstance(told, Sequence) and not isinstance(told, str) else ():
             yield Finding(
                 "weak-optics",
-                f"the transceiver is outside its own limits: {said}",
+                f"the transceiver exceeds its own thresholds: {said}",
                 unknown_price("beyond its limits no standard bounds how many bits a module gets wrong; each costs a frame"),
                 (str(port),),
                 (Evidence(port.host, read_optic(p, port), str(said)),),
@@ -36,7 +36,7 @@ def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
         if card.get("duplex") == "half":
             yield Finding(
                 "half-duplex",
-                "the port sends or receives, never both at once",
+                "the port is half duplex",
                 Price(50.0, "both directions together", "computed: one direction at a time (IEEE 802.3 clause 4); collisions cost more"),
                 (str(port),),
                 (Evidence(port.host, read(p, port, "duplex"), "half"),),
@@ -55,8 +55,8 @@ def flow_control(p: Inventory) -> Iterator[Finding]:
         if on and card.get("kind") in (None, "physical") and not is_bsd(p, port.host):
             yield Finding(
                 "flow-control",
-                f"the port takes part in flow control ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
-                Price(None, "", "it turns losses into a lower rate, so rates without loss are those of the slowest queue"),
+                f"flow control is on ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
+                Price(None, "", "it turns losses into a lower rate, so zero-loss rates are those of the slowest queue"),
                 (str(port),),
                 (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{direction.upper()} on" for direction in on)),),
                 (CureStep(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),

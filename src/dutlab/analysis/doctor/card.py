@@ -37,13 +37,13 @@ def moderation(p: Inventory) -> Iterator[Finding]:
         waits, adaptive = whole(told.get("rx_usecs")) or 0, told.get("adaptive_rx") is True
         if waits < LONG_WAIT_US and not adaptive:
             continue
-        how = f"up to {waits} µs are added to latencies" if not adaptive else "how much is added to latencies changes with the load"
+        how = f"latencies grow by up to {waits} µs" if not adaptive else "latencies grow by an amount that changes with the load"
         off = [*(["adaptive-rx", "off"] if adaptive else []), "rx-usecs", "0"]
         back = [*(["adaptive-rx", "on"] if adaptive else []), "rx-usecs", str(waits)]
         yield Finding(
             "interrupt-moderation",
             f"the card waits before it interrupts: {how}",
-            Price(None, "", "of rates: it saves interrupts, and so may even raise them"),
+            Price(None, "", "none on rates: fewer interrupts may even raise them"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-c", port.interface), f"rx-usecs {waits}, adaptive RX {'on' if adaptive else 'off'}"),),
             (CureStep(port.host, shell("ethtool", "-C", port.interface, *off)),),
@@ -62,7 +62,7 @@ def offloads(p: Inventory) -> Iterator[Finding]:
         words = [wanted[name] for name in off]
         yield Finding(
             "offloads-off",
-            f"offloads are off that could be on: {', '.join(off)}",
+            f"supported offloads are off: {', '.join(off)}",
             _offloads_price(off),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-k", port.interface), ", ".join(f"{name}: off" for name in off)),),
@@ -85,7 +85,7 @@ def small_ring(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "small-ring",
             f"the receive ring holds {now} frames of {most} possible{how}",
-            unknown_price("none while its core is never away for longer than the ring lasts, and then all frames that arrive"),
+            unknown_price("none while its core empties the ring in time; otherwise every frame that arrives"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-g", port.interface), f"RX {now}, at most {most}"),),
             (CureStep(port.host, shell("ethtool", "-G", port.interface, "rx", most)),),
@@ -152,7 +152,7 @@ def far_node(p: Inventory) -> Iterator[Finding]:
 
 
 def _offloads_price(off: Sequence[str]) -> Price:
-    """Of the dearest that is off."""
+    """Price of the most expensive offload that is off."""
     dear = {"tcp-segmentation-offload": NO_TSO, "generic-receive-offload": NO_GRO}
     return next((price for name, price in dear.items() if name in off), unknown_price("it costs a core the work of each byte or frame"))
 

@@ -1,4 +1,4 @@
-"""What spoils measurements: one finding with its evidence, its price, its cure, and how to undo that."""
+"""What distorts results: one finding with its evidence, its cost, its fix, and how to undo that."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CureStep:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that spoils measurements."""
+    """One thing that distorts results."""
 
     kind: str
     """As in the manual: `mtu-mismatch`."""
@@ -92,7 +92,7 @@ class Finding:
 
 
 def by_price(findings: Iterable[Finding]) -> list[Finding]:
-    """The dearest first, those of unknown price after all that cost something, those that cost nothing now last.
+    """Largest impact first, those of unknown impact after all that cost something, those that cost nothing now last.
 
     The same finding in several places is one, with all of them.
     """

@@ -73,7 +73,7 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
             dead = any(set(str(e.get("state", "")).split()) & {"FAILED", "INCOMPLETE"} for e in ageing)
             yield Finding(
                 "neighbour-ageing",
-                "the next hop does not answer for its address" if dead else "the next hop's address will be asked for anew during a trial",
+                "the next hop does not answer ARP or ND" if dead else "the next hop's ARP or ND entry expires during a trial",
                 Price(None, "", "frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
                 (str(port),),
                 (Evidence(port.host, read_neighbours(p, port), said),),
@@ -88,7 +88,7 @@ def _mismatch(p: Inventory, link: InventoryLink, told: dict[InventoryPort, int])
     cables = [(a, b) for a, b in link.cables if a in told and b in told and told[a] != told[b]]
     why = (
         f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
-        else "; two ends of one cable differ, so longer packets vanish without a word" if cables
+        else "; two ends of one cable differ, so longer packets are dropped silently" if cables
         else "; the router between must fragment, or say that packets are too big"
     )  # fmt: skip
     low = [port for port, size in told.items() if size < most]

@@ -33,7 +33,7 @@ def governor(p: Inventory) -> Iterator[Finding]:
         of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
         yield Finding(
             "governor",
-            f"cores are clocked by the governor {now}",
+            f"the frequency governor of the cores is {now}",
             _clock_price(p, host, now),
             (host,),
             (
@@ -74,7 +74,7 @@ def boost(p: Inventory) -> Iterator[Finding]:
             if base and most and base < most:
                 price = Price(100 * (1 - base / most), "the clock of a core, at most", f"computed: 1 - {base} kHz / {most} kHz")
             yield Finding(
-                "boost-off", "the processor may not go above its nominal clock", price, (host,), (Evidence(host, file, str(off)),),
+                "boost-off", "turbo is disabled", price, (host,), (Evidence(host, file, str(off)),),
                 (CureStep(host, write(1 - off, file)),), (CureStep(host, write(off, file)),),
             )  # fmt: skip
 
@@ -86,8 +86,8 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
         if wake is not None and wake >= SLOW_WAKE_US:
             yield Finding(
                 "power-saving",
-                f"idle cores need up to {wake} µs to wake: that is added to the latency of a frame that finds one asleep",
-                Price(None, "", "of rates: none is expected, since a loaded core does not sleep"),
+                f"idle cores take up to {wake} µs to wake, which adds to the latency of frames",
+                Price(None, "", "none on rates: a loaded core does not sleep"),
                 (host,),
                 (Evidence(host, f"{_CPUS}/cpu0/cpuidle/state*/latency", f"{wake} µs"),),
                 (CureStep(host, f"cpupower idle-set -D {SLOW_WAKE_US}"),),
@@ -103,7 +103,7 @@ def clock_source(p: Inventory) -> Iterator[Finding]:
             continue
         file = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
         has_tsc = isinstance(could, list) and "tsc" in could
-        by_hand = "by hand: see why the kernel gave the TSC up (dmesg | grep -i tsc); tsc=reliable on its command line overrides that"
+        by_hand = "by hand: find why the kernel rejected the TSC (dmesg | grep -i tsc); tsc=reliable on its command line overrides that"
         yield Finding(
             "clock-source", f"the kernel's clock is {now}: each reading is a system call", SLOW_CLOCK, (host,),
             (Evidence(host, file, now),),
@@ -138,11 +138,11 @@ def busy(p: Inventory) -> Iterator[Finding]:
         said = ", ".join(f"core {n} {percent:.0f} % busy" for n, percent in cores.items())
         yield Finding(
             "busy-cpu",
-            "other programs use the processor before anything is measured",
+            "other programs use the processor already",
             Price(cores[most], "its busiest core", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
             (host,),
             (Evidence(host, CORE_TIMES, said),),
-            (CureStep(host, "by hand: end what `top` shows first, or wait until it has ended"),),
+            (CureStep(host, "by hand: stop the first program in `top`, or wait for it"),),
             (CureStep(host, "by hand: start it again"),),
         )
 
@@ -155,12 +155,12 @@ def stolen(p: Inventory) -> Iterator[Finding]:
             most = max(cores, key=lambda n: cores[n])
             yield Finding(
                 "stolen-cpu",
-                "the hypervisor gives time of this machine's cores to others",
+                "the hypervisor takes CPU time from this machine",
                 Price(cores[most], f"core {most}", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
                 (host,),
                 (Evidence(host, CORE_TIMES, ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
                 (CureStep(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
-                (CureStep(host, "by hand: lift the binding"),),
+                (CureStep(host, "by hand: remove the binding"),),
             )
 
 

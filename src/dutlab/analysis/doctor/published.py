@@ -43,7 +43,7 @@ NO_GRO = Price(
 )
 SLOW_CLOCK = Price(
     _lost(1 / 1.3, 1.0),
-    "what a program does that reads the clock all the time",
+    "a program that reads the clock all the time",
     "published: B. Gregg, The Speed of Time, 2021: a database took over 30 % more CPU with the clock source xen than with tsc",
 )
 

@@ -66,7 +66,7 @@ def small_payload(p: Inventory) -> Iterator[Finding]:
             continue
         yield Finding(
             "small-payload",
-            f"PCI Express packets carry {now} bytes where every device on the way takes {most}",
+            f"PCI Express packets carry {now} bytes where every device on the path supports {most}",
             _payload_price(_link(step, "link_gts", "link_width"), speed, now, most),
             tuple(map(str, ports)),
             tuple(
@@ -78,7 +78,7 @@ def small_payload(p: Inventory) -> Iterator[Finding]:
                 for s in way
             ),
             (CureStep(ports[0].host, f"by hand: {_LARGER}"),),
-            (CureStep(ports[0].host, "by hand: take that back, then reboot"),),
+            (CureStep(ports[0].host, "by hand: undo that, then reboot"),),
         )
 
 
@@ -92,12 +92,12 @@ def link_power(p: Inventory) -> Iterator[Finding]:
         by_hand = is_bsd(p, port.host) or policy == "performance"
         yield Finding(
             "pcie-power",
-            "PCI Express links on the way to the card may sleep (ASPM)",
+            "power saving (ASPM) is enabled on PCI Express links to the card",
             Price(None, "", BOOST_AND_PCIE),
             (str(port),),
             tuple(Evidence(port.host, f"link control register of {s.get('address')}", f"ASPM {s['aspm']}") for s in sleeping),
-            (CureStep(port.host, "by hand: switch ASPM off in the BIOS" if by_hand else write("performance", _POLICY)),),
-            (CureStep(port.host, "by hand: switch it on again" if by_hand else write(policy or "default", _POLICY)),),
+            (CureStep(port.host, "by hand: disable ASPM in the BIOS" if by_hand else write("performance", _POLICY)),),
+            (CureStep(port.host, "by hand: enable it again" if by_hand else write(policy or "default", _POLICY)),),
         )
 
 

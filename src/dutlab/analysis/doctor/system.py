@@ -37,7 +37,7 @@ def firewall(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "firewall-in-the-way",
             f"a software firewall has rules {when}",
-            linux_rules(sum(rules.values())) if rules else unknown_price("how many rules the old tables hold is not read"),
+            linux_rules(sum(rules.values())) if rules else unknown_price("the number of rules in the legacy tables is unknown"),
             (host,),
             tuple(evidence),
             tuple(CureStep(host, command) for command in cure),
@@ -62,8 +62,8 @@ def pool_debug(p: Inventory) -> Iterator[Finding]:
         now = p.text(host, "sysctls", "kern.pool_debug")
         if now not in ("0", ""):
             yield Finding(
-                "pool-debug", "the kernel checks each piece of memory that it takes and gives back",
-                unknown_price("it costs each packet the check of its buffers"), (host,),
+                "pool-debug", "the kernel checks every memory allocation (pool debugging)",
+                unknown_price("each packet pays for the check of its buffers"), (host,),
                 (Evidence(host, "sysctl kern.pool_debug", now),),
                 (CureStep(host, "sysctl kern.pool_debug=0"),), (CureStep(host, shell("sysctl", f"kern.pool_debug={now}")),),
             )  # fmt: skip
@@ -74,9 +74,9 @@ def kernel_relinking(p: Inventory) -> Iterator[Finding]:
     for host in p.facts:
         if p.fact(host, "kernel", "relinks_at_boot") is True:
             yield Finding(
-                "kernel-relinking", "after each boot the kernel is linked anew: a busy core, and another layout of the code",
-                unknown_price("the work is over soon after boot; what another layout does differs by boot"),
-                (host,), (Evidence(host, "/var/db/kernel.SHA256", "there, so reorder_kernel does its work"),),
+                "kernel-relinking", "the kernel is relinked after each boot: a busy core, and a new layout of the code",
+                unknown_price("the relinking ends soon after boot; the effect of the layout differs from boot to boot"),
+                (host,), (Evidence(host, "/var/db/kernel.SHA256", "present, so reorder_kernel relinks"),),
                 (CureStep(host, "rm /var/db/kernel.SHA256"),), (CureStep(host, "sha256 -h /var/db/kernel.SHA256 /bsd"),),
             )  # fmt: skip
 
@@ -88,7 +88,7 @@ def one_stream(p: Inventory) -> Iterator[Finding]:
         if load.streams == 1 and fast:
             yield Finding(
                 "one-stream",
-                f"workload {load.workload} sends one TCP stream, which one queue and one core at each end must carry",
+                f"workload {load.workload} sends one TCP stream, which one queue and one core at each end must handle",
                 price_of_one_stream(max(p.speed(link.ports[0]) or 0.0 for link in fast)),
                 tuple(f"link {link.name}" for link in fast),
                 (Evidence(fast[0].ports[0].host, "the experiment file", f"{load.workload}: streams: 1"),),

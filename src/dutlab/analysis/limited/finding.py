@@ -12,7 +12,7 @@ class LimitCause(enum.Enum):
 
     LINE = "line rate"
     GENERATOR = "the generator"
-    RIG = "the rig: it does little more without the DUT"
+    RIG = "the rig, which is hardly faster without the DUT"
     SINK = "the sink"
     ONE_CORE = "one core of the DUT"
     ALL_CORES = "all cores of the DUT"
@@ -67,9 +67,9 @@ class LimitFinding:
 
     @property
     def words(self) -> str:
-        """`limited by one core of the DUT (core 1, softirq)`; `what limited it is not known`."""
+        """`limited by one core of the DUT (core 1, softirq)`; `limit unknown`."""
         if self.limit is LimitCause.UNKNOWN:
-            return "what limited it is not known"
+            return "limit unknown"
         return f"limited by {self.limit.value}{f' ({self.detail})' if self.detail else ''}"
 
 
@@ -77,7 +77,7 @@ def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> 
     """The finding of highest confidence, the first of equal ones; "not known" if there are none. `missing`: inputs that were not there."""
     held = [f for f in findings if f is not None]
     if not held:
-        next_ = f"measure {missing[0]}" if missing else "repeat it with the cores and counters of all hosts watched"
+        next_ = f"measure {missing[0]}" if missing else "repeat with the cores and counters of all hosts watched"
         return LimitFinding(LimitCause.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
     first = max(held, key=lambda f: f.confidence)  # max() keeps the first of equals
     others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in held if f.limit is not first.limit))

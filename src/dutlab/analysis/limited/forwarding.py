@@ -132,13 +132,13 @@ def what_limited(facts: Facts) -> LimitFinding:
     What says that the figure or its ceiling is wrong forbids any verdict; what says that the rig is the limit, any that blames the DUT.
     """
     if facts.void:
-        return no_verdict(facts.void, "repeat it without what the doubts name")
+        return no_verdict(facts.void, "remove what the doubts name, then repeat")
     found, refuted = _on_a_line_that_holds(facts)
     if found.line and exceeds(found.value, found.line, found.unit):
         said = f"{found.text(found.value)} is {found.value / found.line:.1%} of the {found.text(found.line)} that the link carries"
         said += f" with {facts.assumed}" if facts.assumed else ""
         return no_verdict(
-            (f"{said}: the link's speed or the count is wrong",), "look at the speed of the link, and count at the sink's port"
+            (f"{said}: the link's speed or the count is wrong",), "check the speed of the link and the counters of the sink's port"
         )
     if found.rig:
         return best_of([_line(found, refuted), _rig(found)], ())
@@ -155,7 +155,7 @@ def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
     words, line = next(((w, c) for w, c in sorted(f.other_lines.items(), key=lambda of: of[1]) if not exceeds(seen, c, f.unit)), ("", None))
     if line is None:
         return f, ""
-    which = "" if seen == f.value else f" ({f.text(seen)} came through the same link)"
+    which = "" if seen == f.value else f" ({f.text(seen)} passed the same link)"
     named = f"{f.assumed or 'the ceiling does not hold'}, a ceiling of {f.text(f.line)}, which is exceeded{which}"
     return replace(f, line=line, assumed=""), f"{named}; {words} the ceiling is {f.text(line)}"
 
@@ -167,7 +167,7 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
     share = f.value / f.line
     sure = Confidence.SHOWN if share >= AT_LINE else Confidence.LIKELY
     said = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
-    next_ = "drive more links at once, or smaller frames, to find what comes next"
+    next_ = "drive more links at once, or smaller frames, to find the next limit"
     if refuted:
         return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
     return LimitFinding(LimitCause.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
@@ -183,9 +183,9 @@ def _generator(f: Facts) -> LimitFinding | None:
     if f.sent is None or not f.lossless or (f.refused_ratio or 0.0) > FEW_REFUSED:
         return None
     if f.asked is not None and f.sent < 0.97 * f.asked:
-        said = f"it sent {f.text(f.sent)} of {f.text(f.asked)} asked, and all of it came through{at_core}"
+        said = f"it sent {f.text(f.sent)} of {f.text(f.asked)} asked, and the DUT forwarded all of it{at_core}"
     elif f.asked is None and f.generator_best is not None and f.sent >= 0.97 * f.generator_best:
-        said = f"nothing was lost at {f.text(f.sent)}, as much as it sent into anything{at_core}"
+        said = f"nothing was lost at {f.text(f.sent)}, the most it ever sent{at_core}"
     elif busy:
         said = f"nothing was lost at {f.text(f.sent)}{at_core}"
     else:
@@ -211,7 +211,7 @@ def _table(f: Facts) -> LimitFinding | None:
     if not f.table_size or f.table_entries is None or f.table_entries < 0.95 * f.table_size:
         return None
     said = f"{f.table_entries:,.0f} of {f.table_size:,.0f} entries were taken".replace(",", " ")
-    return LimitFinding(LimitCause.STATE_TABLE, Confidence.SHOWN, (said,), "raise its size, or drive fewer flows")
+    return LimitFinding(LimitCause.STATE_TABLE, Confidence.SHOWN, (said,), "increase its size, or drive fewer flows")
 
 
 def _fragments(f: Facts) -> LimitFinding | None:
@@ -220,7 +220,7 @@ def _fragments(f: Facts) -> LimitFinding | None:
     return LimitFinding(
         LimitCause.FRAGMENTS,
         Confidence.LIKELY,
-        (f"{si(f.fragments, 'pps')} were cut or put together again",),
+        (f"{si(f.fragments, 'pps')} were fragmented or reassembled",),
         "lower the MSS or the packet size",
     )
 
@@ -229,14 +229,14 @@ def _heat(f: Facts) -> LimitFinding | None:
     if f.frequency_drop is None or f.frequency_drop < 0.05:  # noqa: PLR2004 - a twentieth
         return None
     return LimitFinding(LimitCause.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),
-                   "cool it, and soak it for an hour")  # fmt: skip
+                   "improve its cooling, then soak it for an hour")  # fmt: skip
 
 
 def _pcie(f: Facts) -> LimitFinding | None:
     if not f.pcie_bps or f.unit != "bit/s" or f.value < 0.85 * f.pcie_bps:
         return None
     return LimitFinding(LimitCause.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
-                   "put the card into a wider or newer slot")  # fmt: skip
+                   "move the card to a wider or newer slot")  # fmt: skip
 
 
 def _memory(f: Facts) -> LimitFinding | None:
@@ -253,7 +253,7 @@ def _card(f: Facts) -> LimitFinding | None:
     if f.lossless or at_card <= MOST or not cool:
         return None
     said = f"{at_card:.0%} of the lost frames were lost at the DUT's ports while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
-    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, (said,), "lengthen the rings, add queues, and look at pause frames")
+    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, (said,), "enlarge the rings, add queues, check pause frames")
 
 
 def _cores(f: Facts) -> LimitFinding | None:
@@ -271,10 +271,10 @@ def _cores(f: Facts) -> LimitFinding | None:
     sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
     if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
         return LimitFinding(
-            LimitCause.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "take a faster processor, or a mode that does less"
+            LimitCause.ALL_CORES, sure, (*why, f"and no core less than {least:.0f} %"), "use a faster processor, or a mode with less work"
         )
     return LimitFinding(
-        LimitCause.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores, and see whether the rate follows", detail
+        LimitCause.ONE_CORE, sure, tuple(why), "spread the flows over more queues and cores; the rate should follow", detail
     )
 
 
@@ -291,7 +291,7 @@ def _pressed_dut(f: Facts) -> LimitFinding | None:
 def _pressure(f: Facts) -> tuple[str, ...]:
     """Signs that the DUT was offered more than it could take."""
     refused = f.refused_ratio or 0.0
-    said = [f"the DUT took no more: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
+    said = [f"backpressure: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
     return (*said, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
 
 
@@ -311,9 +311,9 @@ def _tcp(f: Facts) -> LimitFinding | None:
             LimitCause.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream"
         )
     if idle and f.retransmits_per_s and f.pps and f.retransmits_per_s > NO_LOSS * f.pps:
-        said = f"{f.retransmits_per_s / f.pps:.2%} of the segments were sent again, and no core of the DUT was busy"
+        said = f"{f.retransmits_per_s / f.pps:.2%} of the segments were retransmitted, and no core of the DUT was busy"
         return LimitFinding(
-            LimitCause.TCP, Confidence.LIKELY, (said,), "find where segments are lost; try another congestion control", "retransmits"
+            LimitCause.TCP, Confidence.LIKELY, (said,), "find where segments are lost, or try another congestion control", "retransmits"
         )
     return None
 
@@ -330,9 +330,9 @@ def _per_packet(f: Facts) -> LimitFinding | None:
             continue
         here = f"{f.value / f.line:.1%} of the line at {si(f.pps, 'pps')}" if f.line else si(f.pps, "pps")
         there = f" and {other.share_of_line:.1%} of the line" if other.share_of_line is not None else ""
-        why = f"{here} here, {si(other.pps, 'pps')}{there} with {other.name}: what costs is each packet, not its bytes"
+        why = f"{here} here, {si(other.pps, 'pps')}{there} with {other.name}: the cost is per packet, not per byte"
         return LimitFinding(
-            LimitCause.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then a mode with less work a packet, or more queues"
+            LimitCause.PER_PACKET, Confidence.LIKELY, (why,), "watch its cores; then use a mode with less work per packet, or more queues"
         )
     return None
 
@@ -344,8 +344,8 @@ def _mode(f: Facts) -> LimitFinding | None:
     name = max(faster, key=lambda n: faster[n])
     why = [f"the same load through the same testbed reaches {f.text(faster[name])} in mode {name}, {f.text(f.value)} here"]
     if f.together is not None and f.together >= 1.5 * f.value:
-        why.append(f"with all links driven at once it carries {f.text(f.together)}, so its cores are not all needed for one")
-    return LimitFinding(LimitCause.MODE, Confidence.LIKELY, tuple(why), "watch its cores: one at its limit, or all?")
+        why.append(f"with all links driven at once it carries {f.text(f.together)}, so one link does not need all of its cores")
+    return LimitFinding(LimitCause.MODE, Confidence.LIKELY, tuple(why), "watch its cores: is one at its limit, or all?")
 
 
 RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (

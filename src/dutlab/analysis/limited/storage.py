@@ -95,7 +95,10 @@ def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:
         return None
     why = [f"{f.drives} drives reach {f.share:.0%} of their rating"]
     like = [s for s in f.fewer if s.drive_sum and abs(s.value / s.drive_sum - f.share) <= SAME_SHARE]
-    why += [f"{s.drives} drives reach {s.value / s.drive_sum:.0%} of theirs: it grows with them, so their own path binds" for s in like]
+    why += [
+        f"{s.drives} drives reach {s.value / s.drive_sum:.0%} of theirs: it grows with them, so their shared path is not the limit"
+        for s in like
+    ]
     same = {name: v for name, v in f.other_engines.items() if f.value and abs(v / f.value - 1) <= SAME_RATE}
     why += [f"{name} reaches {si(v, f.unit)}, the same within {SAME_RATE:.0%}: it is not the software" for name, v in same.items()]
     if len(why) == 1:
@@ -103,7 +106,7 @@ def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:
     why += [f"the processor was at {f.cpu_percent:.0f} %"] if f.cpu_percent is not None else []
     sure = Confidence.LIKELY if f.cpu_percent is not None or len(why) > 2 else Confidence.POSSIBLE  # noqa: PLR2004 - two independent signs
     return LimitFinding(
-        LimitCause.BUS, sure, tuple(why), "one drive alone, then those of one uplink: where the share falls, that link is shared"
+        LimitCause.BUS, sure, tuple(why), "measure one drive alone, then those of one uplink: where the share falls, that link is shared"
     )
 
 

@@ -1,7 +1,7 @@
 """Where cards of FreeBSD and OpenBSD sit: each link on the way to the processor, as pciconf(8) and pcidump(8) tell.
 
 The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` tells the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
-usr.sbin/pcidump. Which address a card of OpenBSD has stands in the kernel's own words only (dmesg(8)), kept in /var/run/dmesg.boot.
+usr.sbin/pcidump. Which address a card of OpenBSD has is in the kernel's own words only (dmesg(8)), kept in /var/run/dmesg.boot.
 """
 
 from __future__ import annotations

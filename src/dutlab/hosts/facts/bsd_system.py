@@ -1,6 +1,6 @@
 """FreeBSD, what is made of it, and OpenBSD: the facts of machine and card by the names of Linux's, from sysctl(8), kenv(1), ifconfig(8).
 
-What findings follow from stands in `bsd.py`, which every host is asked at once; this is asked of those that are known to be one.
+What findings follow from is in `bsd.py`, which every host is asked at once; this is asked of those that are known to be one.
 
 Tried against transcripts of documented outputs only, never on a machine.
 """

@@ -1,4 +1,4 @@
-"""How many rules stand in the way of a packet, and where; not what they say."""
+"""How many rules are in the way of a packet, and where; not what they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the neighbour tables of the test interfaces hold; it stands apart from the interfaces because it changes by the minute.
+"""What the neighbour tables of the test interfaces hold; it is apart from the interfaces because it changes by the minute.
 
 Whose an entry is stays out of the facts. FreeBSD's arp(8) prints a sentence an entry (usr.sbin/arp/arp.c), OpenBSD's a row of a table.
 """

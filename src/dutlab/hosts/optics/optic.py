@@ -67,7 +67,7 @@ class Optic:
             if not any(limits.values()):
                 continue
             for lane, value in enumerate(lanes):
-                for limit in LIMITS:  # alarms stand first
+                for limit in LIMITS:  # alarms come first
                     threshold = limits.get(limit)
                     if threshold is not None and (value > threshold if limit.startswith("high") else value < threshold):
                         found.append(OpticFinding(quantity, lane, value, limit, threshold))

@@ -43,7 +43,7 @@ class Known:
 
 
 class FaultyDevice(Protocol):
-    """A device that stands."""
+    """A device that is in place."""
 
     async def wronged(self) -> int:
         """Frames that it dropped, doubled, swapped or damaged so far."""

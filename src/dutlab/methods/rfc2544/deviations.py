@@ -76,7 +76,7 @@ def _of_networks(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Ite
     elif setting.networks == max(setting.all_networks):
         yield f"§12: one source and one destination address a way; not done again with destinations over {SECTION_12} networks"
     else:
-        yield "§12: no departure, one source and one destination address a way; the tests with more networks stand beside these"
+        yield "§12: no departure, one source and one destination address a way; the tests with more networks are beside these"
     yield "§12, appendix C.2.6: source and destination port are constant"
 
 

@@ -76,7 +76,7 @@ class _Filling:
                 self.best = flows
                 return True
             if not row["set_up_flows"] and self.best and not known(await self._sound(self.best)):
-                raise _Cut(f"nothing came back, not even of {self.best} flows, which had come through: the DUT is down, or the path is")
+                raise _Cut(f"nothing came back, not even for {self.best} flows, which had passed before: the DUT or the path is down")
             if not self.best and not known(row):
                 raise _Nothing(_silence(row))
             if turned_away(row):
@@ -94,7 +94,7 @@ class _Filling:
             self.rows.append(row)
             if not faults:
                 return row
-        raise _Cut(f"two trials of {flows} flows in a row told nothing: {faults[0].detail}")
+        raise _Cut(f"two trials of {flows} flows in a row gave no result: {faults[0].detail}")
 
     async def _once(self, flows: int) -> tuple[Row, list[Doubt]]:
         takes_s = 2 * (flows / self.fill + self.setting.drain_s)
@@ -166,7 +166,7 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
 
 def _silence(first: Row) -> str:
     if not first["set_up_flows"]:
-        return "not one frame came back: is the path through the DUT open?"
+        return "no frame came back: is the path through the DUT open?"
     return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers came back"
 
 
@@ -180,7 +180,7 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
             "concurrent flows: the DUT gives flows other ports, so answers cannot be sent; a flow counts when its first frame arrives"
         )
     if found.failed_from is None:
-        words = f"all of {found.held} flows are held, as many as were to be tried: the limit lies higher"
+        words = f"all {found.held} flows are held, the most that was tried: the limit is higher"
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
     row = next(row for row in reversed(rows) if row["asked_flows"] == found.failed_from)
     words = _ended_by(found.failed_from, row, limits)

@@ -43,7 +43,7 @@ class DrawnTable:
     table: str
     """Slug of the table that has the figures, and the first part of the plots' names."""
     below: str
-    """Slug of the table that the plots stand below."""
+    """Slug of the table that the plots are below."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class RunReport:
     headlines: tuple[Headline, ...]
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
-    """What spoils measurements on the testbed, as it was examined before the trials; the dearest first."""
+    """What distorts results on the testbed, as it was examined before the trials; largest impact first."""
     limits: tuple[LimitRow, ...]
     losses: tuple[LossRow, ...]
     cpus: tuple[Cpu, ...]
@@ -259,7 +259,7 @@ class RunReport:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Each label, and each mode that labels begin with → the first place where it stands among them."""
+        """Each label, and each mode that labels begin with → its first place among them."""
         out: dict[str, int] = {}
         for place, label in enumerate(self.labels):
             mode = ""

@@ -47,7 +47,7 @@ class Column:
     group: str = ""
     """A head above this column and its neighbours of the same group."""
     align: Literal["left", "right"] = "left"
-    """Of words: those that are numbers stand to the right, as figures do."""
+    """Of words: those that are numbers go to the right, as figures do."""
     spread: bool = True
     """The spread of repeats is printed."""
     shown: bool = True
@@ -66,7 +66,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """It stands to the right."""
+        """It goes to the right."""
         return bool(self.figure or self.unit) or self.align == "right"
 
     @property
@@ -127,7 +127,7 @@ class Table:
     shaded: bool = False
     """A heat map: each figure's field is shaded by its share of the largest, in the colour of its direction."""
     darkest: float | None = None
-    """The figure that is shaded most, where it stands in another table."""
+    """The figure that is shaded most, where it is in another table."""
     marked: Literal["figures", "rows"] = "figures"
     """Where the numbers of doubts are printed: beside each figure, or once a row."""
     again: bool = False
@@ -169,7 +169,7 @@ class Table:
         return found if any(words for words, _ in found) else []
 
     def head(self, i: int, *, flat: bool = False) -> str:
-        """`offered, kpps`; where all heads stand in one line, with its group: `latency: p50, µs`."""
+        """`offered, kpps`; where all heads are in one line, with its group: `latency: p50, µs`."""
         column = self.columns[i]
         said = column.figure and not self.same_figure
         own = ", ".join(filter(None, (column.head, self.units[i].name if said else "")))

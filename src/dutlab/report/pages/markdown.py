@@ -38,7 +38,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield "## Answer"
     yield (
         "\n".join(f"- **{text(h.about)}**: {text(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
-        or ("No two modes have figures that can be compared." if r.drawn else "")
+        or ("Fewer than two modes have comparable figures." if r.drawn else "")
     )
     yield "\n".join(f"- {text(words)}" for s in r.sections for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
     yield text(r.repeated)
@@ -127,7 +127,7 @@ def _cores(r: RunReport) -> Iterable[str]:
 def _findings(r: RunReport) -> Iterable[str]:
     if not r.findings:
         return
-    yield "## What spoils measurements on this testbed"
+    yield "## What distorts results on this testbed"
     rows = []
     for f in r.findings:
         steps = [_lines(f"{s.host}: {s.command}" for s in of) for of in (f.cure, f.undo)]
@@ -147,7 +147,7 @@ def _doubts(r: RunReport) -> Iterable[str]:
     for n in r.notes:
         lines.append(f"- **[{n.number}] {n.grade}**: {text(n.text)}. Remedy: {text(n.remedy)}. Trials {numbers_words(n.trials)}.")
         lines += [f"  - {text(d)}" for d in n.details]
-    yield "\n".join(lines) or "None was found."
+    yield "\n".join(lines) or "No doubts."
     if r.deviations:
         yield "### Where this departs from RFC 2544"
         yield "\n".join(f"- {text(d)}" for d in r.deviations)

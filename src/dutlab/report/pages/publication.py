@@ -27,7 +27,7 @@ STYLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Contents:
-    """What a style found: answers in sentences, tables, and the plots that stand below the table of a slug."""
+    """What a style found: answers in sentences, tables, and the plots that are below the table of a slug."""
 
     answers: tuple[str, ...]
     tables: tuple[Table, ...]
@@ -64,8 +64,8 @@ def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunRepor
     if not contents.tables:
         done = sorted({r.cell.workload for read in reads for r in read.records})
         raise InputError(
-            f"style {style}: {', '.join(r.name for r in reports)}: nothing that it shows was measured",
-            remedy=f"{'these runs have ' + ', '.join(done) if done else 'they have no results'}; without --style everything is shown",
+            f"style {style}: {', '.join(r.name for r in reports)}: the runs have nothing that this style shows",
+            remedy=f"{'these runs have ' + ', '.join(done) if done else 'they have no results'}; leave --style out to show everything",
         )
     return Publication(
         style=style,
@@ -91,6 +91,6 @@ def _limits(r: RunReport) -> list[str]:
 def _certainty(r: RunReport) -> list[str]:
     repeats = f"{r.experiment}: {plural(r.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
     if r.repeats < 2:  # noqa: PLR2004 -- one is none
-        repeats = f"{r.experiment}: measured once; how far another measurement would differ is not known."
+        repeats = f"{r.experiment}: measured once; the spread between repeats is unknown."
     severe = [f"{note.text[:1].upper()}{note.text[1:]} ({plural(len(note.trials), 'trial')})." for note in r.severe]
     return [repeats, *severe]

@@ -108,7 +108,7 @@ def _parts(table: Table, i: int, cell: Cell) -> tuple[str, ...]:
 
 
 def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int]]:
-    """Columns that stand side by side; words before the first figures are in each block, unless they take half of it."""
+    """Columns that are side by side; words before the first figures are in each block, unless they take half of it."""
     least = [max(p.least for p in of) for of in of_columns]
     keys = list(takewhile(lambda n: n == 0 or not of_columns[n][0].right, range(len(of_columns))))
     if sum(least[n] + GAP for n in keys) > width / 2:

@@ -22,7 +22,7 @@ class Plot:
     note: str = ""
     """Said below it: what could not be drawn to scale."""
     below: str = ""
-    """Slug of the table that it stands below; empty for the end of its section."""
+    """Slug of the table that it is below; empty for the end of its section."""
 
     def inline(self) -> str:
         """SVG for inside a page."""

@@ -67,7 +67,7 @@ def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
     return Plot(
         name=table.slug,
         title=title,
-        described=f"{title}, {table.asked}: medians with their spread over repeats",
+        described=f"{title}, {table.asked}: medians and spread of the repeats",
         drawing=d,
         box=(-left, -20.0, left + WIDTH + 52.0, height + below + 20.0),
     )

@@ -110,7 +110,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
 
 
 def _places(table: Table) -> dict[str, float]:
-    """Size → place: the binary logarithm; mixes stand to the right of the longest frame."""
+    """Size → place: the binary logarithm; mixes are to the right of the longest frame."""
     sizes = list(dict.fromkeys(row.size for row in table.rows))
     fixed = {s: math.log2(float(s)) for s in sizes if s.isdigit()}
     end = max(fixed.values(), default=6.0)

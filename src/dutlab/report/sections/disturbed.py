@@ -25,7 +25,7 @@ def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[Tria
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
     """The same, or that other work left cells without any result, in a sentence; empty if it did not."""
     if busy := nearly_nothing_left(records, set_aside):
-        return f"{busy}. What is left says little; repeat the run on a quieter machine."
+        return f"{busy}. Repeat the run on a quieter machine."
     disturbed = [r for r in records if r.status == DISTURBED]
     measured = {key_of(r.cell) for r in records if r.status == "measured"}
     without = {key_of(r.cell) for r in disturbed} - measured

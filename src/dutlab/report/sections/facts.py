@@ -1,4 +1,4 @@
-"""Facts of the hosts, as rows that stand side by side; those that a reader looks for first come first."""
+"""Facts of the hosts, as rows that are side by side; those that a reader looks for first come first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
 
 
 def tools(records: list[TrialRecord]) -> tuple[tuple[str, str], ...]:
-    """What tools said of themselves; different answers stand side by side."""
+    """What tools said of themselves; different answers are side by side."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         for name, said in record.tool_facts.items():
@@ -72,7 +72,7 @@ def _is_absent(name: str) -> bool:
 
 
 def _place(name: str) -> int:
-    """Where a fact stands among those that come first; why a fact is absent is none of them."""
+    """The place of a fact among those that come first; why a fact is absent is none of them."""
     if _is_absent(name):
         return len(_FIRST)
     return next((n for n, p in enumerate(_FIRST) if p.fullmatch(name)), len(_FIRST))

@@ -92,14 +92,14 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
         if any(line.points for line in lines):
             yield Curve(
                 slug=f"generators-{'-'.join(label.replace('·', ' ').split())}-{link.replace('.', '-')}",
-                title=f"What each generator gets through, {label}, link {link}",
+                title=f"What each generator delivers, {label}, link {link}",
                 x_title="bytes with FCS of the mean frame",
                 x="frame_bytes",
                 y_title="received",
                 y="received_pps",
                 lines=tuple(line for line in lines if line.points),
                 scale="log",
-                note="Broken lines, looped: the same from source straight to sink.",
+                note="Dashed, looped: from source straight to sink.",
             )
 
 

@@ -51,15 +51,9 @@ def compared(about: str, named: Sequence[tuple[str, Value]], unit: Unit) -> Head
     less = (1 - worst.median / best.median) if best.median else 0.0
     overlap = worst.high >= best.low
     if overlap:
-        sentence = f"No difference shown: {top} and {low} are the furthest apart, and their repeats overlap."
+        sentence = f"No difference shown: the repeats of {top} and {low}, the furthest apart, overlap."
     else:
-        how = (
-            "medians"
-            if best.n != worst.n
-            else "one trial each, so whether this repeats is not known"
-            if best.n == 1
-            else f"medians of {best.n}"
-        )
+        how = "medians" if best.n != worst.n else "one trial each, spread unknown" if best.n == 1 else f"medians of {best.n}"
         sentence = f"{top} is the fastest at {unit.text(best.median)}, {low} the slowest at {unit.text(worst.median)} ({how})."
         close = [label for label, v in have if label != top and v.high >= best.low]
         if close:

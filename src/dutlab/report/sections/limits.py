@@ -28,7 +28,7 @@ search or a ramp goes through many rates in one trial."""
 _LIMITED = ("_pps", "_bps")
 """What the ends of the names of such figures are; drives are not part of these rules."""
 _LIKE_RECEIVED = "received_pps"
-"""Under this name stands the ceiling of whatever else is frames a second."""
+"""The name of the ceiling of whatever else is frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"
 _VOID = ("DISTURBED", "CPU_STOLEN")
 """Doubts below the highest grade that forbid a verdict, as the highest do."""

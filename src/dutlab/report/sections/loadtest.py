@@ -70,7 +70,7 @@ def _answer(group: Group, book: NoteBook) -> str:
         said += f"{PERCENT.text(share.median)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
         return f"{said}saturated {SECONDS.text(at.median)} after the ramp began, at {KPPS.text(point.median)}."
-    return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}whether it saturated is not told."
+    return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
 
 
 def _names(group: Group) -> list[str]:
@@ -135,7 +135,7 @@ def _curve(group: Group) -> Curve | None:
         y="rate_pps",
         lines=tuple(lines),
         moments=() if saturated is None else (saturated,),
-        note="" if repeats == 1 else f"The first of {repeats} repeats is drawn; the table has them all.",
+        note="" if repeats == 1 else f"Drawn: the first of {repeats} repeats; the table has all.",
     )
 
 

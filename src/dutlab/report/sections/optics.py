@@ -10,7 +10,7 @@ from typing import Any
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 
-NO_DIAGNOSTICS, NO_LIMITS, GOOD = "tells no values", "no thresholds to judge by", "within its limits"
+NO_DIAGNOSTICS, NO_LIMITS, GOOD = "no readings", "no thresholds", "within its limits"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def optics_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
         return ()
     shown = [name for name in COLUMNS if any(row.words()[name] for row in rows)]
     columns = tuple(Column(head(name)) for name in shown)
-    table = Table("optics", "Each module, and whether its values are within its own limits", columns, tuple(
+    table = Table("optics", "Readings of each module against its own thresholds", columns, tuple(
         Row("", tuple(row.words()[name] for name in shown)) for row in rows
     ))  # fmt: skip
     lead = "Read once, before the run. The limits are the module's own; flags that a module or a driver raises are not read."

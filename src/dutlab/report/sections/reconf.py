@@ -96,5 +96,5 @@ def _curves(group: Group) -> Iterator[Curve]:
             y="outage_ns",
             lines=tuple(line for line in lines if line.points),
             scale="log",
-            note="Changes without loss have no point.",
+            note="Changes without loss are not drawn.",
         )

@@ -37,7 +37,7 @@ _SHOWN = (
     _Shown(
         "throughput",
         "throughput",
-        "Throughput (§26.1): the fastest rate at which not one frame is lost",
+        "Throughput (§26.1): the highest rate without loss",
         (
             ("throughput", "throughput_pps"),
             ("on the wire", "throughput_bps_l1"),
@@ -48,7 +48,7 @@ _SHOWN = (
     _Shown(
         "latency",
         "latency",
-        "Latency (§26.2) at the throughput: the mean of the repeats; the least and the most of any frame",
+        "Latency (§26.2) at the throughput: mean of the repeats; minimum and maximum over all frames",
         (
             ("least", "latency_min_ns"),
             ("mean", "latency_mean_ns"),

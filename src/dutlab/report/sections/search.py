@@ -21,9 +21,9 @@ from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
-LEAD = """The lower bound is the highest rate at which the DUT met the goal, the upper bound the lowest at which it missed it.
-Conditional throughput is the lower bound less its loss. Rates are asked rates, of links driven at once their sum. Frames that the
-DUT's port did not take count as lost by the DUT; a rate that the generator did not reach says nothing about the DUT."""
+LEAD = """The lower bound is the highest rate that met the goal, the upper bound the lowest rate that missed it.
+Conditional throughput is the lower bound less its loss. Rates are intended rates; for links driven at once, their sum. Frames that the
+DUT's port did not take count as lost by the DUT; a rate that the generator did not reach is not a result of the DUT."""
 _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", "search_saved_s"))
 
 
@@ -91,9 +91,12 @@ def _goal_rows(name: str, group: Group) -> list[Mapping[str, Any]]:
 
 def _goal_words(name: str, groups: Sequence[Group]) -> str:
     goal = next(row for g in groups for row in _goal_rows(name, g))
-    loss = "no frame" if not goal["loss_ratio"] else f"at most {100 * goal['loss_ratio']:g} % of the frames"
-    bad = f", {100 * goal['exceed_ratio']:g} % of the time excepted" if goal["exceed_ratio"] else ""
-    return f"{loss} lost in {goal['sum_s']:g} s of trials of {goal['final_s']:g} s{bad}"
+    loss = "zero loss" if not goal["loss_ratio"] else f"at most {100 * goal['loss_ratio']:g} % loss"
+    trials, good = goal["sum_s"] / goal["final_s"], 1 - goal["exceed_ratio"]
+    if trials <= 1:
+        return f"{loss} in a trial of {goal['final_s']:g} s"
+    share = "each" if good == 1 else f"at least {'half' if good == 0.5 else f'{100 * good:g} %'}"  # noqa: PLR2004 -- a half
+    return f"{loss} in {share} of {trials:g} {goal['final_s']:g}-s trials"
 
 
 def _without_result(groups: Sequence[Group]) -> Table:
@@ -171,7 +174,7 @@ def _courses(groups: Sequence[Group]) -> Iterator[Curve]:
             y_title="rate of each link",
             y="load_pps",
             lines=tuple(Line(label, _course(record)) for label, record in first.items()),
-            note="Each point is one trial. A search goes on where its goals leave it room, and ends when the bounds are near enough.",
+            note="Each point is one trial. A search ends when its bounds are close enough.",
         )
 
 

@@ -35,9 +35,9 @@ def _limit(name: str, group: Group, book: NoteBook) -> str:
     if isinstance(low, Figure) and isinstance(high, Figure):
         return f"{what} lies between {KPPS.text(low.median)} and {KPPS.text(high.median)}."
     if isinstance(low, Figure):
-        return f"{what} lies at {KPPS.text(low.median)} or above: there is no upper bound."
+        return f"{what} lies at {KPPS.text(low.median)} or above: no upper bound was found."
     if isinstance(high, Figure):
-        return f"{what} lies below {KPPS.text(high.median)}: there is no lower bound."
+        return f"{what} lies below {KPPS.text(high.median)}: no lower bound was found."
     return f"{what} was not found."
 
 
@@ -51,7 +51,7 @@ def _repeats(name: str, group: Group) -> Iterator[str]:
     if apart <= REPEATS_WITHIN:
         return
     what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}"
-    said = f"{what}: {name} of {len(have)} searches lies {apart:.1%} apart, not within {REPEATS_WITHIN:.0%}"
+    said = f"{what}: spread of {name} over {len(have)} searches {apart:.1%}, above {REPEATS_WITHIN:.0%}"
     yield f"{said}: {'; '.join(_reasons(name, group))}."
 
 
@@ -67,7 +67,7 @@ def _reasons(name: str, group: Group) -> list[str]:
     met = [float(row["lower_pps"]) for row in goals if row["lower_pps"] is not None]
     if missed and met and min(missed) < max(met):
         at = f"missed the goal at {KPPS.text(min(missed))} and another met it at {KPPS.text(max(met))}"
-        said.append(f"one search {at}: the DUT was not the same")
+        said.append(f"one search {at}: the state of the DUT changed")
     if met_above:
         said.append(f"in {met_above} of {plural(len(goals), 'search', 'searches')} the goal was met above the upper bound too")
     if bad:
@@ -75,8 +75,8 @@ def _reasons(name: str, group: Group) -> list[str]:
             f"{len(bad)} of {plural(len(below), 'trial')} at or below the lower bound lost more than the goal allows, so the limit moves"
         )
     if held_back:
-        said.append(f"in {held_back} of these the ring of the DUT's port ran full: its core did not come round to it in time")
-    return said or ["no trial says why"]
+        said.append(f"in {held_back} of these the ring of the DUT's port ran full: its core was too slow to empty it")
+    return said or ["no trial shows why"]
 
 
 def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

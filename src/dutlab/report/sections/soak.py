@@ -57,7 +57,7 @@ def _held(groups: Sequence[Group], book: NoteBook) -> list[Table]:
     if events:
         heads = ("trial", "link", "from the first frame", "lasted", "frames lost")
         more = len(events) - MOST_EVENTS
-        beyond = f"; {more} more stand in the records" if more > 0 else ""
+        beyond = f"; {more} more are in the records" if more > 0 else ""
         caption = f"Seconds in which frames were lost{beyond}"
         tables.append(Table("soak-events", caption, tuple(Column(h) for h in heads), tuple(events[:MOST_EVENTS])))
     return tables

@@ -56,19 +56,19 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         slug="steps",
         workload="steps",
         title="Steps",
-        lead="Commands in four phases. Hosts begin a phase together; the steps of a host follow one another.",
+        lead="Commands in four phases. Hosts begin a phase together; each host runs its steps in sequence.",
         tables=(
             *_figures(groups),
             *_hosts(groups),
             Table(
                 "starts",
-                "When each host began, after the instant agreed on, and its clock",
+                "Start of each host after the agreed instant, and its clock",
                 _STARTS,
                 tuple(row for g in groups for row in _starts(g)),
                 folded=True,
             ),
         ),
-        words=tuple(failed) or (("Every step did what it was asked for.",) if has_steps else ()),
+        words=tuple(failed) or (("Every step succeeded.",) if has_steps else ()),
     )
 
 

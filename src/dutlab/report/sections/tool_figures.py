@@ -67,7 +67,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         slug=workload,
         workload=workload,
         title=workload,
-        lead=f"What the tool itself says, figure by figure: {asked_words(alike, groups[0].cell.tool)}.",
+        lead=f"Figures reported by the tool: {asked_words(alike, groups[0].cell.tool)}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(found for table in tables if table.direction or len(tables) == 1 if (found := table.headline(book)) is not None),
@@ -83,7 +83,7 @@ def _rows(group: Group, figures: Sequence[str], book: NoteBook, asked: Mapping[i
 
 
 def _has(group: Group, figures: Sequence[str]) -> bool:
-    """A cell without any result stands in every table, and says why."""
+    """A cell without any result is in every table, and says why."""
     return not group.measured or any(name in of for r in group.measured for of in r.figures.values() for name in figures)
 
 

@@ -1,4 +1,4 @@
-"""What was watched beside the figures: the DUT's cores while it worked, counters that grew, and what verify found of each mode."""
+"""Sensor readings beside the figures: the DUT's cores while it worked, counters that grew, and what verify found of each mode."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL
 
 
 class WatchedKey(NamedTuple):
-    """What was watched: sensor, where (a host, or the link of a tool's readings), name and unit."""
+    """Sensor readings: sensor, where (a host, or the link of a tool's readings), name and unit."""
 
     sensor: str
     where: str
@@ -95,7 +95,7 @@ def samples_section(means: SampleMeans, groups: Sequence[Group]) -> tuple[Sectio
         ]
         tables.append(Table(f"watched-{sensor}-{where}", f"{sensor}, {where}", columns, tuple(rows), folded=True))
     lead = "The mean of each trial, the median over repeats. `dutlab plot RUN --sample NAME` draws one over time."
-    return (Section("watched", "", "What was watched", lead.replace("`", ""), tuple(tables)),) if tables else ()
+    return (Section("watched", "", "Sensor readings", lead.replace("`", ""), tuple(tables)),) if tables else ()
 
 
 def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Curve]:

@@ -40,7 +40,7 @@ class GeneratorFeature(enum.Enum):
 
 def _each_once(cores: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(cores)) < len(cores):
-        raise ValueError("a core stands twice")
+        raise ValueError("duplicate core")
     return cores
 
 
@@ -52,7 +52,7 @@ class GeneratorModel(SpecModel):
     """What it cannot do, and why; everything else it can."""
 
     stepped: ClassVar[bool] = False
-    """Its rate stands when it starts, so a rate that changes in time is made of seconds at a constant rate each (tools.stepped)."""
+    """Its rate is fixed when it starts, so a rate that changes in time is made of seconds at a constant rate each (tools.stepped)."""
 
     cores: Annotated[
         tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...], AfterValidator(_each_once), Field(max_length=MOST_STREAMS)
@@ -76,7 +76,7 @@ class GeneratorModel(SpecModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """Without options, nothing need stand behind its name."""
+        """Without options, nothing needs to follow its name."""
         return {} if data is None else data
 
 

@@ -9,7 +9,7 @@ from dutlab.units import SHORTEST_IPV6_FRAME
 
 
 class EngineModel(GeneratorModel):
-    """dutlab-engine; it can all that can be asked."""
+    """dutlab-engine; supports every request."""
 
     kind: ClassVar[str] = "engine"
 

@@ -128,7 +128,7 @@ def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
         if not links:
             yield fault(("links", i), "empty; a trial needs a link")
         if len(set(links)) < len(links):
-            yield fault(("links", i), "a link stands twice in one set")
+            yield fault(("links", i), "duplicate link in one set")
         elif set(links) in seen:
-            yield fault(("links", i), f"{'+'.join(links)} stands twice; `repeats` repeats trials")
+            yield fault(("links", i), f"duplicate {'+'.join(links)}; `repeats` repeats trials")
         seen.append(set(links))

@@ -121,7 +121,7 @@ def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
         yield fault((key,), "empty; write at least one")
     for i, name in enumerate(names):
         if name in names[:i]:
-            yield fault((key, i), "stands twice; `repeats` repeats trials")
+            yield fault((key, i), "duplicate; `repeats` repeats trials")
 
 
 def alone(links: Sequence[LinkSet] | None, why: str) -> Iterator[InitErrorDetails]:

@@ -62,7 +62,7 @@ class GeneratorsWorkload(TimedFrames):
         for i, model in enumerate(made.generators):
             if isinstance(model, StreamsModel):
                 if model.streams != 1:
-                    faults.append(fault(("generators", i), "streams stand beside the list of generators, not in it"))
+                    faults.append(fault(("generators", i), "write streams next to the list of generators, not in it"))
             elif max(made.streams, default=1) > 1:
                 what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
                 faults.append(fault(("generators", i), what))

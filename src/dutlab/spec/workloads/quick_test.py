@@ -50,7 +50,7 @@ class QuickTestWorkload(FrameWorkload):
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)
-    """Of the search of each frame size: no trial begins after so much time, whatever the scale."""
+    """Time limit of the search of each frame size; the scale does not change it."""
     latency: Duration = Seconds(5.0)
     """Of the trial at half load."""
     scale: float = 1.0

@@ -119,7 +119,7 @@ class SearchWorkload(FramesAround):
     """Of each link; None is the line rate, or as far as the generator reaches."""
     warmup: Duration = Seconds(0.5)
     budget: Duration | None = None
-    """No trial begins after so much time; None is many times what the goals need."""
+    """Time limit of the search; None is many times what the goals need."""
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Which bounds of goals without a bad trial are tried again when the search is done."""
@@ -138,7 +138,7 @@ class SearchWorkload(FramesAround):
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Goals and preset that exclude one another, and goals that no one search can serve."""
         if self.preset is not None and self.goals is not None:
-            return [fault(("goals",), "stand beside a preset; write either")]
+            return [fault(("goals",), "cannot be combined with a preset; write either")]
         try:
             self.wanted  # noqa: B018 -- found out by asking
         except InputError as error:

@@ -72,7 +72,7 @@ class SoakWorkload(TimedFrames):
         if made.target is not None and not SMALLEST_TARGET <= made.target <= LARGEST_TARGET:
             faults.append(fault(("target",), f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}"))
         if made.target is not None and made.threshold:
-            faults.append(fault(("threshold",), "says nothing of trials that find a rate; leave it or `target` out"))
+            faults.append(fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out"))
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:

@@ -123,7 +123,7 @@ class Agent:
             said = done.errors.strip()[-300:]
             why = self._failed(f"ended with status {done.status} while it was needed{': ' + said if said else ''}")
         except _NoReplyError as e:
-            why = self._failed(f"printed what is not a reply: {str(e)[:120]!r}")
+            why = self._failed(f"printed something that is not a reply: {str(e)[:120]!r}")
         except HostError as e:
             why = e
         self._failure = self._failure or why

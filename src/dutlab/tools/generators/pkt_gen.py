@@ -72,7 +72,7 @@ class PktGen:
         self._model, self._place = model, place
 
     async def check(self) -> str:
-        """It names no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
+        """It reports no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
         for name in dict.fromkeys((*self._place.senders, *self._place.receivers)):
             host = self._place.hosts[name]
             done = await host.run([self._model.program, "-h"], check=False)

@@ -76,7 +76,7 @@ class Pktgen:
     @staticmethod
     def _whole(host: Host, done: Done) -> Done:
         if done.status != 0:
-            said = done.complaint or "no word why"
+            said = done.complaint or "no reason given"
             raise ToolFailed(
                 f"its files under {FOLDER} refuse: {said}", tool=TOOL, host=host.name, raw={"pktgen.txt": done.stdout + done.stderr}
             )
@@ -84,7 +84,7 @@ class Pktgen:
 
 
 def devices(direction: Direction, cores: Sequence[int]) -> list[str]:
-    """A name for each stream, so that one port can stand in several threads."""
+    """A name for each stream, so that one port can be in several threads."""
     return [f"{direction.sends_on.interface}@{n}" for n in range(len(cores))]
 
 

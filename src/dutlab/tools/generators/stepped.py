@@ -1,4 +1,4 @@
-"""A generator whose rate stands when it starts, made to follow a profile: a second at a time, each at the profile's mean rate in it.
+"""A generator whose rate is fixed when it starts, made to follow a profile: a second at a time, each at the profile's mean rate in it.
 
 The program ends and begins again between two seconds and its counters are read, so a ramp takes longer than it says. Readings tell the time
 of the profile, pauses left out. Everything but a profile goes to the generator unchanged.

@@ -44,7 +44,7 @@ class XdpTrafficgen:
         """It sends one frame to the loopback, to see whether this kernel takes its programs. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "udp", "--version"], check=False)
         if (found := _VERSION.search(done.text + done.errors)) is None:
-            what = "is not there" if done.status == NO_SUCH_PROGRAM else "names no version"
+            what = "is not there" if done.status == NO_SUCH_PROGRAM else "reports no version"
             raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
         if why := why_unable(tried):
@@ -61,12 +61,12 @@ class XdpTrafficgen:
         done = await run_for(host, command(direction, asked, self._model.streams), float(asked.seconds), tool=TOOL)
         raw = {f"xdp-trafficgen-{direction.name}.txt": done.stdout + done.stderr}
         if (why := why_unable(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
-            raise ToolFailed(why or f"ended with {done.status} and no word why", tool=TOOL, host=host.name, raw=raw)
+            raise ToolFailed(why or f"ended with {done.status} and no reason given", tool=TOOL, host=host.name, raw=raw)
         return SendReport(None, float(asked.seconds), raw)
 
 
 def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
-    """As xdp-trafficgen(8) has it. Its own link-local addresses stand where the link has none of IPv6."""
+    """As xdp-trafficgen(8) has it. Its own link-local addresses are used where the link has none of IPv6."""
     argv = [PROGRAM, "udp", "--dst-mac", direction.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
     if ":" in direction.source:
         argv += ["--dst-addr", direction.destination, "--src-addr", direction.source]

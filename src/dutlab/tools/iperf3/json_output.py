@@ -62,7 +62,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Resu
     received, sent = member(end, "sum_received"), member(end, "sum_sent")
     cpu = member(end, "cpu_utilization_percent")
     if not isinstance(intervals := document.get("intervals", []), list):
-        intervals, repairs = [], [*repairs, "the list of intervals is none and was left out"]
+        intervals, repairs = [], [*repairs, "the list of intervals is invalid and was left out"]
     received_bps = number(received, "bits_per_second")
     if received_bps is None:
         raise UnreadableError("its report says nothing of what was received (sum_received.bits_per_second)")

@@ -29,7 +29,7 @@ async def version_of(host: Host) -> str:
     if not (found := _VERSION.search(done.text)):
         said = (done.text + done.errors).strip()[:80]
         raise ToolMissing(
-            f"`iperf3 --version` says {said!r}, which names no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
+            f"`iperf3 --version` says {said!r}, which reports no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
         )
     if (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
