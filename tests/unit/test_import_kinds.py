@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
 from pprint import pformat
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError
-from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report
+from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import KINDS, read_files
 from dutlab.report import write_report
@@ -70,6 +71,55 @@ def test_of_reports_one_after_the_other_the_last_counts_and_that_is_said():
     (trial,) = read("fio", json.dumps(early, indent=1).encode() + b"\n" + VALID["fio"])
     assert trial.measured.figures["storage"]["read_iops"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
     assert "2 reports" in doubts(trial)
+
+
+def test_the_text_of_fio_says_what_its_json_says_of_the_same_run():
+    of_text, of_json = (read("fio", (FIO.parent / f"two-jobs.{kind}").read_bytes(), "nvme.txt") for kind in ("txt", "json"))
+    for text, report in zip(of_text, of_json, strict=True):
+        said, exact = text.measured.figures["storage"], report.measured.figures["storage"]
+        assert said.keys() == exact.keys()
+        for name, value in exact.items():
+            assert said[name] == pytest.approx(value, rel=0.01, abs=1000 if name.endswith("_ns") else 0), name
+        assert text.measured.facts == report.measured.facts
+        assert text.ended == report.ended.replace(microsecond=0)
+        assert len(text.measured.tables["latency"]) == len(report.measured.tables["latency"])
+        assert {**text.cell.params, "bs": ""} == {
+            "numjobs": "1",
+            "iodepth": "1",
+            **report.cell.params,
+            "bs": "",
+            "rw": text.cell.params["rw"],
+        } | {"ioengine": "psync"}
+    assert [t.cell.params["rw"] for t in of_text] == ["randrw", "read"]
+
+
+FIO_2_TEXT = b"""old: (g=0): rw=randwrite, bs=8K-8K/8K-8K/8K-8K, ioengine=libaio, iodepth=32
+fio-2.2.10
+Starting 1 process
+
+old: (groupid=0, jobs=1): err= 0: pid=7: Mon Jan  5 10:00:00 2015
+  write: io=1024.0MB, bw=12800KB/s, iops=1600, runt= 81920msec
+    slat (usec): min=4, max=90, avg= 7.10, stdev= 1.20
+    clat (msec): min=1, max=1.2k, avg=19.96, stdev= 3.10
+    clat percentiles (msec):
+     | 50.00th=[   20], 99.00th=[   31], 99.90th=[   40]
+  cpu          : usr=0.59%, sys=1.42%, ctx=9, majf=0, minf=1
+     issued    : total=r=0/w=131072/d=0, short=r=0/w=0/d=0
+"""
+
+
+def test_the_text_of_fio_2_has_kilobytes_of_1024_and_any_unit_of_latency():
+    (trial,) = read("fio", FIO_2_TEXT)
+    figures = trial.measured.figures["storage"]
+    assert figures["write_bytes_per_s"] == 12800 * 1024
+    assert figures["write_iops"] == pytest.approx(1600)
+    assert (figures["write_clat_mean_ns"], figures["write_clat_max_ns"], figures["write_clat_p99_ns"]) == (19.96e6, 1.2e9, 31e6)
+    assert trial.cell.params["bs"] == "8K"
+
+
+def test_a_text_of_fio_that_was_cut_before_its_result_is_refused():
+    with pytest.raises(InputError, match="no job of fio with a result"):
+        read("fio", FIO_2_TEXT[: FIO_2_TEXT.index(b"  write:")])
 
 
 def test_each_client_of_fio_is_a_trial():
@@ -160,6 +210,72 @@ def test_a_trial_of_conductor_has_its_steps_with_their_codes_and_outputs():
     ]  # fmt: skip
     assert trial.measured.raw["worker-0/run/02.out"] == b"no route\nping: failed\n"
     assert trial.measured.notes == ["worker_0, run, step 2: ended with 2: ping: failed"]
+
+
+LOG_OF_2015 = """0 phase received
+0 phase received
+0 net.inet.ip.forwarding: 0 -> 1
+
+done
+0 Spawned
+done
+0 phase received
+0 phase received
+0 PING 192.0.2.1 (192.0.2.1): 56 data bytes
+64 bytes from 192.0.2.1: icmp_seq=0 ttl=64 time=0.1 ms
+
+0 Timeout
+done
+0 [  5]   0.00-10.00  sec  2.62 GBytes  2.25 Gbits/sec                  receiver
+
+1 ['ls', '/none']
+0 last
+
+done
+0 phase received
+0 phase received
+65535 phases complete
+65535 phases complete
+0 phase received
+0 phase received
+0 ok
+
+done
+done
+"""
+
+
+def test_the_log_of_conductor_2015_is_a_trial_of_four_phases_with_its_figures():
+    (trial,) = read("conductor", LOG_OF_2015.encode(), "bench.log")
+    rows = {row["file"]: (row["status"], row["why"]) for row in trial.measured.tables["steps"]}
+    assert rows == {
+        "host-1/startup/01": (0, ""), "host-2/startup/01": (0, ""), "host-1/run/01": (0, ""), "host-1/run/02": (0, ""),
+        "host-2/run/01": (0, ""), "host-2/run/02": (1, "ended with 1"), "host-2/run/03": (0, ""), "host-1/reset/01": (0, ""),
+    }  # fmt: skip
+    assert b"64 bytes from" in trial.measured.raw["host-1/run/01.out"]
+    assert trial.measured.figures["host-2/run/01"]["goodput_bps"] == 2.25e9
+    assert trial.measured.figures["all hosts"] == {"failed_steps": 1.0}
+    assert trial.measured.doubts == ()
+
+
+def test_a_log_of_conductor_2015_that_was_cut_keeps_its_phases_and_is_marked():
+    two = read("conductor", (LOG_OF_2015 + LOG_OF_2015[: LOG_OF_2015.index("0 Timeout")]).encode())
+    assert [len(t.measured.tables["steps"]) for t in two] == [8, 3]
+    assert "2 of 4 phases" in doubts(two[0])
+
+
+def test_the_text_report_of_conductor_says_what_its_json_says():
+    rows = [StepRow("worker_0", "run", 1, NOW, NOW, 0, "one\n\ntwo 64"), StepRow("worker_1", "run", 1, NOW, NOW, 3, "ls")]
+    exported = conductor_report(["worker_0", "worker_1"], [TrialRows(NOW, NOW, rows)] * 2, NOW)
+    of_text, of_json = read("conductor", conductor_text(exported).encode()), read("conductor", json.dumps(exported).encode())
+    assert [t.measured.tables for t in of_text] == [t.measured.tables for t in of_json]
+    assert [t.measured.raw for t in of_text] == [t.measured.raw for t in of_json]
+
+
+@given(st.lists(st.sampled_from(LOG_OF_2015.splitlines(keepends=True))))
+def test_any_log_of_conductor_is_read_or_refused(lines):
+    with suppress(InputError):
+        read("conductor", "".join(lines).encode())
 
 
 def test_what_dutlab_exports_for_conductor_it_reads_again():

@@ -141,6 +141,14 @@ def test_bits_and_utilisation_tell_the_line_rate_unless_it_is_given():
     assert any("reference" in note for note in imported("x.json", MINIMAL, ImportOptions())[0].measured.notes)
 
 
+def test_a_file_that_ends_before_its_ramp_claims_no_end_of_the_ramp():
+    of = ramp_file((1000, 1000), (2000, 2000), (3000, 3000))
+    (whole,), (cut,) = (imported("x.json", to_bytes(replace(of, rampup_duration=lasts)), ImportOptions()) for lasts in (3.0, 600.0))
+    assert any("the ramp ended before" in note for note in whole.measured.notes)
+    assert any("no saturation: the file ends 3 s into a ramp that was to last 600 s" in note for note in cut.measured.notes)
+    assert not any("the ramp ended" in note for note in cut.measured.notes)
+
+
 def test_an_imported_run_keeps_the_file_is_marked_and_becomes_the_same_file_again(tmp_path):
     data = to_bytes(ramp_file((100, 100), (200, 150)))
     paths = [tmp_path / f"{name}.json" for name in ("vpp", "vpp", "danos")]

@@ -1,4 +1,4 @@
-"""The report that Conductor writes with `-f json`, or that dutlab exports in its form, as trials of ours.
+"""The report that Conductor writes with `-f json`, or that dutlab exports in its form, as trials of ours; text too (`conductor_log`).
 
 It has a code and a message a step, and no command. A row is written when the conductor reads it, which is at the end of a phase, so times
 of single steps are not known: those of trials and phases are. Times name no zone and are taken for UTC. Rows with code 65535 end
@@ -14,14 +14,16 @@ from typing import Any
 
 from dutlab.errors import InputError
 from dutlab.interop.conductor import plain_name
+from dutlab.interop.conductor_log import is_log, is_text_report, read_log, read_text_report
 from dutlab.interop.conductor_report import PHASE_DONE
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment_in
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.steps import PHASES
 from dutlab.tools.json_text import UnreadableError, member, read_cut_object
-from dutlab.tools.steps.steps import ALL_HOSTS, TOOL
+from dutlab.tools.steps.figures import step_figures
+from dutlab.tools.steps.steps import ALL_HOSTS, FIGURES, TOOL
 
-_REMEDY = "import what `conduct -f json -o FILE` wrote"
+_REMEDY = "import what `conduct` printed, or wrote with -o FILE"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class _Result:
         }
 
     @property
+    def named(self) -> Row:
+        """Beside each of its figures (tools/steps)."""
+        return {"host": self.host, "phase": self.phase, "step": str(self.place), "command": "not told", "file": self.file}
+
+    @property
     def file(self) -> str:
         """Where its output is kept, without the ending."""
         return f"{plain_name(self.host)}/{self.phase}/{self.place:02d}"
@@ -69,7 +76,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """One trial a trial of a file called `name`: its name without ending stands for the device. Raises InputError."""
     del options
     try:
-        document, repairs = read_cut_object(data)
+        document, repairs = _document(data)
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
     said = document.get("trials")
@@ -80,6 +87,13 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     return found
 
 
+def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    if is_text_report(text):
+        return read_text_report(text), []
+    return read_log(text) if is_log(text) else read_cut_object(data)
+
+
 def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported:
     results = list(_results(said))
     failed = [result for result in results if result.code]
@@ -87,12 +101,16 @@ def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported
     figures = {"failed_steps": float(len(failed))}
     if began is not None and ended is not None and ended >= began:
         figures["duration_s"] = (ended - began).total_seconds()
+    own = {r.file: found for r in results if (found := step_figures(r.message.encode("utf-8", "replace"), b""))}
     measured = Measured(
-        figures={ALL_HOSTS: figures},
+        figures={ALL_HOSTS: figures, **own},
         doubts=mended(repairs, ALL_HOSTS),
         notes=[r.words for r in failed],
         raw={f"{r.file}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
-        tables={TOOL: [r.row for r in results]},
+        tables={
+            TOOL: [r.row for r in results],
+            FIGURES: [{**r.named, "figure": name, "value": value} for r in results for name, value in own.get(r.file, {}).items()],
+        },
     )
     cell = imported_cell(device, workload="steps", tool="conductor", link=ALL_HOSTS, params={})
     return Imported(cell, measured, started=began, ended=ended)

@@ -80,11 +80,12 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     return [
         Imported(
             cell,
-            Measured(whole, tables={PUBLISHED: published}, facts=_said_of(apart)),
+            Measured(whole, tables={PUBLISHED: published}, facts=_said_of(apart), notes=_notes_of(apart) if first else []),
             ceilings={} if line is None else _ceilings(cell, whole, line),
         )
-        for cell, repeats in trials.values()
-        for figures, published in repeats
+        for number, (cell, repeats) in enumerate(trials.values())
+        for nth, (figures, published) in enumerate(repeats)
+        for first in (number == nth == 0,)
         for whole in (_with_sum(cell, figures),)
     ]
 
@@ -190,6 +191,10 @@ def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], c
 def _said_of(apart: Sequence[str]) -> dict[str, str]:
     """For the record: which columns were taken for no setting."""
     return {"repeats_told_apart_by": ", ".join(apart)} if apart else {}
+
+
+def _notes_of(apart: Sequence[str]) -> list[str]:
+    return [f"rows that differ only in {' and '.join(apart)} are repeats: no setting is named so"] if apart else []
 
 
 def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns, *, apart: Sequence[str]) -> list[str]:

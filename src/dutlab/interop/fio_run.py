@@ -1,4 +1,4 @@
-"""`fio --output-format=json` (or json+) as trials of ours: one a job, of the whole test and of clients alike.
+"""`fio --output-format=json` (or json+), or its text (`fio_text`), as trials of ours: one a job, of the whole test and of clients alike.
 
 Read from fio's stat.c. Up to version 2 latencies are in µs under `clat` and `lat`, since version 3 in ns under `clat_ns` and `lat_ns`;
 rates are KiB a second in `bw`, since 3.0 also bytes in `bw_bytes`. `--status-interval` writes one object after the other, each of the
@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dutlab.errors import InputError
+from dutlab.interop.fio_text import read_text
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment
 from dutlab.methods.ports import Measured, Row
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
@@ -23,6 +24,7 @@ _WAYS = ("read", "write", "trim", "mixed")
 _OPTIONS = ("rw", "bs", "iodepth", "numjobs", "ioengine")
 _PERCENTILES = {"50": "p50", "99": "p99", "99.9": "p999"}
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
+_TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -31,16 +33,18 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     try:
         document, repairs = _last_report(data)
     except UnreadableError as error:
-        raise InputError(f"{name}: {error}", remedy="keep what fio writes with --output-format=json") from error
+        raise InputError(f"{name}: {error}", remedy="keep what fio prints, or writes with --output-format=json") from error
     jobs = [job for key in ("jobs", "client_stats") for job in _objects(document.get(key))]
     trials = [_trial(PurePath(name).stem, job, document, repairs) for job in jobs if any(_moved(job, direction) for direction in _WAYS)]
     if not trials:
-        raise InputError(f"{name}: no job in it did any I/O", remedy="keep what fio writes with --output-format=json")
+        raise InputError(f"{name}: no job in it did any I/O", remedy="keep what fio prints, or writes with --output-format=json")
     return trials
 
 
 def _last_report(data: bytes) -> tuple[dict[str, Any], list[str]]:
     begins = [found.start() for found in _OBJECT.finditer(data)]
+    if not begins and _TEXT.search(data):
+        return read_text(data), []
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
         return read_cut_object(data)
     document, repairs = read_cut_object(data[begins[-1] :])

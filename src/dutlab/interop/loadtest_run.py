@@ -24,7 +24,10 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if len(directions) > 1:
         seconds["+".join(directions)] = together(list(directions.values()))
     figures = {name: figures_of(found, ramp, LOSS_THRESHOLD) | _loss(found) for name, found in seconds.items()}
-    notes = [*notes_of(seconds, ramp, LOSS_THRESHOLD), "loss is of the rates of each second: frames were not counted one by one"]
+    notes = [
+        *notes_of(seconds, ramp, LOSS_THRESHOLD, cut=_cut(of)),
+        "loss is of the rates of each second: frames were not counted one by one",
+    ]
     measured = Measured(
         figures=figures,
         notes=notes,
@@ -67,6 +70,8 @@ def file_of(record: TrialRecord) -> LoadtestFile:
     )
 
 
+_LATE_S = 2.0
+"""The first and the last second of a ramp may be missing without its end being so."""
 _COLUMNS = ("offered_pps", "received_pps", "offered_line_ratio", "received_line_ratio", "offered_bps_l1", "received_bps_l1")
 
 
@@ -97,6 +102,12 @@ def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]
         ]
         found.append(LoadtestSecond(at, None, RampSecond(at, tx.tx_pps, rx.rx_pps), *bits))
     return found
+
+
+def _cut(of: LoadtestFile) -> str:
+    """Where the file ends before its ramp could: how far it goes; empty for a whole ramp."""
+    asked, told = of.warmup_duration + of.rampup_duration, _instants(of)[-1]
+    return "" if told >= asked - _LATE_S else f"the file ends {told:.0f} s into a ramp that was to last {asked:.0f} s"
 
 
 def _instants(of: LoadtestFile) -> list[float]:

@@ -221,14 +221,14 @@ def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Loadte
     return [s for s in seconds if s.at_s - SECOND >= ramp.warmup - _LEAST_COVERED]
 
 
-def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float) -> list[str]:
-    """What percentages are of, and for all directions together whether the ramp came to an end before the DUT did."""
+def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float, *, cut: str = "") -> list[str]:
+    """What percentages are of, and for all ways together whether the ramp came to an end before the DUT did; `cut`: it is known not to."""
     every = list(seconds)[-1]
     found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
     said = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
     if found.saturated is None:
         most = f"{found.most_received_pps:,.0f} frames a second were received at most"
-        said.append(f"no saturation: {found.why or 'the loss never stayed above the threshold'}; {most}")
+        said.append(f"no saturation: {cut or found.why or 'the loss never stayed above the threshold'}; {most}")
     return said
 
 

@@ -100,7 +100,7 @@ def _rows(group: Group, book: NoteBook) -> list[Row]:
 def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
     value = (load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book)
     if isinstance(value, Missing) and figure.startswith("saturation") and group.measured:
-        return Missing("not reached: the ramp ended before the loss stayed above the threshold", value.trials)
+        return Missing("not reached: the loss did not stay above the threshold up to the last second", value.trials)
     return value
 
 

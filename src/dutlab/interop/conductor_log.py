@@ -1,0 +1,103 @@
+"""What Conductor prints as text, as the members of its JSON report that `conductor_run` reads.
+
+The log of 2015 is what its `conduct` printed (client.py, phase.py): `0 phase received` once a host as a phase is handed out, then host by
+host a row a step, `CODE OUTPUT`, ended by `done` or by `65535 phases complete`. It names neither hosts nor phases nor trials: hosts are in
+the order of the file, phases in Conductor's, and four of them are a trial. An output ends with a newline of its own and one that was
+printed, so a row begins after an empty line, or after one of those messages that are a single line.
+
+The report of 2025 (`-f text`) names all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dutlab.interop.conductor_report import PHASE_DONE, PHASE_DONE_WORDS, SPAWNED
+from dutlab.spec.workloads.steps import PHASES
+
+_HANDED_OUT = "0 phase received"
+_ENDS = ("done", f"{PHASE_DONE} {PHASE_DONE_WORDS}")
+_ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<said>.*)$")
+_ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|$")
+"""Messages of Conductor's own: none is an output, so none has a newline. A failed step is told by its command, as Python prints a list."""
+_LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - [A-Z]+ - ")
+_NAMED = re.compile(
+    r"(?:(?P<trial>Trial) \d+:|  Phase: (?P<phase>\w+)|    Worker: (?P<worker>.*)|        Code: (?P<code>-?\d+), Message: (?P<said>.*))$"
+)
+Rows = list[dict[str, Any]]
+
+
+def is_log(text: str) -> bool:
+    """Whether `text` is the log of 2015."""
+    return _HANDED_OUT in text and not text.lstrip().startswith("{")
+
+
+def is_text_report(text: str) -> bool:
+    """Whether `text` is what `-f text` writes."""
+    return text.startswith("Conductor Test Results\n")
+
+
+def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
+    """The trials of a log, and what is wrong with it."""
+    phases = list(_phases([line for line in text.splitlines() if not _LOG_LINE.match(line)]))
+    trials = [{"phases": {name: _workers(hosts) for name, hosts in zip(PHASES, four, strict=False)}} for four in _fours(phases)]
+    faults = []
+    if len(phases) % len(PHASES):
+        faults.append(f"the last of its trials has {len(phases) % len(PHASES)} of {len(PHASES)} phases, which are taken for the first ones")
+    return {"trials": trials}, faults
+
+
+def read_text_report(text: str) -> dict[str, Any]:
+    """The trials of a text report."""
+    trials: list[dict[str, Any]] = []
+    workers: dict[str, Any] = {}
+    rows: Rows = []
+    for line in text.splitlines():
+        found = _NAMED.match(line)
+        if found is None:
+            if rows:
+                rows[-1]["message"] += f"\n{line}"
+        elif found["trial"]:
+            trials.append({"phases": {}})
+            rows = []
+        elif found["phase"] and trials:
+            workers = trials[-1]["phases"].setdefault(found["phase"], {"workers": {}})["workers"]
+        elif found["worker"] is not None:
+            rows = []
+            workers[found["worker"]] = {"name": found["worker"], "results": rows}
+        elif found["code"]:
+            rows.append({"code": int(found["code"]), "message": found["said"]})
+    return {"trials": trials}
+
+
+def _phases(lines: list[str]) -> Iterator[list[Rows]]:
+    """Of each phase: the rows of each host. What a phase that was cut has is kept."""
+    handed, hosts, rows = 0, list[Rows](), Rows()
+    before = ""
+    for line in lines:
+        if line == _HANDED_OUT and not rows and (not hosts or len(hosts) == handed):
+            if hosts:
+                yield hosts
+                handed, hosts = 0, []
+            handed += 1
+        elif line in _ENDS and len(hosts) < handed:
+            hosts.append(rows)
+            rows = []
+        elif (found := _ROW.match(line)) and (not rows or not before or _ONE_LINE.match(rows[-1]["message"])):
+            rows.append({"code": int(found["code"]), "message": found["said"]})
+        elif rows:
+            rows[-1]["message"] += f"\n{line}"
+        before = line
+    if hosts or rows:
+        yield [*hosts, *([rows] if rows else [])]
+
+
+def _fours(phases: list[list[Rows]]) -> Iterator[list[list[Rows]]]:
+    for at in range(0, len(phases), len(PHASES)):
+        yield phases[at : at + len(PHASES)]
+
+
+def _workers(hosts: list[Rows]) -> dict[str, Any]:
+    return {"workers": {f"host-{n}": {"name": f"host-{n}", "results": rows} for n, rows in enumerate(hosts, 1)}}

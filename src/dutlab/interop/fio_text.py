@@ -1,0 +1,138 @@
+"""fio's own text output (`--output-format=normal`, which is the default), as the members of its JSON that `fio_run` reads.
+
+Read from fio's stat.c. Rates and latencies are printed with three to five digits, so what is counted is used where it is there: the
+operations issued, over the time that the job ran. Up to version 2 `KB` is 1024 bytes; since version 3 that is `KiB`, and `kB` is 1000.
+The unit of latencies is beside each block. `--status-interval` prints each job again, of the whole time so far: the last counts. The date
+names no zone and is taken for UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from dutlab.tools.json_text import UnreadableError
+
+_START = re.compile(
+    r"(?P<name>\S.*): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), bs=(?P<bs>.+), ioengine=(?P<ioengine>[\w-]+), iodepth=(?P<iodepth>\d+)$"
+)
+_JOB = re.compile(
+    r"(?P<name>\S.*): \(groupid=(?P<group>\d+), jobs=(?P<jobs>\d+)\): err=\s*(?P<error>\d+).*?: pid=(?P<pid>\d+)(?:: (?P<date>.+))?$"
+)
+_WAY = re.compile(r"\s+(?P<way>read|write|trim)\s*: (?P<rest>.*(?:iops|IOPS)=.*)$")
+_FIELD = re.compile(r"(?P<key>iops|IOPS|bw|BW|runt)=\s*(?P<value>[\d.]+)(?P<unit>[A-Za-z/]*)")
+_RAN = re.compile(r"/(\d+)msec\)")
+_LATENCY = re.compile(r"\s+(?P<kind>clat|lat) \((?P<unit>nsec|usec|msec)\): (?P<rest>min=.*avg=.*)$")
+_PERCENTILES = re.compile(r"\s+(?P<kind>clat|lat) percentiles \((?P<unit>nsec|usec|msec)\):")
+_PERCENTILE = re.compile(r"(\d+\.\d+)th=\[\s*(\d+)\]")
+_VALUE = re.compile(r"(\w+)=\s*([\d.]+)([kKMG]?)")
+_CPU = re.compile(r"\s+cpu\s*: usr=\s*([\d.]+)%, sys=\s*([\d.]+)%")
+_ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d+)(?:/w=|,)(\d+)(?:/d=|,)(\d+)")
+_VERSION = re.compile(r"fio-(\d+)\S*$")
+_NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}
+_TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_WAYS = ("read", "write", "trim")
+
+
+def read_text(data: bytes) -> dict[str, Any]:
+    """What the text says, called as in fio's JSON. Raises UnreadableError where no job has a result in it."""
+    jobs: dict[tuple[str, str, str], _Job] = {}
+    options: dict[tuple[str, str], dict[str, str]] = {}
+    version, job = "unknown", _Job({})
+    for line in data.decode("utf-8", "replace").splitlines():
+        if found := _JOB.match(line):
+            asked = options.get((found["name"], found["group"]), {}) | {"numjobs": found["jobs"]}
+            said = {"jobname": found["name"], "error": int(found["error"]), "timestamp": _timestamp(found["date"]), "job options": asked}
+            job = jobs[found["name"], found["group"], found["pid"]] = _Job(said, old=version.startswith(("fio-1", "fio-2")))
+        elif found := _START.match(line):
+            options[found["name"], found["group"]] = {k: _block_size(v) for k, v in found.groupdict().items() if k not in ("name", "group")}
+        elif _VERSION.match(line):
+            version = line
+        else:
+            job.take(line)
+    if not any(name in found.said for found in jobs.values() for name in _WAYS):
+        raise UnreadableError("no job of fio with a result is in it")
+    ended = max(found.said["timestamp"] or 0 for found in jobs.values())
+    return {"fio version": version, "timestamp": ended or None, "jobs": [found.said for found in jobs.values()]}
+
+
+@dataclass
+class _Job:
+    """One job, as its lines come."""
+
+    said: dict[str, Any]
+    old: bool = False
+    """Written by version 1 or 2."""
+    way: dict[str, Any] = field(default_factory=dict)
+    """Of the direction that is told now."""
+    kind: str = "clat_ns"
+    scale: float = 0.0
+    """How many ns the percentiles' unit has."""
+
+    def take(self, line: str) -> None:
+        if found := _WAY.match(line):
+            self.way = self.said[found["way"]] = _rates(found["rest"], old=self.old)
+        elif found := _LATENCY.match(line):
+            of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[found["unit"]] for key, value, unit in _VALUE.findall(found["rest"])}
+            told = {word: of[key] for word, key in (("min", "min"), ("max", "max"), ("mean", "avg")) if key in of}
+            self.way.setdefault(f"{found['kind']}_ns", {}).update(told)
+        elif found := _PERCENTILES.match(line):
+            self.kind, self.scale = f"{found['kind']}_ns", _NS[found["unit"]]
+        elif line.lstrip().startswith("|"):
+            table = self.way.setdefault(self.kind, {}).setdefault("percentile", {})
+            table |= {share: int(value) * self.scale for share, value in _PERCENTILE.findall(line)}
+        elif found := _CPU.match(line):
+            self.said |= {"usr_cpu": float(found[1]), "sys_cpu": float(found[2])}
+        elif found := _ISSUED.match(line):
+            for name, total in zip(_WAYS, found.groups(), strict=True):
+                _count(self.said.get(name, {}), int(total))
+
+
+def _rates(text: str, *, old: bool) -> dict[str, Any]:
+    fields = {found["key"].lower(): (float(found["value"]), found["unit"]) for found in _FIELD.finditer(text)}
+    of: dict[str, Any] = {}
+    if "bw" in fields:
+        rate, unit = fields["bw"]
+        of["bw_bytes"] = rate * _bytes_of(unit.removesuffix("/s"), old=old)
+    if "iops" in fields:
+        rate, unit = fields["iops"]
+        of["iops"] = rate * _TIMES[_prefix(unit)]
+    if (ran := _RAN.search(text)) is not None:
+        of["runtime"] = int(ran[1])
+    elif "runt" in fields:
+        of["runtime"] = int(fields["runt"][0])
+    return of
+
+
+def _count(of: dict[str, Any], total: int) -> None:
+    """The operations issued say IOPS exactly where the time is known."""
+    if of:
+        of["total_ios"] = total
+        if total and of.get("runtime"):
+            of["iops"] = total / of["runtime"] * 1e3
+
+
+def _bytes_of(unit: str, *, old: bool) -> float:
+    power = "BKMGT".index(unit[:1].upper() or "B")
+    return float((1024 if old or unit[1:2] == "i" else 1000) ** power)
+
+
+def _prefix(unit: str) -> str:
+    """`K` and `k` are one; what is no prefix is none."""
+    prefix = {"K": "k"}.get(unit[:1], unit[:1])
+    return prefix if prefix in _TIMES else ""
+
+
+def _block_size(said: str) -> str:
+    """`(R) 4096B-4096B, (W) …` becomes `4096B` where all of it says the same."""
+    sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", said.replace(" ", ""))) if "-" in said else {said}
+    return sizes.pop() if len(sizes) == 1 else said
+
+
+def _timestamp(date: str | None) -> float | None:
+    try:
+        return datetime.strptime(date or "", "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
