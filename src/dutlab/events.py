@@ -40,11 +40,20 @@ class RunBegun(_Event):
     event: Literal["run-begun"] = "run-begun"
     folder: str
     experiment: str
+    cells: int
     trials: int
+    """Repeats of cells."""
     done: int
     """Trials that have their record already."""
     estimate_s: float
     seed: int
+
+
+class Preparing(_Event):
+    """Something is done before trials begin, or between them."""
+
+    event: Literal["preparing"] = "preparing"
+    what: str
 
 
 class Note(_Event):
@@ -178,7 +187,20 @@ class RunEnded(_Event):
     remedy: str = ""
 
 
-Event = RunBegun | Note | ModeApplying | ModeVerified | TrialBegun | Reading | DoubtFound | SetAside | TrialEnded | HostLost | RunEnded
+Event = (
+    RunBegun
+    | Preparing
+    | Note
+    | ModeApplying
+    | ModeVerified
+    | TrialBegun
+    | Reading
+    | DoubtFound
+    | SetAside
+    | TrialEnded
+    | HostLost
+    | RunEnded
+)
 
 _ANY: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 

@@ -94,7 +94,7 @@ def test_a_command_that_takes_repeats_is_offered_with_five(typed: str, again: st
 
 def test_a_cut_run_is_to_be_resumed_first(tmp_path: Path) -> None:
     first = of(tmp_path, cut_after=10).answer.next[0]
-    assert first.command.startswith("dutlab resume ") and "that are left" in first.words
+    assert first.command.startswith("dutlab resume ") and first.words.startswith("Measure what is left: ")
 
 
 def test_a_lab_says_that_its_figures_are_relative(tmp_path: Path) -> None:

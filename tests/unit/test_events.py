@@ -44,6 +44,7 @@ def log_of(run: RunFolder, path: Path | None, heard: list[Event]) -> EventLog:
 
 def everything(log: EventLog, run: RunFolder) -> None:
     plan, records = plan_of(run), {r.trial: r for r in run.records()}
+    log.preparing("examining the hosts")
     log.begun(run.path, set())
     log.note("a word\nin two lines")
     log.applying("router", 3)
@@ -163,12 +164,14 @@ def reading(where: str, who: str, **values: float) -> Reading:
 
 def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds() -> None:
     live = LiveTrial(begun(), 100.0)
-    assert live.words(107.4) == "[3/12] nat search 64 a #1: 7 s, 5 min left"
+    assert live.words(107.4) == "[3/12] nat search 64 a #1: 7 s, 4 min 53 s left"
     live.hear(reading("dut", "cpu", cpu0_busy_percent=99.0))
     live.hear(reading("a>", "dutlab-engine", offered_pps=1e6, received_pps=9e5))
     live.hear(reading("a<", "dutlab-engine", offered_pps=1e6, received_pps=1e6))
     live.hear(reading("a", "search", intended_pps=2e6, ndr_upper_pps=1.9e6, ndr_lower_pps=1.5e6, pdr_lower_pps=1.8e6))
-    assert live.words(250.0).endswith(": 150 s, 2 min left, ndr 1.5 Mpps to 1.9 Mpps, pdr 1.8 Mpps to ?, offered 2 Mpps, received 1.9 Mpps")
+    assert live.words(250.0).endswith(
+        ": 2 min 30 s, 2 min 30 s left, ndr 1.5 to 1.9 Mpps, pdr 1.8 Mpps to ?, offered 2 Mpps, received 1.9 Mpps"
+    )
     assert "0 s left" in live.words(9999.0)
 
 
@@ -203,10 +206,37 @@ async def test_the_line_on_a_terminal_moves_by_itself_until_the_trial_ends(monke
         while terminal.said.count("\r") < 5:
             await asyncio.sleep(0.01)
     log.ended(next(iter(run.records())))
+    assert "[1/" in terminal.said.rsplit("\r", 1)[1]
+    log.close("finished", {})
     before = terminal.said
     await asyncio.sleep(0.1)
     assert terminal.said == before
-    assert "[1/" in before.rsplit("\r", 1)[1]
+
+
+@pytest.mark.timing
+async def test_the_line_moves_before_the_first_trial_too_and_between_two(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(console, "_TICK_S", 0.02)
+    log = EventLog(None, Console().hear, plan_of(run))
+    for begin, words in (
+        (lambda: log.preparing("examining the hosts"), "examining the hosts, 0 s"),
+        (lambda: log.applying("nat", 3), "mode nat: applying and verifying it, then 3 trials, 0 s"),
+        (lambda: log.ended(next(iter(run.records()))), "before the next trial, 0 s"),
+    ):
+        terminal.said = ""
+        begin()
+        async with asyncio.timeout(60):
+            while terminal.said.count(words) < 3:
+                await asyncio.sleep(0.01)
+    log.close("finished", {})
+
+
+def test_hours_are_said_as_hours_and_cells_are_not_trials(capsys: pytest.CaptureFixture[str], run: RunFolder) -> None:
+    plan = plan_of(run).model_copy(update={"estimate_s": 151_680.0})
+    EventLog(None, Console().hear, plan).begun(run.path, set())
+    assert f"{plan.cells} cells, {len(plan.trials)} trials, about 42 h 08 min" in capsys.readouterr().err
 
 
 async def test_what_is_no_terminal_gets_plain_lines_only(capsys: pytest.CaptureFixture[str], run: RunFolder) -> None:

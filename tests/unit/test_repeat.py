@@ -95,7 +95,7 @@ def test_a_strangers_run_that_is_trusted_is_carried_out_in_its_order(
 ) -> None:
     begun = list[tuple[Work, str]]()
 
-    async def again(work: Work, run: str, _runs: Path) -> Any:
+    def again(work: Work, run: str, *_: object) -> Any:
         begun.append((work, run))
         raise InputError("enough")
 

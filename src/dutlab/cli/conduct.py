@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
+from dutlab.cli.manner import Manner
 from dutlab.cli.places import TestPlace, hosts_at, lab_of
-from dutlab.cli.run import finish
 from dutlab.cli.told import say, tell
 from dutlab.cli.userns import become_root
 from dutlab.interop.conductor import plain_name
@@ -38,6 +37,7 @@ class ConductRequest:
     take_over: bool
     report: tuple[str, Path] | None
     """Format and file of the original's report."""
+    manner: Manner
     done: list[Conducted] = field(default_factory=list)
     """The trials, as they end."""
 
@@ -74,13 +74,13 @@ def carry_out(asked: ConductRequest) -> None:
         result = run_in_order(_conduct(what, asked))
     finally:
         _write(asked)
-    finish([result])
+    asked.manner.finish([result])
 
 
 async def _conduct(what: Conduct, asked: ConductRequest) -> RunResult:
     book = CommandBook()
     async with hosts_at(asked.places, book.note, what.lab) as hosts:
-        return await conduct(what, hosts, book, Console(), runs=asked.runs, done=asked.done)
+        return await conduct(what, hosts, book, asked.manner.console(), runs=asked.runs, done=asked.done)
 
 
 def _write(asked: ConductRequest) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.manner import Manner, form_options
 from dutlab.cli.options import RUNS
 from dutlab.cli.told import say, tell
 from dutlab.errors import Fault, InputError, SpecRefused
@@ -59,10 +60,12 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 @click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Write the original's report too.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where that report goes.  [conductor.json]")
 @RUNS
+@form_options
 def run(
     *, file: Path, maps: tuple[str, ...], players: str | None, directories: tuple[str, ...], trials: int | None, phases: tuple[Phase, ...],
     clients: tuple[str, ...], keep_going: bool, strict: bool, no_limit: bool, translate: bool, dry_run: bool, take_over: bool,
     form: str | None, output: Path | None, runs: Path,
+    manner: Manner,
 ) -> None:  # fmt: skip
     """Run a test; exit 0 only when every step succeeded.
 
@@ -91,6 +94,7 @@ def run(
         runs=runs,
         take_over=take_over,
         report=_report(test, form, output),
+        manner=manner,
     )
     conduct.carry_out(asked)
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -19,8 +19,10 @@ from dutlab.events import (
     DoubtFound,
     Event,
     HostLost,
+    ModeApplying,
     ModeVerified,
     Note,
+    Preparing,
     Reading,
     RunBegun,
     RunEnded,
@@ -28,7 +30,7 @@ from dutlab.events import (
     TrialBegun,
     TrialEnded,
 )
-from dutlab.report.model.words import plural
+from dutlab.report.model.words import duration_words, plural
 from dutlab.units import si
 
 _HEADLINES = (
@@ -70,12 +72,15 @@ class LiveTrial:
     def words(self, now_s: float) -> str:
         """The line for a terminal: which trial, for how long, how long all of them will take, and what is known of it."""
         took, b = now_s - self.since_s, self.begun
-        parts = [f"{took:.0f} s, {_minutes(max(0.0, b.left_s - took))} left"]
+        parts = [f"{duration_words(took)}, {duration_words(max(0.0, b.left_s - took))} left"]
         goals = [name.removesuffix("_upper_pps") for name in self._bounds if name.endswith("_upper_pps")]
         goals += [g for name in self._bounds if (g := name.removesuffix("_lower_pps")) != name and g not in goals]
         for goal in goals:
             low, high = (self._bounds.get(f"{goal}_{side}_pps") for side in ("lower", "upper"))
-            parts.append(f"{goal} {'?' if low is None else si(low, 'pps')} to {'?' if high is None else si(high, 'pps')}")
+            ends = ["?" if end is None else si(end, "pps") for end in (low, high)]
+            if (unit := ends[1].partition(" ")[2]) and ends[0].endswith(f" {unit}"):
+                ends[0] = ends[0].partition(" ")[0]
+            parts.append(f"{goal} {ends[0]} to {ends[1]}")
         for name, unit, word in _LIVE:
             if found := [values[name] for values in self._rates.values() if name in values]:
                 parts.append(f"{word} {si(sum(found), unit)}")
@@ -85,21 +90,24 @@ class LiveTrial:
 class Console:
     """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
 
-    def __init__(self, name: str = "") -> None:
-        """`name` begins every line: which of several runs it is about."""
-        self._name = name
+    def __init__(self, name: str = "", *, also: Callable[[Event], None] | None = None) -> None:
+        """`name` begins every line: which of several runs it is about. `also` is told every event."""
+        self._name, self._also = name, also
         self._renews = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
         self._live: LiveTrial | None = None
+        self._doing, self._since_s = "", 0.0
         self._severe: list[str] = []
         self._ticking: asyncio.TimerHandle | None = None
 
     def hear(self, event: Event) -> None:
+        if self._also is not None:
+            self._also(event)
         match event:
             case RunBegun():
                 there = f", {event.done} already done" if event.done else ""
-                trials = plural(event.trials, "trial")
-                self._line(f"{event.folder}: {trials}{there}, about {_minutes(event.estimate_s)}; order seed {event.seed}")
+                counted = f"{plural(event.cells, 'cell')}, {plural(event.trials, 'trial')}"
+                self._line(f"{event.folder}: {counted}{there}, about {duration_words(event.estimate_s)}; order seed {event.seed}")
             case Note():
                 self.note(event.text)
             case ModeVerified(holds=False):
@@ -119,7 +127,12 @@ class Console:
 
     def _hear_of_trial(self, event: Event) -> None:
         match event:
+            case Preparing():
+                self._do(event.what)
+            case ModeApplying():
+                self._do(f"mode {event.mode}: applying and verifying it, then {plural(event.trials, 'trial')}")
             case TrialBegun():
+                self._rest()
                 self._live, self._severe = LiveTrial(event, time.monotonic()), []
                 self._tick()
             case Reading() if self._live is not None:
@@ -142,21 +155,33 @@ class Console:
             tell(text[: self._width], end="\n" if event.done == event.trials else "", renew=True)
         else:
             tell(text, renew=self._renews)
+        if event.done < event.trials:
+            self._do("before the next trial", shown=False)
 
-    def _tick(self) -> None:
-        """Renews the line of the trial that is being measured, once a second, on a terminal."""
-        if self._live is None or not self._renews:
+    def _do(self, what: str, *, shown: bool = True) -> None:
+        """Something else than a trial goes on."""
+        self._rest()
+        self._doing, self._since_s = what, time.monotonic()
+        self._tick(shown=shown)
+
+    def _tick(self, *, shown: bool = True) -> None:
+        """Renews the line of what goes on, once a second, on a terminal."""
+        now = time.monotonic()
+        text = self._live.words(now) if self._live else f"{self._doing}, {duration_words(now - self._since_s)}" if self._doing else ""
+        if not text or not self._renews:
             return
-        tell(f"{self._name}{self._live.words(time.monotonic())}"[: self._width], end="", renew=True)
+        if shown:
+            tell(f"{self._name}{text}"[: self._width], end="", renew=True)
         with suppress(RuntimeError):  # nobody measures: there is no loop
             self._ticking = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _rest(self) -> None:
-        self._live = None
+        self._live, self._doing = None, ""
         if self._ticking is not None:
             self._ticking.cancel()
 
     async def ask(self, question: str) -> str:
+        self._rest()
         self._line("")
         while (answer := await answer_to(f"{question}; type what you did, then Enter")) == "":
             pass
@@ -187,7 +212,3 @@ def _headline(ended: TrialEnded, severe: Sequence[str]) -> str:
             found.append(f"backpressure {held:.1%}")
         found.append(f"loss {figures['loss_ratio']:.3%}")
     return ", ".join([*found, *severe]) or "measured"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 -- below two minutes seconds read better

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.choices import IMPORTS
+from dutlab.cli.manner import Manner
 from dutlab.cli.options import RUNS
-from dutlab.cli.run import print_answers
 from dutlab.cli.told import say
 from dutlab.errors import InputError
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
@@ -34,8 +34,9 @@ MOST_WORDS = 20
     help="Line rate for percentages and ceilings, if the files do not tell.  [percentages: 1G; without them no ceiling]",
 )
 @RUNS
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
 @click.pass_context
-def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path) -> None:
+def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
     """Import other tools' files as a run and write its report. The name of a file stands for the device.
 
     Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
@@ -60,11 +61,11 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
         run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=KINDS[kind].bed)
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
-    _say(_notes(trials))
-    _say(faults)
+    _say(_notes(trials), err=as_json)
+    _say(faults, err=as_json)
     count = len(trials) - len(faults)
-    say(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}")
-    print_answers([run.path])
+    say(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}", err=as_json)
+    Manner(form="json" if as_json else "text").print_answers([run.path])
     if faults:
         context.exit(1)
 
@@ -78,11 +79,11 @@ def _notes(trials: Sequence[Imported]) -> list[str]:
     return [f"{trial.cell.mode}: {note}" for trial in trials for note in trial.measured.notes if note]
 
 
-def _say(sentences: Sequence[str]) -> None:
+def _say(sentences: Sequence[str], *, err: bool) -> None:
     for sentence in sentences[:MOST_WORDS]:
-        say(sentence)
+        say(sentence, err=err)
     if (more := len(sentences) - MOST_WORDS) > 0:
-        say(f"and {more} more, in the report")
+        say(f"and {more} more, in the report", err=err)
 
 
 def _safe(name: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import json
 import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -196,19 +198,27 @@ def main() -> None:
     try:
         status = dutlab.main(prog_name="dutlab", standalone_mode=False)
     except click.exceptions.Abort:
-        status = INTERRUPTED
+        status = _failed("interrupted", INTERRUPTED)
     except click.ClickException as e:
         e.show()
-        status = e.exit_code
+        status = _failed(e.format_message(), e.exit_code)
     except DutlabError as e:
         say(f"dutlab: {e}", err=True)
-        status = e.exit_status
+        status = _failed(e.what, e.exit_status, e.remedy)
     except KeyboardInterrupt:
-        status = INTERRUPTED
+        status = _failed("interrupted", INTERRUPTED)
     except MemoryError:
         say("dutlab: not enough memory; see `ulimit -v` and what else runs here", err=True)
-        status = 1
+        status = _failed("not enough memory", 1)
     except OSError as e:
         say(f"dutlab: {e}", err=True)
-        status = 1
+        status = _failed(str(e), 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _failed(what: str, status: int, remedy: str = "") -> int:
+    """The exit status; a program that asked for JSON is told the same on standard output (contracts/error.schema.json)."""
+    if {"--json", "--json-lines"} & set(sys.argv[1:]):
+        with suppress(OSError):
+            say(json.dumps({"schema_version": 1, "error": what, "remedy": remedy, "exit_status": status}))
+    return status

@@ -47,4 +47,4 @@ def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, wher
         return
     if where.lab is not None or where.testbed is not None or where.links or where.modes:
         raise click.UsageError("two ports are a testbed with one link and one mode; leave --lab, --testbed, --link and --mode out")
-    measure_ports(workload, {}, settings, names, options, runs=where.runs, repeats=where.repeats, name=where.name)
+    measure_ports(workload, {}, settings, names, options, runs=where.runs, repeats=where.repeats, name=where.name, manner=where.manner)

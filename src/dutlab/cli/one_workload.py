@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
+from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import LAB_WORDS, LINK_WORDS, NAME, REPEATS, RUNS, TESTBED_WORDS
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
@@ -38,6 +39,7 @@ class Where:
     repeats: int
     runs: Path
     name: str | None
+    manner: Manner
 
     @property
     def link_sets(self) -> list[list[str]] | None:
@@ -46,11 +48,11 @@ class Where:
 
 
 def where_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--link, --lab, --testbed, --mode, --repeats, --runs and --name, given to `command` as one Where."""
+    """--link, --lab, --testbed, --mode, --repeats, --runs, --name and those of a Manner, given to `command` as one Where."""
 
     @functools.wraps(command)
     def with_where(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
-        where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name")))
+        where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name", "manner")))
         command(**given, where=where)
 
     for option in (
@@ -63,7 +65,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--link", "links", multiple=True, metavar="LINKS", help=f"{LINK_WORDS}  [each alone]"),
     ):
         with_where = option(with_where)
-    return with_where
+    return manner_options(with_where)
 
 
 def measure_workload(
@@ -81,9 +83,6 @@ def measure_workload(
 
     Raises InputError with every fault of options and settings, SpecRefused for a testbed file, and what runner.run raises.
     """
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -97,13 +96,14 @@ def measure_workload(
         "repeats": where.repeats,
         "order": "as-written" if plug_of(kind).as_written else "shuffled",
     }
-    given = given_workload(data, kind, {**body, "links": where.link_sets or body.get("links")}, settings)
+    asked = {**body, "links": where.link_sets or body.get("links")}
+    given = where.manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of))
     if where.testbed is None and standing is None:
         become_root()
     options = runner.RunOptions(runs=where.runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
-    result = run_in_order(runner.run(given, options, Console()))
+    result = where.manner.carry_out(given, options)
     then(result.folder)
-    finish([result])
+    where.manner.finish([result])
 
 
 def lab_of(said: str) -> tuple[str, str | None]:

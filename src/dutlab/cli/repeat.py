@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import RUNS, TESTBED_WORDS
 from dutlab.cli.text_table import table
 from dutlab.cli.told import answer, say
@@ -34,7 +35,8 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @click.option("--dry-run", is_flag=True, help="Say what differs here, and measure nothing.")
 @click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 @RUNS
-def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path) -> None:
+@manner_options
+def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path, manner: Manner) -> None:
     """Measure a run again: same experiment, testbed, order and seed. Lists what differs here, then compares both.
 
     RUN may be somebody else's: what it would carry out is shown first, and nothing is done until you agree.
@@ -46,7 +48,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     """  # noqa: D301
     from dutlab.cli.compare import computed, lines_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.run import ask_trust, print_answers  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.run import ask_trust  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
@@ -64,11 +66,13 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
         except NotOurs as error:
             ask_trust(error)
     for line in run_in_order(_differing(run_folder, work.testbed)):
-        say(line)
+        say(line, err=manner.form != "text")
     if dry_run:
         return
-    result = run_in_order(_again(work, run_folder.resolve().name, runs))
-    print_answers([result.folder])
+    result = _again(work, run_folder.resolve().name, runs, manner)
+    if manner.form != "text":
+        manner.finish([result])
+    manner.print_answers([result.folder])
     try:
         lines = list(lines_of(computed(lambda: compare_runs([open_run(run_folder)], [open_run(result.folder)]))))
     except InputError as error:
@@ -78,15 +82,14 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     click.get_current_context().exit(result.exit_status)
 
 
-async def _again(work: Work, run: str, runs: Path) -> RunResult:
+def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
     import sys  # noqa: PLC0415 -- as below
 
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.run import RunOptions, carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.run import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-    return await carry_out_work(work, options, Console(), beside={"repeated_run": run})
+    return manner.carry_out_work(work, options, beside={"repeated_run": run})
 
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.examples import example
+from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
-from dutlab.cli.told import answer, say, terminal
+from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.printable import printable
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dutlab.cli.console import Console
     from dutlab.runner import run as runner
     from dutlab.runner.trust import NotOurs
-    from dutlab.spec.loader import Given
 
 _COMMAND = ("dutlab", *sys.argv[1:])
 _SET = click.option(
@@ -37,7 +36,8 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
 @RUNS
-def demo(*, quick: bool, runs: Path) -> None:
+@manner_options
+def demo(*, quick: bool, runs: Path, manner: Manner) -> None:
     """Run the whole job on the embedded lab: benchmark a Linux router and firewall, write the report.
 
     \b
@@ -48,7 +48,7 @@ def demo(*, quick: bool, runs: Path) -> None:
 
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
-    finish([_run(read_experiment(path), _options(runs, unattended=True, lab=None))])
+    manner.finish([manner.carry_out(read_experiment(path), _options(runs, unattended=True, lab=None))])
 
 
 @click.command()
@@ -62,6 +62,7 @@ def demo(*, quick: bool, runs: Path) -> None:
               "twice shows what two runs of one box differ by), or one on several testbeds.")  # fmt: skip
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person.")
 @click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use, as they are.")
+@manner_options
 def run(
     *,
     experiments: tuple[Path, ...],
@@ -72,6 +73,7 @@ def run(
     interleave: bool,
     unattended: bool,
     take_over: bool,
+    manner: Manner,
 ) -> None:
     """Run an experiment and write its report.
 
@@ -93,6 +95,8 @@ def run(
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="--interleave carries them out in turn; without it, start each by itself")
+    if interleave and manner.budget_s is not None:
+        raise click.UsageError("--budget cannot be combined with --interleave: runs that take turns are measured whole")
     texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
@@ -104,9 +108,11 @@ def run(
     options = _options(runs, unattended=unattended, lab=standing, take_over=take_over)
     if interleave:
         works = [runner.Work.planned(of, unattended=unattended) for of in given]
-        finish(run_in_order(run_in_turn(works, options, _console_of)))
+        for work in works:
+            manner.insist_on_time(work.plan)
+        manner.finish(run_in_order(run_in_turn(works, options, _consoles(manner))))
     else:
-        finish([_run(given[0], options)])
+        manner.finish([manner.carry_out(given[0], options)])
 
 
 def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> runner.RunOptions:
@@ -118,31 +124,21 @@ def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool =
     )
 
 
-def _run(given: Given, options: runner.RunOptions) -> runner.RunResult:
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-
-    return run_in_order(runner.run(given, options, Console()))
-
-
-def _console_of(place: int) -> Console:
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
-
-    return Console(f"run {place + 1}: ")
+def _consoles(manner: Manner) -> Callable[[int], Console]:
+    return lambda place: manner.console(f"run {place + 1}: ")
 
 
 @click.command()
 @click.argument("run_folders", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
-def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
+@manner_options
+def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> None:
     """Continue an interrupted run: undo its changes, then run every trial without a record.
 
     \b
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """  # noqa: D301
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
@@ -160,13 +156,13 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool) -> None:
             ask_trust(error)
             options[place] = replace(options[place], trusted=True)
     if len(run_folders) > 1:
-        finish(run_in_order(resume_in_turn(run_folders, options, _console_of)))
+        manner.finish(run_in_order(resume_in_turn(run_folders, options, _consoles(manner))))
         return
     ((path,), (of,)) = run_folders, options
-    console = Console()
+    console = manner.console()
     if (words := alone_words(RunFolder.open(path))) is not None:
         console.note(words)
-    finish([run_in_order(runner.resume(path, of, console))])
+    manner.finish([run_in_order(runner.resume(path, replace(of, budget_s=manner.budget_s), console))])
 
 
 @click.command()
@@ -242,26 +238,3 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
     else:
         for line in plan_lines(made, testbed):
             say(line)
-
-
-def finish(results: Sequence[runner.RunResult]) -> None:
-    """Writes the report of each, prints its answer, and ends the command with the worst exit status among the runs."""
-    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
-
-    folders = [result.folder for result in results]
-    print_answers(folders)
-    if len(folders) > 1:
-        answer(f"Compare {plural(len(folders), 'run')}:\n  dutlab compare {shlex.join(map(str, folders))}")
-    click.get_current_context().exit(max(result.exit_status for result in results))
-
-
-def print_answers(folders: Sequence[Path]) -> None:
-    """Writes the reports of runs and prints the answer of each: what a command ends with that measured or read them."""
-    from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.pages.terminal import terminal_answer  # noqa: PLC0415 -- `--help` needs none of it
-
-    width, colour = terminal()
-    for folder, report in zip(folders, report_finished(folders), strict=True):
-        for line in terminal_answer(report.answer, name=report.name, folder=shlex.quote(str(folder)), width=width, colour=colour):
-            answer(line)
-        answer(f"report: {folder}/report/report.html")

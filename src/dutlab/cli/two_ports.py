@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import as_yaml, given_workload, lab_of
 from dutlab.cli.options import LAB_WORDS, NAME, REPEATS, RUNS
 from dutlab.cli.told import say
@@ -87,6 +88,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
 @REPEATS
 @NAME
 @RUNS
+@manner_options
 def test(
     *,
     words: tuple[str, ...],
@@ -99,6 +101,7 @@ def test(
     repeats: int,
     name: str | None,
     runs: Path,
+    manner: Manner,
 ) -> None:
     """Measure a box between two ports of this machine in a few minutes: zero-loss rates and latency.
 
@@ -123,8 +126,9 @@ def test(
     body = {"frame_sizes": [int(size) if size.isdigit() else size for size in sizes] or None, "scale": scale}
     typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
     measure_ports(
-        _QUICK_TEST, body, settings, names, options, runs=runs, folder=folder, typed=typed_words, repeats=repeats, name=name, then=_tell
-    )
+        _QUICK_TEST, body, settings, names, options,
+        runs=runs, folder=folder, typed=typed_words, repeats=repeats, name=name, manner=manner, then=_tell,
+    )  # fmt: skip
 
 
 def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -149,15 +153,14 @@ def measure_ports(
     typed: Sequence[str] | None = None,
     repeats: int = 1,
     name: str | None = None,
+    manner: Manner,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Measures a workload between two ports, and ends the command with the run's exit status. What is None in `body` was not given.
 
     `folder` is where the two files go, if they are to stay. Raises as measure_workload() does, and PortRefused.
     """
-    from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.run import finish  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
@@ -182,13 +185,15 @@ def measure_ports(
         usual = {"frame_sizes": found.sizes} if kind == _QUICK_TEST else {}
         asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
         name = name or ("test" if kind == _QUICK_TEST else kind)
-        given = given_workload({**found.experiment, "experiment": name, "repeats": repeats}, kind, asked, settings, file=files[1])
+        data = {**found.experiment, "experiment": name, "repeats": repeats}
+        given = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
         files[1].write_bytes(_HEAD + given.text)
         command = ("dutlab", *(typed or sys.argv[1:]))
         run_options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=found.unknown)
-        result = run_in_order(runner.run(given, run_options, Console()))
-    then(result.folder)
-    finish([result])
+        result = manner.carry_out(given, run_options)
+    if manner.form == "text":
+        then(result.folder)
+    manner.finish([result])
 
 
 async def _find(ask: TwoPortRequest) -> TwoPortFiles:

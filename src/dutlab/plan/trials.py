@@ -73,6 +73,11 @@ class Plan(BaseModel):
     """So often is a trial that other work disturbed done again; `estimate_s` is without these."""
     trials: tuple[Trial, ...]
 
+    @property
+    def cells(self) -> int:
+        """How many different things are measured; trials are their repeats."""
+        return sum(1 for trial in self.trials if trial.cell.repeat == 1)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for plan.json."""
         return self.model_dump(mode="json")

@@ -23,6 +23,7 @@ from dutlab.events import (
     ModeApplying,
     ModeVerified,
     Note,
+    Preparing,
     Reading,
     RunBegun,
     RunEnded,
@@ -55,10 +56,14 @@ class EventLog:
         plan = self._plan
         self._say(
             RunBegun(
-                at=_now(), folder=str(folder), experiment=plan.experiment, trials=len(plan.trials), done=len(done),
+                at=_now(), folder=str(folder), experiment=plan.experiment, cells=plan.cells, trials=len(plan.trials), done=len(done),
                 estimate_s=plan.estimate_s, seed=plan.seed,
             )
         )  # fmt: skip
+
+    def preparing(self, what: str) -> None:
+        """Something that takes seconds before trials begin."""
+        self._say(Preparing(at=_now(), what=what))
 
     def note(self, text: str) -> None:
         """Something that the user should know."""

@@ -68,6 +68,8 @@ class RunOptions:
     """Use hosts that a dead run left in use, as they are."""
     trusted: bool = False
     """Resume also a run that this user did not make on this machine."""
+    budget_s: float | None = None
+    """After so many seconds nothing is measured any more; what is left can be resumed."""
     unknown: tuple[str, ...] = ()
     """What could not be found out before, in sentences for the report."""
 
@@ -82,11 +84,17 @@ class RunResult:
     refused: int
     disturbed: int = 0
     """Trials without an undisturbed attempt."""
+    left: int = 0
+    """Trials without a record, since the time was over."""
 
     @property
     def exit_status(self) -> int:
         """0 when every trial has its result, 1 otherwise."""
-        return 0 if self.failed + self.refused + self.disturbed == 0 else 1
+        return 0 if self.failed + self.refused + self.disturbed + self.left == 0 else 1
+
+
+class _TimeIsOver(Exception):
+    """The next trial would end after the budget."""
 
 
 async def run(given: Given, options: RunOptions, progress: Progress) -> RunResult:
@@ -230,10 +238,14 @@ class Execution:
         """All that is left, at a stretch."""
         self.begin()
         if left := self.left():
+            limit = asyncio.timeout(options.budget_s)
             try:
-                await self.measure(left, options)
+                async with limit:
+                    await self.measure(left, options, ends=limit.when())
             except BaseException as error:
                 self.say_cut(error, f"`dutlab resume {self.folder.path}` continues it")
+                if isinstance(error, _TimeIsOver) or (isinstance(error, TimeoutError) and limit.expired()):
+                    return self.partial()
                 raise
             self.journal.write("run-finished")
         return self.result()
@@ -254,22 +266,32 @@ class Execution:
 
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left."""
-        status = Counter(r.status for r in self.folder.records())
-        self.events.close("finished", status)
+        made = self.partial()
+        of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
+        self.events.close("finished", of)
         self.folder.write_manifest()
-        return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED])
+        return made
 
-    async def measure(self, trials: Sequence[Trial], options: RunOptions) -> None:
+    def partial(self) -> RunResult:
+        """What there is by now; a run that was cut can go on."""
+        status = Counter(r.status for r in self.folder.records())
+        left = len(self.left())
+        return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED], left)
+
+    async def measure(self, trials: Sequence[Trial], options: RunOptions, *, ends: float | None = None) -> None:
         """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside.
 
-        Raises TestbedError where a tool fails outside of any trial: then the run cannot go on.
+        `ends` is the moment of the loop's clock by which the last trial is to have ended. Raises _TimeIsOver before one that would not, and
+        TestbedError where a tool fails outside of any trial: then the run cannot go on.
         """
         try:
-            await self._on_stage(trials, options)
+            await self._on_stage(trials, options, ends)
         except MeasurementError as error:
             raise TestbedError(error.what, remedy=error.remedy) from error
 
-    async def _on_stage(self, trials: Sequence[Trial], options: RunOptions) -> None:
+    async def _on_stage(self, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
+        is_built = self.testbed.lab and not options.standing_lab
+        self.events.preparing(f"building lab {self.testbed.lab}" if is_built else "connecting to the hosts")
         async with open_stage(
             self.experiment,
             self.testbed,
@@ -294,10 +316,10 @@ class Execution:
                     for _, group in groupby(rest, key=lambda t: t.group):
                         if needed := self._needed(group):
                             set_by_hand = await self._ask(needed[0], set_by_hand)
-                            await self._group(stage, needed)
+                            await self._group(stage, needed, ends)
                     while not self.left() and (late := self._disturbed_in_hindsight()):
                         for _, group in groupby(late, key=lambda t: t.group):
-                            await self._group(stage, list(group))
+                            await self._group(stage, list(group), ends)
                 if "mode" in set_by_hand:
                     await self._ask_person("restore the DUT to its state before the run")
 
@@ -327,6 +349,7 @@ class Execution:
 
         Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
         """
+        self.events.preparing("examining the hosts")
         found = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
         for name, facts in found.facts.items():
             self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
@@ -347,6 +370,7 @@ class Execution:
         loads = loads_of(trial.cell for trial in self.plan.trials if all(name in through for name in trial.cell.links))
         if not loads:
             return stage
+        self.events.preparing("measuring the rig without the DUT")
         try:
             if stage.lab is not None and stage.lab.ssh_config is None:
                 calibration = await self._of_lab(stage, stage.lab, loads, options)
@@ -382,7 +406,7 @@ class Execution:
         what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
         self.events.note(f"headroom of {what} unknown: the rig could not be measured without the DUT: {why}")
 
-    async def _group(self, stage: Stage, trials: Sequence[Trial]) -> None:
+    async def _group(self, stage: Stage, trials: Sequence[Trial], ends: float | None) -> None:
         """One application of a mode and the trials measured in it."""
         mode, dut = stage.modes[trials[0].cell.mode], stage.dut
         application, unproven = f"{trials[0].number}-{mode.name}", list[Trial]()
@@ -395,10 +419,7 @@ class Execution:
             self.events.verified(mode.name, checks, holds=not why)
             left, stands = deque(trials), await as_applied(stage)
             while left:
-                trial = left[0]
-                self.folder.discard_incomplete(trial.number)
-                self.journal.write("trial-started", trial=trial.number)
-                self.events.trial(trial)
+                trial = self._begin_trial(left[0], ends)
                 if why:
                     carried = refused(stage, trial, checks, self.book, why)
                 else:
@@ -421,7 +442,7 @@ class Execution:
                     checks, why = await into_mode(stage, mode)
                     self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
                     stands = await as_applied(stage)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, _TimeIsOver):
             if unproven and not why:
                 await self._prove(stage, mode, application, stands)
             raise
@@ -431,6 +452,15 @@ class Execution:
             finally:
                 await carry_out_undo(steps, stage.hosts)
             self.journal.write("mode-restored", application=application)
+
+    def _begin_trial(self, trial: Trial, ends: float | None) -> Trial:
+        """The first trial of a run is begun whatever it is expected to take."""
+        if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
+            raise _TimeIsOver
+        self.folder.discard_incomplete(trial.number)
+        self.journal.write("trial-started", trial=trial.number)
+        self.events.trial(trial)
+        return trial
 
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
         """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""

@@ -27,7 +27,7 @@ REPEATS = 5
 _PLACE = (*SIZES, "mtu", "client", "server")
 _SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure"}
-_TAKE_REPEATS = ("search", "loadtest", "rfc2544", "matrix", "measure")
+_TAKE_REPEATS = ("test", "search", "loadtest", "rfc2544", "matrix", "measure")
 
 
 def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Answer:
@@ -194,7 +194,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
             yield said
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
-        yield f"{plural(done, 'trial')} measured, without a figure that can be ranked." if done else "No trial has a result."
+        yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
 
 
 def _range(table: Table) -> str:
@@ -238,8 +238,9 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     if report.lab is not None:
         yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
     marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks} - {mark for t in tables for mark in t.common_marks}
+    bare = not any(isinstance(v, Figure) for v in values)
     for note in report.notes:
-        if note.number in marks or note.grade == "severe":
+        if note.number in marks or note.grade == "severe" or (bare and note.grade == "warning"):
             yield f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})."
 
 
@@ -264,7 +265,7 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     run, rest = shlex.quote(report.name), Counter(t.status for t in report.trials)
     measured = [v for v in values if isinstance(v, Figure)]
     if rest["not done"]:
-        yield NextStep(f"Measure the {plural(rest['not done'], 'trial')} that are left.", f"dutlab resume {run}")
+        yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
         yield NextStep("Stop other programs on these machines, then measure again.", report.command)
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.command)):

@@ -1,0 +1,155 @@
+"""How a command measures, beside what it measures: whether it asks before hours, when it must end, and what it prints."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from dutlab.cli.quantities import DURATION
+from dutlab.cli.told import answer, say, tell, terminal
+from dutlab.errors import InputError
+
+if TYPE_CHECKING:
+    from dutlab.cli.console import Console
+    from dutlab.events import Event
+    from dutlab.plan.trials import Plan
+    from dutlab.runner.run import RunOptions, RunResult, Work
+    from dutlab.spec.loader import Given
+
+Form = Literal["text", "json", "json-lines"]
+LONG_S = 3600.0
+"""A run that is expected to take longer is begun only when somebody at a terminal says so."""
+SHARE_OF_TRIALS = 0.7
+"""Of the budget; the rest is for the lab, the rig without the DUT, modes and the report."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What every command takes that measures."""
+
+    yes: bool = False
+    budget_s: float | None = None
+    form: Form = "text"
+
+    def console(self, name: str = "") -> Console:
+        """Whoever is told what happens: a person on standard error, and a program on standard output if it asked."""
+        from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+
+        return Console(name, also=_print_event if self.form == "json-lines" else None)
+
+    def insist_on_time(self, plan: Plan) -> None:
+        """Asks a person whether a run of hours is wanted. Raises InputError where the answer is no."""
+        from dutlab.report.model.words import duration_words, plural  # noqa: PLC0415 -- `--help` needs none of it
+
+        if plan.estimate_s <= LONG_S or (self.budget_s is not None and self.budget_s <= LONG_S):
+            return
+        text = f"{plural(plan.cells, 'cell')}, {plural(len(plan.trials), 'trial')}: about {duration_words(plan.estimate_s)}"
+        if self.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            tell(f"note: {text}; --budget TIME ends a command in time")
+        elif not click.confirm(f"{text}. Begin?", err=True):
+            raise InputError("nothing was measured", remedy="take fewer sizes, modes or repeats, a --scale, or give --budget TIME")
+
+    def carry_out(self, given: Given, options: RunOptions) -> RunResult:
+        """The run of an experiment, to its end or that of the budget. Raises as runner.run() does."""
+        from dutlab.runner.run import Work  # noqa: PLC0415 -- `--help` needs none of it
+
+        return self.carry_out_work(Work.planned(given, unattended=options.unattended), options)
+
+    def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
+        """The same of what is planned already."""
+        from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.run import carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
+
+        self.insist_on_time(work.plan)
+        return run_in_order(carry_out_work(work, replace(options, budget_s=self.budget_s), self.console(), beside=beside))
+
+    def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], Given]) -> Given:
+        """What `make` makes of the settings; a workload that has a budget a trial is given its share of the whole."""
+        given = make(settings)
+        if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
+            return given
+        from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.run import testbed_of  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
+
+        if "budget" not in model_of(kind).file_keys():
+            return given
+        trials = len(make_plan(given.experiment, testbed_of(given)).trials)
+        return make([*settings, f"budget={max(1, int(SHARE_OF_TRIALS * self.budget_s / trials))}s"])
+
+    def finish(self, results: Sequence[RunResult]) -> None:
+        """Writes the report of each, prints what they say, and ends the command with the worst exit status among the runs."""
+        folders = [result.folder for result in results]
+        self.print_answers(folders)
+        if len(folders) > 1 and self.form == "text":
+            answer(f"Compare the runs:\n  dutlab compare {shlex.join(map(str, folders))}")
+        click.get_current_context().exit(max(result.exit_status for result in results))
+
+    def print_answers(self, folders: Sequence[Path]) -> None:
+        """Writes the reports of runs and prints the answer of each, or as JSON all that they say."""
+        from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.pages.json_data import json_data  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.pages.terminal import terminal_answer  # noqa: PLC0415 -- `--help` needs none of it
+
+        reports = report_finished(folders)
+        if self.form == "json":
+            say(json_data(reports), nl=False)
+        if self.form != "text":
+            return
+        width, colour = terminal()
+        for folder, report in zip(folders, reports, strict=True):
+            for line in terminal_answer(report.answer, name=report.name, folder=shlex.quote(str(folder)), width=width, colour=colour):
+                answer(line)
+            answer(f"report: {folder}/report/report.html")
+
+
+def _print_event(event: Event) -> None:
+    """A reader that has gone ends nothing."""
+    try:
+        say(event.model_dump_json())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_FORMS = (
+    click.option("--json-lines", "as_lines", is_flag=True, help="Print events as JSON, a line each, as they happen."),
+    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output."),
+)
+_TIMES = (
+    click.option("--budget", "budget_s", type=DURATION, metavar="TIME", help="End the whole command after this, as in 10m.  [none]"),
+    click.option("-y", "--yes", is_flag=True, help="Begin a run of more than an hour without asking."),
+)
+
+
+def manner_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--yes, --budget, --json and --json-lines, given to `command` as one Manner."""
+    return _with_manner(command, (*_FORMS, *_TIMES))
+
+
+def form_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--json and --json-lines alone."""
+    return _with_manner(command, _FORMS)
+
+
+def _with_manner(command: Callable[..., None], options: Sequence[Callable[..., Any]]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def with_manner(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+        as_json, as_lines = given.pop("as_json"), given.pop("as_lines")
+        if as_json and as_lines:
+            raise click.UsageError("--json and --json-lines exclude one another")
+        form: Form = "json-lines" if as_lines else "json" if as_json else "text"
+        manner = Manner(given.pop("yes", False), given.pop("budget_s", None), form)
+        command(**given, manner=manner)
+
+    for option in options:
+        with_manner = option(with_manner)
+    return with_manner

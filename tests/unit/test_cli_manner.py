@@ -1,0 +1,120 @@
+"""How measuring commands talk: the question before hours, the budget, and JSON for programs, also of errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from jsonschema import validate
+
+from dutlab.cli.main import dutlab, main
+from dutlab.cli.manner import Manner
+from dutlab.errors import InputError
+from dutlab.plan.trials import Plan
+
+CONTRACTS = Path(__file__).parents[2] / "contracts"
+LONG = Plan(experiment="e", testbed="t", order="as-written", seed=1, estimate_s=151_680.0, trials=())
+Ended = tuple[int, str, str]
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Ended]:
+    """Runs the command in an empty folder: status, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return end.value.code if isinstance(end.value.code, int) else 0, said.out, said.err
+
+    return run
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *, agrees: bool) -> list[str]:
+    """Standard input and error are a terminal, where somebody answers; what was asked."""
+    asked = list[str]()
+
+    def confirm(text: str, **_: object) -> bool:
+        asked.append(text)
+        return agrees
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", confirm)
+    return asked
+
+
+def test_a_run_of_hours_is_begun_only_when_somebody_at_the_terminal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = at_a_terminal(monkeypatch, agrees=False)
+    with pytest.raises(InputError, match="nothing was measured"):
+        Manner().insist_on_time(LONG)
+    assert asked == ["0 cells, 0 trials: about 42 h 08 min. Begin?"]
+    at_a_terminal(monkeypatch, agrees=True)
+    Manner().insist_on_time(LONG)
+
+
+def test_nobody_is_asked_with_yes_with_a_short_budget_or_of_an_hour_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = at_a_terminal(monkeypatch, agrees=False)
+    Manner(yes=True).insist_on_time(LONG)
+    Manner(budget_s=600.0).insist_on_time(LONG)
+    Manner().insist_on_time(LONG.model_copy(update={"estimate_s": 3600.0}))
+    assert asked == []
+    with pytest.raises(InputError):
+        Manner(budget_s=7200.0).insist_on_time(LONG)
+
+
+def test_a_pipe_goes_on_and_says_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    Manner().insist_on_time(LONG)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "note: 0 cells, 0 trials: about 42 h 08 min; --budget TIME ends a command in time\n"
+
+
+@pytest.mark.parametrize("form", ["--json", "--json-lines"])
+@pytest.mark.parametrize(
+    ("argv", "status", "words"),
+    [
+        (("search", "--lab", "no-such-lab"), 2, "no-such-lab"),
+        (("measure", "swep"), 2, "unknown workload"),
+        (("search", "--preset", "quick", "--budget", "soon"), 2, "soon"),
+        (("run", "absent.yaml"), 2, "absent.yaml"),
+        (("resume", "absent"), 2, "absent"),
+    ],
+)
+def test_an_error_is_json_too_with_the_same_exit_status(
+    ended: Callable[..., Ended], form: str, argv: tuple[str, ...], status: int, words: str
+) -> None:
+    plain = ended(*argv)
+    assert plain[0] == status and plain[1] == ""
+    code, out, err = ended(*argv, form)
+    assert code == status and err == plain[2]
+    (line,) = out.splitlines()
+    told = json.loads(line)
+    validate(told, json.loads((CONTRACTS / "error.schema.json").read_text()))
+    assert words in told["error"] + told["remedy"] and told["exit_status"] == status
+
+
+def test_both_kinds_of_json_at_once_are_refused(ended: Callable[..., Ended]) -> None:
+    assert ended("demo", "--json", "--json-lines")[0] == 2
+
+
+def test_an_import_prints_its_report_as_json_and_nothing_else(ended: Callable[..., Ended]) -> None:
+    figures = Path(__file__).parents[2] / "examples" / "published" / "era-drive-spec.csv"
+    code, out, err = ended("import", "figures", str(figures), "--json")
+    assert code == 0 and "1 imported" in err
+    told = json.loads(out)
+    validate(told, json.loads((CONTRACTS / "report.schema.json").read_text()))
+    assert told["runs"][0]["answer"]["fast"]
+
+
+@pytest.mark.parametrize("name", ["demo", "run", "resume", "repeat", "test", "measure", "search", "loadtest", "matrix", "rfc2544"])
+def test_every_measuring_command_takes_the_same_four_options(name: str) -> None:
+    command = dutlab.get_command(click.Context(dutlab), name)
+    assert command is not None
+    assert {"yes", "budget_s", "as_json", "as_lines"} <= {param.name for param in command.params}
