@@ -112,7 +112,7 @@ def test_a_full_disk_costs_the_file_and_not_the_run(run: RunFolder) -> None:
     log.note("one")
     log.note("two")
     assert [e.text for e in heard if isinstance(e, Note)] == [
-        "full is not written any more: No space left on device; the run goes on",
+        "full is no longer written: No space left on device; the run goes on",
         "one",
         "two",
     ]
@@ -247,4 +247,4 @@ async def test_what_is_no_terminal_gets_plain_lines_only(capsys: pytest.CaptureF
     assert "\x1b" not in said
     measured = [line for line in said.splitlines() if line.startswith("[")]
     assert len(measured) == len(list(run.records()))
-    assert said.splitlines()[-2:] == ["note: trial 1 is done again, attempt 2: other work", "note: go on"]
+    assert said.splitlines()[-2:] == ["note: trial 1 repeated, attempt 2: other work", "note: go on"]
