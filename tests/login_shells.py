@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import posix_standin
 from dutlab.labs import sshd
 from processes import eventually
 
@@ -48,17 +49,26 @@ done
 PROGRAMS = {"csh": "csh", "tcsh": "tcsh", "fish": "fish", "busybox": "busybox"}
 """Shells that are the real ones → the program."""
 RUN_COMMANDS = ("rc.initial", "vbash", "csh", "tcsh", "fish", "busybox")
+KERNELS = {"freebsd": "FreeBSD", "macos": "Darwin"}
+"""Stand-ins for whole systems of this kind: posix_standin.py."""
 _START = """
 mount --bind "$1/passwd" /etc/passwd
-exec setsid --wait "$2" -f "$1/sshd-box.conf" -E "$1/box.log"
+program=$2 box=$3
+cd "$1"
+[ ! -e hiding ] || . ./hiding
+exec setsid --wait "$program" -f "$1/sshd-$box.conf" -E "$1/$box.log"
 """
 
 
-def start(folder: Path, namespace: str, shell: str) -> Path:
-    """A server in `namespace` for which root's login shell is `shell`; returns the ssh_config of host `box`."""
-    sshd.write_files(folder, [sshd.Door("box", namespace, "127.0.0.1", via=namespace)])
+def start(folder: Path, namespace: str, shell: str, box: str = "box") -> Path:
+    """A server in `namespace` for which root's login shell is `shell`; returns the ssh_config of the host `box`."""
+    sshd.write_files(folder, [sshd.Door(box, namespace, "127.0.0.1", via=namespace)])
     program = folder / shell
-    program.write_text(SHELLS[shell])
+    if kernel := KERNELS.get(shell):
+        program.write_text(posix_standin.install(folder, kernel))
+        (folder / "hiding").write_text(posix_standin.hiding(folder))
+    else:
+        program.write_text(SHELLS[shell])
     program.chmod(0o755)
     users = Path("/etc/passwd").read_text().splitlines()
     root = next(line for line in users if line.startswith("root:")).rpartition(":")[0]
@@ -66,6 +76,7 @@ def start(folder: Path, namespace: str, shell: str) -> Path:
     Path("/run/sshd").mkdir(exist_ok=True)
     server = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     assert server is not None
-    subprocess.run(["ip", "netns", "exec", namespace, "unshare", "--mount", "sh", "-ec", _START, "start", str(folder), server], check=True)
-    assert eventually((folder / "box.pid").exists)
+    inside = ["ip", "netns", "exec", namespace, "unshare", "--mount", "sh", "-ec", _START, "start", str(folder), server, box]
+    subprocess.run(inside, check=True)
+    assert eventually((folder / f"{box}.pid").exists)
     return sshd.config_file(folder)

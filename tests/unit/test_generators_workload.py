@@ -65,7 +65,10 @@ def test_a_trial_is_a_generator_with_so_many_streams_on_a_host_with_a_size(tmp_p
         ("{generators: [{trafgen: {streams: 2}}]}", "write streams next to the list of generators"),
         ("{generators: [trafgen], frame_sizes: [imix]}", "generator trafgen cannot be asked for frames of several sizes"),
         ("{generators: [engine], generator: trafgen}", "generator: unknown key"),
-        ("{generators: [engine], senders: [dut]}", "must be 'source' or 'sink'"),
+        (
+            "{generators: [engine], senders: [dut]}",
+            "senders.0: no set of links that this drives has all of them begin, or all of them end, at 'dut' (known: sink, source",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path, body, what):

@@ -309,6 +309,7 @@ def test_a_testbed_in_which_nothing_forwards_has_no_dut(tmp_path):
         ("s2:eth2, t1:eth2", "s2:eth2, t1:eth1", "links.lan.segment.2: t1:eth1 is already used by link b"),
         ("10.0.3.1/24, 10.0.3.2/24, 10.0.3.3/24", "10.0.2.11/24, 10.0.2.12/24, 10.0.2.13/24", "links.lan.addresses.0: 10.0.2.0/24 overlaps 10.0.2.0/24 of link b"),
         ("{path: [s2:eth0, t1:eth1], ", "{path: [s2:eth0, t1:eth1], segment: [s2:eth0, t1:eth1], ", "links.b.path: cannot be combined with segment"),
+        ("{path: [s2:eth0, t1:eth1], ", "{configure: true, path: [s2:eth0, t1:eth1], ", "links.b.configure: s2 is a Windows; a run configures ports of Linux only: set the port's address there and leave configure out"),
         ("{path: [s2:eth0, t1:eth1], ", "{", "links.b.path: missing; write the ports of the link, as in [source:eth1, sink:eth1]"),
         ("path: [s2:eth0, t1:eth1]", "path: [s2:eth0, s1:eth8, s1:eth9, t1:eth1]", "links.b.path: goes through s1, but the measured host is fw; every path goes through it, or call the measured host dut"),
     ],
@@ -316,6 +317,8 @@ def test_a_testbed_in_which_nothing_forwards_has_no_dut(tmp_path):
 def test_what_is_wrong_with_hosts_and_links_of_other_shapes_is_said_at_its_place(tmp_path, old, new, expected):
     assert old in FOUR
     text = FOUR.replace(old, new, 1)
+    if "configure" in new:
+        text = text.replace("s2: {ssh: s2}", "s2: {ssh: s2, family: windows}")
     if "s1:eth8" in new:
         text = text.replace("[10.0.2.2/24, 10.0.2.1/24]", "[10.0.2.2/24, 10.0.2.1/24, 10.0.5.1/24, 10.0.5.2/24]")
     said = faults(tmp_path, text)

@@ -56,11 +56,11 @@ def everything_came(seen: SeenProbe) -> bool:
 async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
     seen = await passed(prober, name)
     if seen.flow is None:  # the address that the sink sees, and what is tracked, only frames of ours show
-        return [Check(f"link {name}: a permitted flow passes", everything_came(seen), words_of(seen))]
+        return [arrived(f"link {name}: a permitted flow passes", seen)]
     expected = str((link.dut_out_address if behaviour.translates else link.source_address).ip)
     how = f"translated to {expected}" if behaviour.translates else f"untranslated from {expected}"
     checks = [
-        Check(f"link {name}: a permitted flow passes", everything_came(seen), words_of(seen)),
+        arrived(f"link {name}: a permitted flow passes", seen),
         Check(f"link {name}: it arrives {how}", seen.source_seen == expected, f"the sink saw {seen.source_seen or 'nothing'}"),
     ]
     if tracked is not None:
@@ -80,9 +80,15 @@ async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour
 async def _unsolicited(name: str, prober: Prober, behaviour: Behaviour) -> Check:
     if behaviour.admits_unsolicited:
         seen = await passed(prober, name, reverse=True)
-        return Check(f"link {name}: a new flow from outside passes", everything_came(seen), words_of(seen))
+        return arrived(f"link {name}: a new flow from outside passes", seen)
     seen = await prober.probe(name, reverse=True)
-    return Check(f"link {name}: a new flow from outside is dropped", seen.sent > 0 and seen.received == 0, words_of(seen))
+    what = f"link {name}: a new flow from outside is dropped"
+    return Check(what, seen.sent > 0 and seen.received == 0, words_of(seen), by_ping=seen.flow is None)
+
+
+def arrived(what: str, seen: SeenProbe) -> Check:
+    """Whether all of a probe came through."""
+    return Check(what, everything_came(seen), words_of(seen), by_ping=seen.flow is None)
 
 
 def words_of(seen: SeenProbe) -> str:

@@ -33,6 +33,8 @@ class Check:
     what: str
     passed: bool
     found: str
+    by_ping: bool = False
+    """Whether pings showed it: a lower level of proof than frames of ours."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Counters of FreeBSD, of what is made of it, and of OpenBSD, by the names of the Linux counters where they mean the same.
+"""Counters of FreeBSD, of what is made of it, of OpenBSD and of macOS, by the names of the Linux counters where they mean the same.
 
-Words: netstat(1), pfctl(8), vmstat(8) of both systems. Their columns differ; each table says its own in its first line.
-Read in the sources of FreeBSD 14 and OpenBSD 7.6, tried against transcripts that follow them; never run on a machine.
+Words: netstat(1), pfctl(8), vmstat(8) of both systems. Their columns differ; each table says its own in its first line. macOS has
+FreeBSD's netstat of long ago, and cuts names of interfaces after five characters (if.c of network_cmds).
+Read in the sources of FreeBSD 14, OpenBSD 7.6 and Apple's network_cmds, tried against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ asroot() { "$@" 2>/dev/null || doas -n "$@" 2>/dev/null || sudo -n "$@" 2>/dev/n
 part interfaces
 case $(uname -s) in
   FreeBSD) netstat -i -b -d -n -W ;;
+  Darwin) netstat -i -b -d -n ;;
   *) netstat -i -b -n; part errors; netstat -i -n -e; part drops; netstat -i -n -d ;;
 esac
 part ip; netstat -s -p ip

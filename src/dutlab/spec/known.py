@@ -21,7 +21,7 @@ WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not sys
 """Families that no command reaches."""
 OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
 """Families whose ports have names of their own, which no command of ours lists."""
-RUN_ENGINE = frozenset({"linux"})
+RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
 
 INSIDE_ONLY = ("filter-default", "nat")

@@ -394,6 +394,13 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> It
                 yield fault(at, f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
             elif _family(hosts[port.host]) not in OWN_PORTS and (what := interface_fault(port.interface)):
                 yield fault(at, what)
+        for end in link.ends if link.configure else ():
+            system = SYSTEMS.get(_family(hosts.get(end)))
+            if system is not None and system.has_way_in and not system.kernel_tables:
+                what = (
+                    f"{end} is a {system.title}; a run configures ports of Linux only: set the port's address there and leave configure out"
+                )
+                yield fault(("links", name, "configure"), what)
 
 
 def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:

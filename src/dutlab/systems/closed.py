@@ -17,5 +17,6 @@ BLACK_BOX = replace(
     ports=(),
     has_way_in=False,
     kernel_tables=False,
+    runs_engine=False,
 )
 MANUAL = replace(BLACK_BOX, name="manual", title="device that a person sets", modes=FIREWALL)

@@ -24,5 +24,6 @@ LINUX = System(
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,
     kernel_tables=True,
+    runs_engine=True,
 )
-VYOS = replace(LINUX, name="vyos", title="VyOS", kernel_tables=False)
+VYOS = replace(LINUX, name="vyos", title="VyOS", kernel_tables=False, runs_engine=False)

@@ -113,6 +113,8 @@ class System:
     """Whether a command can reach such a host."""
     kernel_tables: bool = False
     """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
+    runs_engine: bool = False
+    """Whether our engine runs there; elsewhere modes are verified by pings."""
 
     def pinned(self, cores: Sequence[int]) -> list[str]:
         """What is before a command that runs on `cores`; nothing without any. spec refuses cores where nothing pins."""

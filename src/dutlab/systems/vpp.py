@@ -6,4 +6,4 @@ from dataclasses import replace
 
 from dutlab.systems.linux import LINUX
 
-VPP = replace(LINUX, name="vpp", title="VPP", ports=(), kernel_tables=False)
+VPP = replace(LINUX, name="vpp", title="VPP", ports=(), kernel_tables=False, runs_engine=False)

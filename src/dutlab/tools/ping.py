@@ -136,12 +136,13 @@ class Ping:
     async def _bisect(self, hop: _Hop, most: int) -> int:
         """The largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.
 
-        Whoever refuses a packet says what it would take (RFC 1191 section 4): that is tried next, and believed only if it passes.
+        Whoever refuses a packet says what it would take (RFC 1191 section 4): that is tried next, and believed only if it passes. Where
+        nobody says it, the MTU that the testbed gives the link is tried first.
         """
         passes, fails = LEAST_MTU[hop.address.version], most
         if (refused := await self._answers(hop, most)) is None:
             return most
-        hint = refused.hint
+        hint = refused.hint or self._testbed.links[hop.link].mtu
         if await self._answers(hop, passes) is not None:
             raise MeasurementError(
                 f"link {hop.link}: {hop.port} ({hop.address}) answers no ping of {passes} bytes from {hop.sender}",

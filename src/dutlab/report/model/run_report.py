@@ -121,6 +121,8 @@ class CheckLine:
     passed: int
     total: int
     found: str
+    by_ping: bool = False
+    """Whether pings showed it, where an end of the link does not run the engine."""
 
     @property
     def broken(self) -> bool:

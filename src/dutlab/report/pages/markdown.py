@@ -162,7 +162,7 @@ def _conditions(r: RunReport) -> Iterable[str]:
     yield text(" ".join(method_words(r)))
     if r.checks:
         rows = [[text(c.mode), text(c.what), f"{c.passed} of {c.total}", text(c.found)] for c in r.checks]
-        yield markdown_table(["mode", "what real frames showed", "held", "found"], rows)
+        yield markdown_table(["mode", "what was looked at", "held", "found"], rows)
     if r.tools:
         yield "\n".join(f"- {text(name)}: {text(said)}" for name, said in r.tools)
     if rows := [[text(f.name), *(text(f.by_host.get(h, "")) for h in r.hosts)] for f in r.facts if f.key]:

@@ -56,7 +56,9 @@ def _checks(r: RunReport) -> str:
         return ""
     broken = [c for c in r.checks if c.broken]
     modes = len({c.mode for c in r.checks})
-    said = f"Before its trials each of {plural(modes, 'mode')} was verified with real frames, by {plural(len(r.checks), 'check')} in all"
+    pings = sum(c.by_ping for c in r.checks)
+    how = "with pings where an end of a link does not run the engine" if pings else "with real frames"
+    said = f"Before its trials each of {plural(modes, 'mode')} was verified {how}, by {plural(len(r.checks), 'check')} in all"
     return f"{said}; {plural(len(broken), 'check')} did not hold at least once." if broken else f"{said}; all held."
 
 

@@ -52,21 +52,21 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _place(group: Group) -> tuple[int, str, str, float, str, tuple[int, float, str]]:
+def _place(group: Group) -> tuple[int, str, str, float, bool, tuple[int, float, str]]:
     """The engine first, then generators by name; sizes rise within what else is the same."""
     cell = group.cell
     streams, size = float(cell.params.get("streams") or 1), str(cell.params.get("frame_size"))
-    return int(cell.tool != "engine"), _generator(group), cell.link_label, streams, _sender(group), size_order(size)
+    return int(cell.tool != "engine"), _generator(group), cell.link_label, streams, _is_back(group), size_order(size)
 
 
 def _flows(group: Group) -> list[str]:
     """The flows of a cell as its figures name them; sums of several links are left out."""
-    back = ".back" if _sender(group) == "sink" else ""
+    back = ".back" if _is_back(group) else ""
     return [f"{link}{back}" for link in group.cell.links]
 
 
-def _sender(group: Group) -> str:
-    return "sink" if group.cell.params.get("directions") == "back" else "source"
+def _is_back(group: Group) -> bool:
+    return group.cell.params.get("directions") == "back"
 
 
 def _row(group: Group, link: str, book: NoteBook) -> Row:
@@ -116,9 +116,9 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
 
 
 def _line_name(group: Group) -> str:
-    """`trafgen`, `iperf3-udp ×2, from sink`: streams and host where they are not one and the source."""
-    streams, sender = group.cell.params.get("streams"), _sender(group)
-    return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{'' if sender == 'source' else ', from sink'}"
+    """`trafgen`, `iperf3-udp ×2, from sink`: streams and host where they are not one and the link's source."""
+    streams, sender = group.cell.params.get("streams"), group.cell.params.get("sender")
+    return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{f', from {sender}' if _is_back(group) else ''}"
 
 
 def _points(groups: Sequence[Group], link: str, figure: str) -> tuple[tuple[float, float], ...]:

@@ -188,14 +188,14 @@ def counters(groups: Sequence[Group]) -> tuple[CounterRow, ...]:
 
 def checks(groups: Sequence[Group]) -> tuple[CheckLine, ...]:
     """Each thing that verify looks at, with how often it held; the words are those of the last time, or of a failure."""
-    found: dict[tuple[str, str], list[tuple[bool, str]]] = defaultdict(list)
+    found: dict[tuple[str, str, bool], list[tuple[bool, str]]] = defaultdict(list)
     for group in groups:
         for record in group.records:
             for check in record.checks:
                 what, passed, said = str(check.get("what", "")), bool(check.get("passed")), str(check.get("found", ""))
-                found[group.cell.mode, what].append((passed, said))
+                found[group.cell.mode, what, bool(check.get("by_ping"))].append((passed, said))
     out = []
-    for (mode, what), seen in found.items():
+    for (mode, what, by_ping), seen in found.items():
         said = next((said for passed, said in seen if not passed), seen[-1][1])
-        out.append(CheckLine(mode, what, sum(passed for passed, _ in seen), len(seen), said))
+        out.append(CheckLine(mode, what, sum(passed for passed, _ in seen), len(seen), said, by_ping))
     return tuple(out)

@@ -45,7 +45,7 @@ class FrameWorkload(WorkloadModel):
         sizes = data.get("frame_sizes") if isinstance(data, Mapping) else None
         return {**data, "frame_sizes": list(SIZES_OF[sizes])} if isinstance(sizes, str) and sizes in SIZES_OF else data
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
         return len(self.link_sets(every_link)) * len(self.frame_sizes)
 

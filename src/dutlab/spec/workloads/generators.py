@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration
-from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel
+from dutlab.spec.fields import Duration, Name
+from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, fault
+from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
+from dutlab.spec.workloads.base import LinkBounds, LinkSet, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.spec.workloads.timed import TimedFrames
@@ -31,6 +31,8 @@ class GeneratorsSetting(LoadSetting):
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "rate", "traffic"})
 
     streams: Annotated[int, Field(ge=1)]
+    sender: str
+    """The host that sends; `s1+s2` of several."""
 
 
 class GeneratorsWorkload(TimedFrames):
@@ -46,8 +48,8 @@ class GeneratorsWorkload(TimedFrames):
     generators: tuple[Generator, ...]
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
-    senders: tuple[Literal["source", "sink"], ...] = ("source",)
-    """The host that sends; the other one receives."""
+    senders: tuple[Name, ...] | None = None
+    """The hosts that send, each on the paths that it is an end of; the other end receives. None is the source of each path."""
     duration: Duration = Seconds(10.0)
 
     @classmethod
@@ -58,7 +60,7 @@ class GeneratorsWorkload(TimedFrames):
             return faults
         faults += each_once("generators", [g.text() for g in made.generators])
         faults += each_once("streams", [str(n) for n in made.streams])
-        faults += each_once("senders", made.senders)
+        faults += each_once("senders", made.senders) if made.senders is not None else []
         for i, model in enumerate(made.generators):
             if isinstance(model, StreamsModel):
                 if model.streams != 1:
@@ -68,37 +70,53 @@ class GeneratorsWorkload(TimedFrames):
                 faults.append(fault(("generators", i), what))
         return faults
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
-        return super().count(every_link) * len(self.generators) * len(self.streams) * len(self.senders)
+        sent = sum(len(_directions(self.senders, links, every_link)) for links in self.link_sets(every_link))
+        return sent * len(self.frame_sizes) * len(self.generators) * len(self.streams)
 
-    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """One a set of links, size, generator, number of streams and host."""
         for links, mix in self.sized(every_link):
-            for model, streams, host in product(self.generators, self.streams, self.senders):
+            for model, streams, directions in product(self.generators, self.streams, _directions(self.senders, links, every_link)):
                 setting = GeneratorsSetting(
                     frame_size=mix,
                     generator=_with_streams(model, streams),
                     streams=streams,
-                    directions=Directions.FORWARD if host == "source" else Directions.BACK,
+                    directions=directions,
+                    sender="+".join(dict.fromkeys(every_link[link].ends[-1 if directions is Directions.BACK else 0] for link in links)),
                     duration_s=self.duration,
                     warmup_s=self.warmup,
                     drain_s=self.drain,
                 )
                 yield WorkloadDrive(links, setting, self.trial_s, mix)
 
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Frames from the sink too, if it is to send."""
-        yield from super().asks()
-        if "sink" in self.senders:
-            yield ("senders", self.senders.index("sink")), GeneratorFeature.BOTH_WAYS
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+        """Senders that would not send too."""
+        yield from super().incompatibilities(bounds)
+        ends = sorted({end for name in self.driven(bounds) for end in bounds[name].ends})
+        for i, host in enumerate(self.senders or ()):
+            if not any(_directions((host,), links, bounds) for links in self.link_sets(bounds)):
+                what = "no set of links that this drives has all of them begin, or all of them end, at"
+                yield ("senders", i), f"{what} {host!r} {did_you_mean(host, ends)}"
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Of each generator in the list; that of the experiment is none of them."""
         del generator
+        sinks = {bounds[name].ends[-1] for name in self.driven(bounds)}
+        back = [(("senders", i), GeneratorFeature.BOTH_WAYS) for i, host in enumerate(self.senders or ()) if host in sinks]
         for model in self.generators:
             yield from super().beyond(model, bounds)
+            yield from unfit(model, back)
 
 
 def _with_streams(model: GeneratorModel, streams: int) -> GeneratorModel:
     return model.model_copy(update={"streams": streams}) if isinstance(model, StreamsModel) else model
+
+
+def _directions(senders: Sequence[str] | None, links: LinkSet, wires: Mapping[str, LinkBounds]) -> list[Directions]:
+    """In which a set of links is driven: once for each sender that is the same end of all of them."""
+    if senders is None:
+        return [Directions.FORWARD]
+    of_ends = ((Directions.FORWARD, 0), (Directions.BACK, -1))
+    return [way for host in senders for way, end in of_ends if all(wires[link].ends[end] == host for link in links)]

@@ -73,7 +73,7 @@ class ReconfWorkload(FramesAround):
         )
         return faults
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
         return super().count(every_link) * len(self.to)
 

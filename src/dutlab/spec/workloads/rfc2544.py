@@ -167,7 +167,7 @@ class Rfc2544Workload(FrameWorkload):
         ]
         return [*faults, *outside(numbers, unit=""), *outside([("burst_limit", made.burst_limit, SHORTEST_BURST_LIMIT, LONGEST_TRIAL)])]
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
         return super().count(every_link) * len(self.networks) * len(self.extension_headers)
 

@@ -106,7 +106,7 @@ class RoutesWorkload(TimedFrames):
                 faults.append(fault(("preset",), str(error)))
         return faults
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
         return super().count(every_link) * len(self.counts)
 

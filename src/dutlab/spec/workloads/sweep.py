@@ -55,7 +55,7 @@ class SweepWorkload(TimedFrames):
         too_short = made.too_short(made.traffic, ipv6=bool(made.traffic.extension_headers))
         return [*faults, *(fault(at, what) for at, what in too_short)]
 
-    def count(self, every_link: Iterable[str]) -> int:
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
         return super().count(every_link) * len(self.rates)
 
