@@ -63,6 +63,12 @@ def test_a_year_of_nights_that_resemble_one_another_has_less_than_one_false_chan
     assert sum(h.autocorrelation for h in found) / 20 == pytest.approx(correlation, abs=0.12)
 
 
+@pytest.mark.parametrize("runs", [30, 60, 120])
+def test_weeks_of_nights_that_resemble_one_another_seldom_have_a_change(runs: int) -> None:
+    said = sum(bool(history(points(year(seed, 0.8, runs))).changes) for seed in range(100))
+    assert said <= 8, "of 100; 12 to 17 had one when the first estimate of the autocorrelation was all"
+
+
 @pytest.mark.parametrize("correlation", [0.0, 0.8])
 def test_three_percent_less_are_found_within_five_nights(correlation: float) -> None:
     found = 0
