@@ -6,7 +6,7 @@
 //! - [`ports`]: opening ports; [`kernel_speed`]: those of the `xdp` back end
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
-//! - [`send`], [`receive`]: the threads of a trial; [`held`]: why frames were not sent; [`live`]: what is told meanwhile
+//! - [`send`], [`receive`]: the threads of a trial; [`held`]: why frames were not sent; [`live`]: readings during it
 //! - [`report`]: from counters to the words of the protocol
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--baseline", "baselines", required=True, multiple=True, type=click.Path(path_type=Path, exists=True),
-              help="A run, again for more; a folder of runs: the older ones of the same experiment; or a claim card.")  # fmt: skip
+              help="A run, repeatable; a folder of runs: the older ones of the same experiment; or a claim card.")  # fmt: skip
 @click.option(
     "--most", type=click.IntRange(1), default=10, show_default=True, help="Use at most this many baselines of a folder, the newest."
 )

@@ -42,6 +42,6 @@ def answer(line: str) -> None:
 
 
 def terminal() -> tuple[int, bool]:
-    """How wide standard output is, 80 where it is no terminal, and whether it may be coloured (no-color.org)."""
+    """How wide standard output is, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return shutil.get_terminal_size((80, 24)).columns, coloured

@@ -120,7 +120,7 @@ def _bytes_of(unit: str, *, old: bool) -> float:
 
 
 def _prefix(unit: str) -> str:
-    """`K` and `k` are one; what is no prefix is none."""
+    """`K` and `k` are one; what is not a prefix is none."""
     prefix = {"K": "k"}.get(unit[:1], unit[:1])
     return prefix if prefix in _TIMES else ""
 

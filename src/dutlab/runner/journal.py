@@ -66,7 +66,7 @@ class Journal:
         self._is_torn = False
 
     def _new_line(self) -> LineSeal:
-        """Ends the line that a crash or a full disk cut, so that the next one stands by itself."""
+        """Ends the line that a crash or a full disk cut, so that the next one is separate."""
         before = read_plain(self._path)
         if before and not before.endswith(b"\n"):
             self._file.write(b"\n")

@@ -177,9 +177,9 @@ def _why(loads: dict[float, list[TrialPoint]], definition: Definition, lower: fl
     if not loads:
         return "there are no trials"
     if lower is not None:
-        return "" if upper is not None else "no load that was tried is an upper bound: the limit lies higher, or more trials are needed"
+        return "" if upper is not None else "no load that was tried is an upper bound: the limit is higher, or more trials are needed"
     if upper is not None:
-        return "no load below the upper bound is a lower bound: the limit lies lower, or more trials are needed"
+        return "no load below the upper bound is a lower bound: the limit is lower, or more trials are needed"
     longest = max(p.duration_s for points in loads.values() for p in points)
     if longest < definition.final_s:
         return f"these trials cannot tell: the longest is {longest:g} s and {definition.final_s:g} s are asked for"
