@@ -104,12 +104,17 @@ SECTIONS = {
             "dutlab.cli.claims:verify_claim",
             "Recompute a claim from the raw files of its run; exit 1 if anything differs.",
         ),
+        "config": (
+            "dutlab.cli.config:config",
+            "Show what the config file sets, and where: the runs folder, colours, and options of commands.",
+        ),
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
 """What a command is for → its name → module:function, and the first line of its help, for which no module need be loaded."""
 COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
+_HELP = {"-h", "--help"}
 
 
 class LazyGroup(click.Group):
@@ -129,7 +134,10 @@ class LazyGroup(click.Group):
         """As click does, and of a mistyped command says which it may have been."""
         if args and args[0] not in COMMANDS and (close := difflib.get_close_matches(args[0], COMMANDS)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None and name != "config" and not ctx.resilient_parsing and not _HELP & set(rest):
+            _take_config(ctx, name, command)
+        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
         """As click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
@@ -150,6 +158,16 @@ class LazyGroup(click.Group):
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name, said) for name, (_, said) in commands.items()])
+
+
+def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
+    """Gives the command the defaults of the user's config file. Raises InputError, SpecRefused."""
+    from dutlab.cli.config_file import colour_of, defaults_of, read_config  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.told import use_colour  # noqa: PLC0415 -- as above
+
+    if (config := read_config()) is not None:
+        use_colour(colour_of(config))
+        ctx.default_map = {name: defaults_of(config, name, command)}
 
 
 def _drop_output() -> None:

@@ -13,6 +13,7 @@ import click
 from dutlab.printable import printable, printable_lines
 
 _COLOUR = re.compile("(\033\\[[0-9;]*m)")
+_chosen = {"colour": "auto"}
 _RENEW = "\r\033[K"
 
 
@@ -41,7 +42,13 @@ def answer(line: str) -> None:
         say_shaded(line)
 
 
+def use_colour(choice: str) -> None:
+    """`always` and `never` as the user's config file says; `auto` goes by the terminal."""
+    _chosen["colour"] = choice
+
+
 def terminal() -> tuple[int, bool]:
     """How wide standard output is, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    coloured = {"always": True, "never": False}.get(_chosen["colour"], coloured)
     return shutil.get_terminal_size((80, 24)).columns, coloured

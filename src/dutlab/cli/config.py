@@ -1,0 +1,84 @@
+"""config."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from dutlab.cli.config_file import RUNS_FOLDER, Config, colour_of, config_path, defaults_of, read_config
+from dutlab.cli.text_table import table
+from dutlab.cli.told import say
+from dutlab.errors import Fault, SpecRefused
+from dutlab.printable import printable
+
+_OF_ALL = {RUNS_FOLDER: "runs", "colour": "auto"}
+"""Keys that no command owns → what holds without the file."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def config(*, as_json: bool) -> None:
+    """Show what the config file sets, and where: the runs folder, colours, and options of commands. Checks the whole file.
+
+    \b
+    Example:
+      dutlab config
+    """  # noqa: D301
+    found = read_config()
+    rows = [(key, built_in, "built in") for key, built_in in _OF_ALL.items()] if found is None else list(_rows(found))
+    if as_json:
+        settings = [{"key": key, "value": value, "from": where} for key, value, where in rows]
+        say(json.dumps({"schema_version": 1, "file": str(config_path()), "exists": found is not None, "settings": settings}, indent=1))
+        return
+    say(f"{config_path()}{'' if found is not None else ': no such file; docs/reference/config.md shows one'}")
+    for line in table(("key", "value", "from"), [(key, _text(value), where) for key, value, where in rows]):
+        say(printable(line))
+
+
+def _rows(found: Config) -> list[tuple[str, Any, str]]:
+    """Key, value and place of everything that holds. Raises SpecRefused with every fault of the file."""
+    from dutlab.cli.main import COMMANDS, dutlab  # noqa: PLC0415 -- that module loads this one
+
+    faults, ctx = list[Fault](), click.Context(dutlab)
+    for check in (lambda: colour_of(found), *(_checked(found, ctx, name) for name in COMMANDS)):
+        try:
+            check()
+        except SpecRefused as error:
+            faults += error.faults
+    faults += [
+        found.fault((key,), f"unknown key (known: {', '.join(_OF_ALL)}, and a table for each command)")
+        for key in found.data
+        if key not in _OF_ALL and key not in COMMANDS
+    ]
+    if faults:
+        raise SpecRefused(sorted(set(faults), key=lambda fault: fault.line))
+    rows = [(key, found.data.get(key, built_in), _place(found, (key,))) for key, built_in in _OF_ALL.items()]
+    return [*rows, *((".".join(key), value, _place(found, key)) for key, value in _leaves(found.data) if key[0] not in _OF_ALL)]
+
+
+def _checked(found: Config, ctx: click.Context, name: str) -> Any:  # noqa: ANN401 -- what the caller calls
+    def check() -> None:
+        from dutlab.cli.main import dutlab  # noqa: PLC0415 -- as above
+
+        if name in found.data or RUNS_FOLDER in found.data:
+            command = dutlab.get_command(ctx, name)
+            assert command is not None  # noqa: S101 -- it is among the commands
+            defaults_of(found, name, command)
+
+    return check
+
+
+def _place(found: Config, key: tuple[str, ...]) -> str:
+    return f"line {found.line(key)}" if key in found.lines or key[0] in found.data else "built in"
+
+
+def _leaves(data: Any, at: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 -- TOML
+    if not isinstance(data, dict):
+        return [(at, data)]
+    return [leaf for key, value in data.items() for leaf in _leaves(value, (*at, key))]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

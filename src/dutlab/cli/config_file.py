@@ -1,0 +1,166 @@
+"""The user's config file: where runs go, colours, and what each command's options are when they are not given.
+
+    runs_folder = "~/measurements"
+    colour = "never"
+
+    [search]
+    preset = "quick"
+
+A command reads what is its own; `dutlab config` reads everything. Command lines come first, then this file, then what is built in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dutlab.errors import Fault, InputError, SpecRefused
+
+RUNS_FOLDER = "runs_folder"
+COLOURS = ("auto", "always", "never")
+ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "insist", "reset", "yes"})
+"""Options that lift a guard: each time is decided anew."""
+_OF_TEST = ("test", "lab")
+"""`dutlab test --lab` calls itself within the lab, where no lab may be asked for again."""
+_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The file as it was read. `lines` tells where each key is, from 1."""
+
+    path: Path
+    data: Mapping[str, Any]
+    lines: Mapping[tuple[str, ...], int]
+
+    def line(self, key: Sequence[str]) -> int:
+        """Of the key, or of the table that holds it."""
+        parts = tuple(key)
+        while parts and parts not in self.lines:
+            parts = parts[:-1]
+        return self.lines.get(parts, 1)
+
+    def fault(self, key: Sequence[str], what: str) -> Fault:
+        """One that a reader finds in the file."""
+        return Fault(str(self.path), self.line(key), 1, ".".join(key), what)
+
+
+def config_path() -> Path:
+    """`dutlab/config.toml` in $XDG_CONFIG_HOME, else in ~/.config (XDG Base Directory Specification: a relative one is ignored)."""
+    base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return (base if base.is_absolute() else Path("~/.config").expanduser()) / "dutlab" / "config.toml"
+
+
+def read_config() -> Config | None:
+    """The user's; None without a file. Raises InputError for one that cannot be read or is not TOML."""
+    path = config_path()
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as f:  # noqa: PTH123 - a descriptor
+            text = f.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file, or move it away") from None
+    import tomllib  # noqa: PLC0415 -- only a user with such a file needs it
+
+    try:
+        return Config(path, tomllib.loads(text), _lines(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}", remedy="docs/reference/config.md shows a file") from None
+
+
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """Key → line, as far as a key begins its line."""
+    found: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _parts(header[1])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_parts(key[1])), number)
+    return found
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def colour_of(config: Config) -> str:
+    """`auto` where the file does not say. Raises SpecRefused."""
+    colour = config.data.get("colour", "auto")
+    if colour not in COLOURS:
+        raise SpecRefused([config.fault(("colour",), f"{colour!r} is not one of {', '.join(COLOURS)}")])
+    return str(colour)
+
+
+def defaults_of(config: Config, name: str, command: click.Command) -> dict[str, Any]:
+    """What click takes as the defaults of `command` (its default_map). Raises SpecRefused with every fault of the command's table."""
+    faults = list[Fault]()
+    table = config.data.get(name, {})
+    if not isinstance(table, Mapping):
+        raise SpecRefused([config.fault((name,), "a command's options are a table: write [" + name + "]")])
+    made = _of_command(config, (name,), command, table, faults)
+    if faults:
+        raise SpecRefused(faults)
+    return made
+
+
+def _of_command(
+    config: Config, at: tuple[str, ...], command: click.Command, table: Mapping[str, Any], faults: list[Fault]
+) -> dict[str, Any]:
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        subs = {name: sub for name in command.list_commands(ctx) if (sub := command.get_command(ctx, name)) is not None}
+        faults += [config.fault((*at, key), f"unknown command (known: {', '.join(subs)})") for key in table if key not in subs]
+        return {name: _of_command(config, (*at, name), sub, _table(table.get(name)), faults) for name, sub in subs.items()}
+    options = dict(_options(command))
+    made: dict[str, Any] = {}
+    if (runs := options.get("runs")) is not None and RUNS_FOLDER in config.data:
+        made |= _value(config, (RUNS_FOLDER,), runs, config.data[RUNS_FOLDER], faults)
+    for key, value in table.items():
+        if key in ON_THE_COMMAND_LINE or (*at, key) == _OF_TEST:
+            faults.append(config.fault((*at, key), "belongs on the command line, each time anew"))
+        elif (option := options.get(key)) is None:
+            faults.append(config.fault((*at, key), f"unknown option (known: {', '.join(sorted(options.keys() - ON_THE_COMMAND_LINE))})"))
+        else:
+            made |= _value(config, (*at, key), option, value, faults)
+    return made
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
+    """Each option by its long name; `help` is click's own."""
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.hidden:
+            yield from ((name[2:], option) for name in option.opts if name.startswith("--"))
+
+
+def _value(config: Config, key: tuple[str, ...], option: click.Option, value: object, faults: list[Fault]) -> dict[str, Any]:
+    """The parameter's name and its value, as click will convert it again; nothing for a fault."""
+    if isinstance(option.type, click.Path) and isinstance(value, str):
+        value = str(Path(value).expanduser())
+    texts = (str,) if isinstance(option.type, click.Path) else (str, int, float)
+    if wrong := [item for item in (value if isinstance(value, list) else [value]) if not isinstance(item, (*texts, Mapping))]:
+        faults.append(config.fault(key, f"{wrong[0]!r}: write a text"))
+        return {}
+    if isinstance(value, Mapping) or isinstance(value, list) != option.multiple or (isinstance(value, bool) != option.is_flag):
+        kind = "true or false" if option.is_flag else "a list" if option.multiple else "a single value"
+        faults.append(config.fault(key, f"{value!r}: write {kind}"))
+        return {}
+    try:
+        option.type_cast_value(click.Context(click.Command(key[0])), value)
+    except click.BadParameter as error:
+        faults.append(config.fault(key, error.message))
+        return {}
+    return {str(option.name): value}

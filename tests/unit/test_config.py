@@ -1,0 +1,160 @@
+"""The user's config file: what it sets, what it cannot, and the line of every fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from dutlab.cli import one_workload, search, told
+from dutlab.cli.config_file import config_path, defaults_of, read_config
+from dutlab.cli.main import COMMANDS, dutlab, main
+from fake_run import Wanted, build
+
+Said = tuple[int, str, str]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(told, "_chosen", {"colour": "auto"})
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "config" / "dutlab" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def said(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    def ended(*argv: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out = capsys.readouterr()
+        return int(end.value.code or 0), out.out, out.err
+
+    return ended
+
+
+def test_the_folder_of_runs_is_that_of_the_file_unless_the_command_line_names_one(file: Path, said: Callable[..., Said]) -> None:
+    build(file.parents[2] / "mine", Wanted(repeats=1, cores=0, sizes=()))
+    (file.parents[2] / "other").mkdir()
+    file.write_text(f'runs_folder = "{file.parents[2]}/mine"\n')
+    assert "firewall-modes" in said("runs")[1]
+    assert "no such run" in said("runs", "--runs", "other")[1]
+
+
+def test_options_of_a_command_come_from_its_table_and_the_command_line_goes_first(
+    file: Path, said: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[object, ...]]()
+    monkeypatch.setattr(
+        search, "measure_workload", lambda _, body, __, where: asked.append((body["preset"], where.repeats, where.modes, where.runs))
+    )
+    file.write_text('runs_folder = "~/mine"\n[search]\npreset = "quick"\nrepeats = 3\nmode = ["router", "nat"]\n')
+    said("search")
+    said("search", "--preset", "csit", "--mode", "bridge", "--repeats", "1")
+    home = Path("~/mine").expanduser()
+    assert asked == [("quick", 3, ("router", "nat"), home), ("csit", 1, ("bridge",), home)]
+    assert one_workload.DEFAULT_LAB  # the file changes nothing that is built in
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ('\ncolour = "red"\n', 2, "'red' is not one of auto, always, never"),
+        ("colour = 1\n", 1, "1 is not one of auto"),
+        ("rnus = 1\n", 1, "unknown key (known: runs_folder, colour"),
+        ("runs_folder = 'x'\n[serch]\nx = 1\n", 2, "unknown key"),
+        ("[search]\n\npresset = 1\n", 3, "unknown option (known: "),
+        ("[search]\nrepeats = 0\n", 2, "0 is not in the range"),
+        ("[search]\nmode = 'nat'\n", 2, "'nat': write a list"),
+        ("[search]\nrepeats = [1]\n", 2, "[1]: write a single value"),
+        ("[search]\nrepeats = true\n", 2, "True: write a single value"),
+        ("[run]\n# flag\ninterleave = 'yes'\n", 3, "'yes': write true or false"),
+        ("[run]\ntake-over = true\n", 2, "belongs on the command line"),
+        ("runs = 'x'\n", 1, "a command's options are a table"),
+        ("runs_folder = 7\n", 1, "7: write a text"),
+        ("[search]\nsize = [2026-11-22]\n", 2, "write a text"),
+        ("[resume]\ntrust = true\n", 2, "belongs on the command line"),
+        ("[test]\nlab = 'two-port'\n", 2, "belongs on the command line"),
+        ("search = 3\n", 1, "a command's options are a table"),
+        ("[lab]\nupp = {}\n", 2, "unknown command (known: "),
+        ("[search]\nrepeats = {a = 1}\n", 2, "write a single value"),
+        ("search.repeats = 0\n", 1, "0 is not in the range"),
+    ],
+)
+def test_every_fault_of_the_file_is_told_with_its_line(file: Path, said: Callable[..., Said], text: str, line: int, what: str) -> None:
+    file.write_text(text)
+    status, _, error = said("config")
+    assert status == 2
+    assert any(f"{file}:{line}:1: " in told_ and what in told_ for told_ in error.splitlines()), error
+
+
+def test_all_faults_are_told_at_once(file: Path, said: Callable[..., Said]) -> None:
+    file.write_text("colour = 1\n[search]\nrepeats = 0\nx = 1\n[test]\ny = 1\n")
+    assert len(said("config")[2].splitlines()) >= 4
+
+
+def test_a_fault_in_another_commands_table_hinders_nobody_and_help_is_always_shown(file: Path, said: Callable[..., Said]) -> None:
+    file.write_text("[search]\nrepeats = 0\n")
+    assert said("limits", "--list")[0] == said("limits")[0]
+    assert "search --help" in said("search")[2] or said("search")[0] == 2
+    assert said("search", "--help")[0] == 0
+
+
+@pytest.mark.parametrize("content", [b"runs = \n", b"\xff\xfe", b"[a\n", b"colour = 1\ncolour = 2\n"])
+def test_a_file_that_is_not_toml_is_refused_by_its_name(file: Path, said: Callable[..., Said], content: bytes) -> None:
+    file.write_bytes(content)
+    for command in ("config", "runs"):
+        status, _, error = said(command)
+        assert status == 2 and str(file) in error and "Traceback" not in error
+
+
+def test_a_folder_or_a_pipe_in_its_place_is_refused_or_empty(file: Path, said: Callable[..., Said]) -> None:
+    file.mkdir()
+    assert said("config")[0] == 2
+    file.rmdir()
+    os.mkfifo(file)
+    assert said("config")[0] in {0, 2}  # nothing is waited for
+
+
+def test_without_a_file_everything_is_built_in(file: Path, said: Callable[..., Said]) -> None:
+    shown = json.loads(said("config", "--json")[1])
+    assert (shown["exists"], {s["from"] for s in shown["settings"]}) == (False, {"built in"})
+
+
+def test_config_shows_what_holds_and_which_line_says_so(file: Path, said: Callable[..., Said]) -> None:
+    file.write_text("# mine\ncolour = 'never'\n[search]\nrepeats = 3\n")
+    rows = {s["key"]: (s["value"], s["from"]) for s in json.loads(said("config", "--json")[1])["settings"]}
+    assert rows == {"runs_folder": ("runs", "built in"), "colour": ("never", "line 2"), "search.repeats": (3, "line 4")}
+
+
+def test_colour_is_as_the_file_says(file: Path, said: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+    for choice, coloured in (("never", False), ("always", True)):
+        file.write_text(f"colour = '{choice}'\n")
+        said("runs", "--runs", str(file.parent))
+        assert told.terminal()[1] is coloured
+
+
+def test_a_relative_xdg_config_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "here")
+    assert config_path() == Path("~/.config/dutlab/config.toml").expanduser()
+
+
+def test_every_command_that_has_a_folder_of_runs_takes_it_from_the_file(file: Path) -> None:
+    file.write_text('runs_folder = "/somewhere"\n')
+    config, ctx, with_runs = read_config(), click.Context(dutlab), 0
+    assert config is not None
+    for name in COMMANDS:
+        command = dutlab.get_command(ctx, name)
+        assert command is not None
+        if not isinstance(command, click.Group) and any("--runs" in p.opts for p in command.params):
+            with_runs += 1
+            assert "/somewhere" in defaults_of(config, name, command).values(), name
+    assert with_runs > 8
