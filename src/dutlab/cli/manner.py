@@ -112,7 +112,7 @@ class Manner:
 
 
 def _print_event(event: Event) -> None:
-    """A reader that has gone ends nothing."""
+    """A closed pipe is ignored."""
     try:
         say(event.model_dump_json())
         sys.stdout.flush()
