@@ -91,6 +91,7 @@ $(VENV)/.packages-dev: requirements-dev.lock $(VENV)/.packages
 $(VENV)/.installed: $(VENV)/.packages pyproject.toml dutlab.data/scripts/dutlab $(ENGINE)
 	@echo 'dutlab: building the engine; some minutes the first time'
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PY) -m dutlab.cli.man_pages $(VENV)/share/man/man1
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.packages-dev $(VENV)/.installed

@@ -14,7 +14,9 @@ GLOSSARY = ROOT / "docs/glossary.md"
 HEAD, LIST = GLOSSARY.read_text().split("## Phrases to avoid")
 BANNED = dict(re.findall(r"^\| `([^`]+)`[^|]*\| ([^|]+?) \|$", LIST, re.MULTILINE))
 IS_NO = r"(?<!there )(?<!there it )\bis no (?!longer|more|less|better|worse|faster|slower|larger|smaller|way |other|one )"
-PATTERNS = {phrase: re.compile(IS_NO if phrase == "is no" else rf"\b{re.escape(phrase)}\b".replace(r"\b%", "%"), re.IGNORECASE) for phrase in BANNED}
+PATTERNS = {
+    phrase: re.compile(IS_NO if phrase == "is no" else rf"\b{re.escape(phrase)}\b".replace(r"\b%", "%"), re.IGNORECASE) for phrase in BANNED
+}
 
 
 def said(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,109 @@
+"""Completion in real shells, and manual pages as groff reads them."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from capability import need
+from dutlab.cli.main import COMMANDS, dutlab
+from dutlab.cli.man_pages import pages
+
+LIMIT_S = 600
+BASH = """
+eval "$(_DUTLAB_COMPLETE=bash_source dutlab)"
+complete -p dutlab >&2
+COMP_WORDS=({words}); COMP_CWORD={at}
+_dutlab_completion dutlab
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+ASKED = [("sear", {"search"}), ("measure swe", {"sweep"}), ("check --for", {"--format"}), ("check --format gi", {"github"})]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell in which `dutlab` is this interpreter's."""
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "dutlab"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m dutlab "$@"\n')
+    command.chmod(0o755)
+    return {"PATH": f"{command.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+def shell(argv: list[str], env: dict[str, str]) -> set[str]:
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return {line.split("\t")[0] for line in done.stdout.splitlines()}
+
+
+@pytest.mark.parametrize(("typed", "offered"), ASKED)
+def test_bash_completes(path: dict[str, str], typed: str, offered: set[str]) -> None:
+    words = ["dutlab", *typed.split(" ")]
+    found = shell(["bash", "--norc", "-c", BASH.format(words=" ".join(map(repr, words)), at=len(words) - 1)], path)
+    assert found == offered
+
+
+@pytest.mark.parametrize(("typed", "offered"), ASKED)
+def test_fish_completes(path: dict[str, str], typed: str, offered: set[str]) -> None:
+    need("fish", have=shutil.which("fish") is not None)
+    script = f"_DUTLAB_COMPLETE=fish_source dutlab | source; complete -C 'dutlab {typed}'"
+    assert offered <= shell(["fish", "--no-config", "-c", script], path)
+
+
+def test_zsh_completes_as_somebody_types(path: dict[str, str]) -> None:
+    need("zsh", have=shutil.which("zsh") is not None)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe("zsh", ["zsh", "-f", "-i"], path)
+    try:
+        os.write(terminal, b'autoload -Uz compinit; compinit -u -D; eval "$(_DUTLAB_COMPLETE=zsh_source dutlab)"; print rea""dy\n')
+        read_until(terminal, b"ready\r\n")
+        os.write(terminal, b"dutlab verify-c\t")
+        read_until(terminal, b"verify-claim")
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+
+
+def read_until(terminal: int, wanted: bytes) -> None:
+    seen, end = b"", time.monotonic() + LIMIT_S
+    while wanted not in seen:
+        assert time.monotonic() < end, seen
+        if select.select([terminal], [], [], 1)[0]:
+            seen += os.read(terminal, 4096)
+
+
+def test_every_command_has_a_page_with_each_of_its_options() -> None:
+    found = dict(pages())
+    for name in COMMANDS:
+        command = dutlab.get_command(click.Context(dutlab), name)
+        assert command is not None
+        page = found[f"dutlab-{name}.1"]
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert option.opts[-1].replace("-", "\\-") in page, (name, option.opts)
+        assert f"dutlab\\-{name}".replace("verify-claim", "verify\\-claim") in found["dutlab.1"]
+
+
+def test_groff_reads_every_page_without_complaint(tmp_path: Path) -> None:
+    need("groff", have=shutil.which("groff") is not None)
+    for name, page in pages():
+        (tmp_path / name).write_text(page)
+    done = subprocess.run(
+        ["groff", "-man", "-ww", "-z", "-K", "utf8", "-T", "utf8", *sorted(map(str, tmp_path.glob("*.1")))],
+        capture_output=True, text=True, timeout=LIMIT_S, check=True,
+    )  # fmt: skip
+    assert [line for line in done.stderr.splitlines() if "cannot adjust line" not in line] == []
+    text = subprocess.run(
+        ["groff", "-man", "-K", "utf8", "-T", "utf8", str(tmp_path / "dutlab-check.1")], capture_output=True, text=True, timeout=LIMIT_S, check=True
+    ).stdout  # fmt: skip
+    assert "--baseline" in text and "dutlab check runs/" in text
