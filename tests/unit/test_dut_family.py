@@ -69,8 +69,10 @@ def tracked(*flows, port=4321):
 FLOWS = tracked(("172.16.0.2", "172.16.10.2"), ("172.16.1.2", "172.16.11.2"))
 
 
-async def failed(mode, prober, *, forwards="1", flows="", legacy=""):
-    dut = ScriptedHost({"ip_forward": (0, forwards), "nf_conntrack": (0, flows), "tables_names": (0, legacy)})
+async def failed(mode, prober, *, forwards="1", flows="", legacy="", most="262144"):
+    limit = (0, most) if most else (1, "cat: nf_conntrack_max: No such file or directory")
+    said = {"ip_forward": (0, forwards), "nf_conntrack_max": limit, "nf_conntrack": (0, flows), "tables_names": (0, legacy)}
+    dut = ScriptedHost(said)
     return {c.what for c in await family("linux").modes[mode].verify(dut, LAB, prober) if not c.passed}
 
 
@@ -174,6 +176,13 @@ async def test_forwarding_that_is_off_and_rules_that_nft_does_not_see_are_found(
         "the DUT forwards IPv4",
         "no rules outside nftables",
     }
+
+
+async def test_a_mode_with_states_records_how_many_the_machine_takes():
+    assert await failed("filter-default", ScriptedProber(back=NONE), flows=FLOWS, most="") == {
+        "connection tracking has the machine's own limit"
+    }
+    assert await failed("router", ScriptedProber(), most="") == set()
 
 
 async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():

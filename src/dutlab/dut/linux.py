@@ -14,7 +14,7 @@ from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, fra
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
-from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked
+from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, most_flows
 from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
@@ -50,13 +50,19 @@ class LinuxMode:
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Forwarding, and nothing that filters beside nftables."""
+        """Forwarding, nothing that filters beside nftables, and how many flows connection tracking takes where the mode tracks."""
         del testbed
         on = await state.forwards(dut)
         tables = await state.legacy_tables(dut)
+        most = await most_flows(dut) if self.behaviour.tracks else None
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("no rules outside nftables", not tables, f"iptables-legacy tables: {' '.join(tables) or 'none'}"),
+            *(
+                [Check("connection tracking has the machine's own limit", most is not None, f"nf_conntrack_max is {most}")]
+                if self.behaviour.tracks
+                else []
+            ),
         ]
 
 

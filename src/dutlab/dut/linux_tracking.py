@@ -75,6 +75,12 @@ async def forget_flows(dut: Runs) -> None:
         raise HostError(f"the flows that it tracks cannot be forgotten: {why}", host=done.host, remedy=remedy)
 
 
+async def most_flows(dut: Runs) -> int | None:
+    """How many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
+    said = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
+    return int(said) if said.isdigit() else None
+
+
 def _holds(listing: str, flow: UdpFlow) -> bool:
     """An entry begins with the first packet's direction: `udp … src=SOURCE dst=SINK sport=… dport=…` (ct_seq_show(), conntrack(8))."""
     ends = (str(flow.source), str(flow.destination), str(flow.source_port), str(flow.destination_port))

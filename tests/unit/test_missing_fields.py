@@ -1,0 +1,93 @@
+"""Files and logs of other programs that lack any one of their members: each is read without it, or the fault names what is wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import ImportOptions
+from dutlab.interop.importers import KINDS
+from dutlab.tools.generators.ipgen_log import parse_answer, parse_log
+from dutlab.tools.steps.figures import step_figures
+from import_files import FIO, conductor, ndr
+
+DATA = Path(__file__).parents[1] / "data"
+PORT = {"tx_pps": 1e5, "rx_pps": 1e5, "tx_util": 6.7, "rx_util": 6.7}
+RAMP = {
+    "vars": {
+        "warmup_mult": "1kpps", "warmup_duration": 1, "rampup_target": 100, "rampup_duration": 2, "hold_duration": 0,
+        "profile_file": "imix.py", "unidirectional": False,
+    },
+    "stats": {"1000.5": {"0": PORT, "1": PORT}, "1001.5": {"0": PORT, "1": PORT}},
+}  # fmt: skip
+FILES = {
+    "fio": FIO.read_bytes(),
+    "trex-ndr": ndr(),
+    "conductor": conductor(),
+    "loadtest": json.dumps(RAMP).encode(),
+    "iperf3": min(
+        (f for p in (DATA / "iperf3").glob("*.json") if b"sum_received" in (f := p.read_bytes()) and b'"error"' not in f), key=len
+    ),
+}
+MOST = 150
+"""Members that are left out of one file; of longer ones every so manieth."""
+IPGEN_SIDE = {"packetsize": 46, "TX": 1000, "RX": 990, "TXpps": 1000, "RXpps": 990, "RXdup": 0, "RXreorder": 0}
+IPGEN_SECOND = {"time": 1.0, "statistics": [IPGEN_SIDE | {"latency-min": 0.1, "latency-avg": 0.2, "latency-max": 0.3}, IPGEN_SIDE]}
+
+
+def lacking(whole: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The place of every member."""
+    for key, value in whole.items() if isinstance(whole, dict) else enumerate(whole) if isinstance(whole, list) else ():
+        yield (*at, key)
+        yield from lacking(value, (*at, key))
+
+
+def without(whole: Any, place: tuple[Any, ...]) -> Any:
+    """`whole` without the member at `place`."""
+    out = inner = copy.deepcopy(whole)
+    for key in place[:-1]:
+        inner = inner[key]
+    del inner[place[-1]]
+    return out
+
+
+@pytest.mark.parametrize("kind", sorted(FILES))
+def test_a_file_that_lacks_any_one_member_is_read_or_refused_by_its_name(kind: str) -> None:
+    whole = json.loads(FILES[kind])
+    places = list(lacking(whole))
+    for place in places[:: 1 + len(places) // MOST]:
+        fault, trials = "", []
+        try:
+            trials = KINDS[kind].importer("box.json", json.dumps(without(whole, place)).encode(), ImportOptions())
+        except InputError as refused:
+            fault = str(refused)
+        assert trials or "box.json" in fault, place
+        assert all(isfinite(v) for t in trials for of in t.measured.figures.values() for v in of.values()), place
+
+
+@pytest.mark.parametrize("place", list(lacking(IPGEN_SECOND)), ids=str)
+def test_a_line_of_ipgen_that_lacks_any_one_member_is_read_or_its_line_named(place: tuple[Any, ...]) -> None:
+    seconds, faults = parse_log(json.dumps(without(IPGEN_SECOND, place)))
+    assert bool(seconds) != bool(faults)
+    assert all(fault.startswith("line 1: ") for fault in faults)
+
+
+@pytest.mark.parametrize("key", ["bps", "curpps", "limitpps"])
+def test_an_answer_of_ipgen_that_lacks_any_one_member_names_it(key: str) -> None:
+    answer = {"framesize": {"64": {"bps": "1", "curpps": "2", "limitpps": "3"}}}
+    with pytest.raises(ValueError, match=f"not an answer of ipgen's RFC 2544 test: KeyError.*{key}"):
+        parse_answer(json.dumps(without(answer, ("framesize", "64", key))))
+
+
+def test_the_output_of_a_step_that_lacks_any_one_member_of_iperf3_gives_the_other_figures() -> None:
+    whole = json.loads(FILES["iperf3"])
+    assert step_figures(FILES["iperf3"], b"")
+    for place in list(lacking(whole["end"], ("end",))):
+        assert all(isfinite(v) for v in step_figures(json.dumps(without(whole, place)).encode(), b"").values())
