@@ -18,7 +18,7 @@ from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_j
 from dutlab.runner.undo import carry_out
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.engine import Engine, find_engine
-from dutlab.tools.linux_dut.route_updates import RouteUpdates
+from dutlab.tools.linux_dut.routes import RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.units import Pps, Seconds
 from processes import LIMIT_S

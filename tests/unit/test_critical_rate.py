@@ -22,7 +22,7 @@ from dutlab.methods.critical_rate import lengths
 from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.soak import measure
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.spec.mixes import frame_mix
 from dutlab.stats.capacities import capacity_interval, rates_at
 from dutlab.stats.cloud import Cloud

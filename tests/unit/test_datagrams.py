@@ -14,7 +14,7 @@ from dutlab.errors import SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.report.plots.of_report import plots_of
 from dutlab.spec.loader import experiment_of
 from dutlab.tools.iperf3.lengths import packets_of, step_of

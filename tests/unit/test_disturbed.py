@@ -13,13 +13,13 @@ from cells import cell_of
 from disturbance import NOW, interference, record
 from dutlab.analysis.disturbed import disturbed, disturbed_alone, explains_loss, machine_too_busy
 from dutlab.errors import StoreError
+from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.journal import Journal, read_journal
-from dutlab.runner.per_cpu_second import with_rate_per_cpu_second
-from dutlab.sensors.cpu_account import THIS_MACHINE
+from dutlab.runner.trial import with_rate_per_cpu_second
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.index import Wanted, list_runs, opened
 from dutlab.store.judged import judged

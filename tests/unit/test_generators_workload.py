@@ -14,7 +14,7 @@ from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.sweep import measure
 from dutlab.plan.trials import make_plan
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.report.plots.of_report import plots_of
 from dutlab.runner.rig import loads_of, with_headroom
 from dutlab.runner.run import testbed_of as bed_of

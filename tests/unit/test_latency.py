@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
-from dutlab.stats.knee import knee
+from dutlab.stats.series import knee
 from dutlab.units import BpsL1
 from queueing import OWN_WAY_NS, Queueing, cell, run
 from simulated import Dut, in_flight

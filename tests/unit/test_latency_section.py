@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.report.plots.of_report import plots_of
 from queueing import Queueing, cell, run
 from simulated import Dut

@@ -11,7 +11,7 @@ from dutlab.interop.loadtest_json import to_bytes
 from dutlab.interop.loadtest_run import imported
 from dutlab.report import write_report
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Figure, Missing
 from dutlab.report.plots.of_report import plots_of
 from loadtest_files import ramp_file
 

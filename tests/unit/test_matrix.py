@@ -12,7 +12,7 @@ from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads import LinkBounds
 from dutlab.tools.iperf3.datagrams import Sent
-from dutlab.tools.iperf3.pair import figures_of
+from dutlab.tools.iperf3.tcp import datagram_figures
 
 HEAD = "experiment: x\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads:\n  - matrix: "
 
@@ -54,12 +54,12 @@ def test_a_key_of_the_other_protocol_is_refused(tmp_path: Path, body: str, fault
 
 
 def test_what_was_lost_is_told_of_datagrams() -> None:
-    assert figures_of(Sent(1000, 990, 0, 2.0), 500) == {
+    assert datagram_figures(Sent(1000, 990, 0, 2.0), 500) == {
         "goodput_bps": 1_980_000.0,
         "sent_bps": 2_000_000.0,
         "loss_ratio": pytest.approx(0.01),
     }
-    assert figures_of(Sent(1000, 1001, 0, 2.0), 500)["loss_ratio"] == 0  # one came twice
+    assert datagram_figures(Sent(1000, 1001, 0, 2.0), 500)["loss_ratio"] == 0  # one came twice
 
 
 def test_hosts_stand_in_the_order_of_the_packets_way() -> None:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
-from dutlab.plan.trials import Plan, make_plan, needs_hand
+from dutlab.plan.trials import HAND_S, LAB_S, MODE_S, Plan, make_plan, needs_hand, tool_overhead
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.model import FILE_CONTEXT

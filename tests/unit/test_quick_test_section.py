@@ -14,7 +14,7 @@ from dutlab.methods.ports import Bench
 from dutlab.methods.quick_test import measure
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Figure, Missing
 from dutlab.report.sections.quick_test import sentences
 from dutlab.spec.workloads.quick_test import QuickTestWorkload
 from queueing import Queueing

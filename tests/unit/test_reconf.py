@@ -16,7 +16,7 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, DutChange, Flow, Offer, Outcome, ToolReading
 from dutlab.methods.reconf import measure
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.spec.loader import load_experiment
 
 WALL_S = 1_795_266_456.25

@@ -17,7 +17,7 @@ import pytest
 from dutlab.errors import InputError, StoreError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Figure, Missing
 from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples

@@ -14,8 +14,7 @@ from dutlab.methods.ports import Flow, Measured
 from dutlab.plan.trials import Plan, Trial
 from dutlab.report import write_report
 from dutlab.report.gather import gather
-from dutlab.report.model.table import Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure, Table
 from dutlab.report.plots.of_report import plots_of
 from dutlab.runner.event_log import EventLog
 from dutlab.store.run_folder import RunFolder

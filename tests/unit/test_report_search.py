@@ -15,7 +15,7 @@ from dutlab.methods import search, sweep
 from dutlab.methods.ports import Bench
 from dutlab.report import write_report
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Figure, Missing
 from dutlab.report.sections.rescored import ramps, rescored_run
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder

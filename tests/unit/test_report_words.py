@@ -13,8 +13,7 @@ from cells import cell_of
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table
 from dutlab.report.model.words import (
     KPPS,
     MBPS,

@@ -19,7 +19,7 @@ from dutlab.events import Tell
 from dutlab.hosts.local import LocalHost
 from dutlab.runner.stage import Stage
 from dutlab.runner.trial import CommandBook, doubts_of, sensors_of
-from dutlab.sensors import registry
+from dutlab.sensors import watch
 from dutlab.sensors.command import CommandLoop
 from dutlab.sensors.hwmon import HwmonLoop, readings
 from dutlab.sensors.loop import ShellLoop
@@ -46,15 +46,15 @@ async def until(what: Callable[[], Any]) -> None:
 
 
 def test_every_kind_that_can_be_written_has_a_module_that_makes_it() -> None:
-    assert SENSORS.keys() == registry.MODULES.keys()
-    for kind, module in registry.MODULES.items():
+    assert SENSORS.keys() == watch.MODULES.keys()
+    for kind, module in watch.MODULES.items():
         assert callable(importlib.import_module(module).make), kind
         assert SENSORS[kind].measures
 
 
 def test_a_family_whose_cores_cannot_be_watched_has_no_such_sensor() -> None:
-    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut", system=WINDOWS))) is None
-    assert registry.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"))) is not None
+    assert watch.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut", system=WINDOWS))) is None
+    assert watch.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"))) is not None
 
 
 async def test_a_command_is_read_once_a_period_with_its_unit_and_its_cost(tmp_path: Path) -> None:
@@ -252,12 +252,12 @@ async def test_a_new_kind_is_a_settings_class_a_module_and_a_line(monkeypatch: p
     module = ModuleType("thrown_away")
     module.make = lambda spec, site: Uptime(spec.name, site, script)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "thrown_away", module)
-    monkeypatch.setattr(registry, "MODULES", {**registry.MODULES, "uptime": "thrown_away"})
-    sensor = registry.make(UptimeSensor(name="up"), here())
+    monkeypatch.setattr(watch, "MODULES", {**watch.MODULES, "uptime": "thrown_away"})
+    sensor = watch.make(UptimeSensor(name="up"), here())
     assert sensor is not None
-    async with Watch([sensor]) as watch:
+    async with Watch([sensor]) as watching:
         pass
-    (sample,) = watch.watched.samples
+    (sample,) = watching.watched.samples
     assert (sample.sensor, sample.unit) == ("up", "s")
     assert sample.value > 0
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.sensors.counters import difference, parse_counters
-from dutlab.sensors.names import CONNTRACK_ENTRIES
+from dutlab.sensors.sensor import CONNTRACK_ENTRIES
 
 OUTPUT = """\
 \x1esoftnet

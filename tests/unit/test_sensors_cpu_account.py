@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dutlab.analysis.interference import CpuAccount, ThreadTime
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NetnsHost
-from dutlab.sensors.cpu_account import THIS_MACHINE, LocalAccount, RemoteAccount, ThreadLedger, accounts_of
+from dutlab.sensors.cpu_account import LocalAccount, RemoteAccount, ThreadLedger, accounts_of
 from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
 
 

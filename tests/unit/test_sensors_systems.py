@@ -16,9 +16,8 @@ from dutlab.sensors import bsd, systems
 from dutlab.sensors.cores import LINUX_CPU, Sampler, parse_reading, samples
 from dutlab.sensors.counters import difference
 from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
-from dutlab.sensors.names import CONNTRACK_ENTRIES
 from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
-from dutlab.sensors.sensor import WATCH_COST, SensorSite
+from dutlab.sensors.sensor import CONNTRACK_ENTRIES, WATCH_COST, SensorSite
 from dutlab.sensors.systems import cpu_watch
 from dutlab.systems import SYSTEMS
 from dutlab.systems.posix import SH

@@ -17,7 +17,7 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, ToolReading
 from dutlab.methods.soak import MOST_PIECES, measure
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.stats.events import LossEvent, longest_clean, loss_events
 from dutlab.stats.rescore import RampSecond
 from dutlab.units import BpsL1

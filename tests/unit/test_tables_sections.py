@@ -11,7 +11,7 @@ from dutlab.methods.ports import Bench
 from dutlab.methods.state import suite
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.report.plots.of_report import plots_of
 from dutlab.spec.workloads.routes import RoutesWorkload
 from dutlab.spec.workloads.state import StateWorkload

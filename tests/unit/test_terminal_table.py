@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.report import report as report_command
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table
 from dutlab.report.model.words import better_of
 from dutlab.report.pages.terminal import terminal_table
 from fake_run import Wanted, build

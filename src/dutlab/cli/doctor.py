@@ -87,7 +87,7 @@ def _steps(steps: Sequence[CureStep]) -> list[str]:
 
 async def _of_this_machine() -> Examined:
     from dutlab.cli.facts import MOST_PORTS  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.interfaces import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.iproute import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.examine import examine_machine  # noqa: PLC0415 -- `--help` needs none of it
 

@@ -82,7 +82,7 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
     Raises InputError for a port that no host has.
     """
     from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.interfaces import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.iproute import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
 
     try:
         listed = dict(zip(hosts, await asyncio.gather(*map(interfaces_of, hosts.values())), strict=True))

@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
-from dutlab.dut.mode import UndoStep
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.errors import CommandFailed
 from dutlab.hosts.host import Host

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import network_pairs
 from dutlab.spec.testbed import Link, Testbed
 
 _FIRST_SPI = 0x1000

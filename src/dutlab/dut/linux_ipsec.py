@@ -14,8 +14,7 @@ from typing import ClassVar, Literal
 from dutlab.dut.ipsec import Held, carried, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.linux_state import Runs
-from dutlab.dut.mode import UndoStep
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import IP, UNSHARE, Program

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 
-from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
+from dutlab.dut.mode import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 

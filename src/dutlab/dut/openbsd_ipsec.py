@@ -15,8 +15,7 @@ from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, refuse_own
 from dutlab.dut.ipsec_rules import AES_CBC_SHA256, LinkTunnel, Suite, lines
-from dutlab.dut.mode import UndoStep
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program

@@ -14,8 +14,7 @@ from typing import ClassVar
 from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
-from dutlab.dut.mode import UndoStep
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import IP, SWANCTL, UNSHARE, Program

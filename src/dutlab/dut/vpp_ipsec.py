@@ -19,8 +19,7 @@ from typing import ClassVar
 
 from dutlab.dut.ipsec import Held, carried, fed, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, hidden, lines
-from dutlab.dut.mode import UndoStep
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_state import show
 from dutlab.errors import CommandFailed

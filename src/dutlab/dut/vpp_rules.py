@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface, ip_network
 
-from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
+from dutlab.dut.mode import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.spec.testbed import Link, Testbed
 
 TAG = "dutlab"

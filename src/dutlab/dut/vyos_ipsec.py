@@ -17,8 +17,7 @@ from typing import ClassVar
 from dutlab.dut.ipsec import Held, own_ipsec, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, hidden
 from dutlab.dut.linux_ipsec import held
-from dutlab.dut.mode import UndoStep
-from dutlab.dut.pairs import network_pairs
+from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import IKE_PROPOSAL, called
 from dutlab.dut.vyos_config import COMMIT, COMMIT_S, back, holds, script

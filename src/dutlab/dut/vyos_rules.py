@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Interface, IPv6Interface
 
-from dutlab.dut.pairs import ELSEWHERE, network_pairs, permitted_networks
+from dutlab.dut.mode import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.spec.testbed import Testbed
 
 _ESTABLISHED, _INVALID, _FIRST_PAIR = 10, 20, 100

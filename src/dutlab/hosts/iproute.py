@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dutlab.errors import HostError
@@ -17,3 +18,13 @@ async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
         return [entry for entry in json.loads(done.text or "[]") if isinstance(entry, dict) and entry]
     except ValueError as e:
         raise HostError(f"`ip -j {' '.join(words)}` printed no JSON", host=host.name, remedy="install a newer iproute2") from e
+
+
+async def interfaces_of(host: Host) -> list[str]:
+    """All, as its system lists them; none where that cannot be told. Raises HostError when the host itself is gone."""
+    return (await host.run(host.system.ports, check=False)).text.split() if host.system.ports else []
+
+
+def without_loopback(names: Iterable[str]) -> list[str]:
+    """Those that lead out of the host."""
+    return [name for name in names if not re.fullmatch(r"lo\d*", name)]

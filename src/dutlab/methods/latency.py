@@ -30,7 +30,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import Mix
 from dutlab.spec.workloads.latency import LatencySetting
-from dutlab.stats.knee import knee
+from dutlab.stats.series import knee
 from dutlab.units import Pps, line_rate, si
 
 

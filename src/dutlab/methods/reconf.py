@@ -19,20 +19,48 @@ The record's table `changes` has each change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from statistics import median_low
+from typing import TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import Bench, DutChange, DutControl, Flow, Measured, Offer, Outcome, Row
-from dutlab.methods.under_load import Sleep, under_load
+from dutlab.methods.ports import Bench, DutChange, DutControl, Flow, Generator, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
 from dutlab.units import Seconds
+
+_T = TypeVar("_T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def under_load(
+    generator: Generator, offer: Offer, before: Seconds, act: Callable[[], Awaitable[_T]], sleep: Sleep = asyncio.sleep
+) -> tuple[Outcome, _T]:
+    """Offers the load and does `act` once so much of it is over; returns what became of the load, and of the act.
+
+    Raises what either raises, after ending the other; MeasurementError when the load was over before it was known to have begun.
+    """
+    begun = asyncio.Event()
+    offering = asyncio.ensure_future(generator.offer(replace(offer, begun=begun.set, once=True)))
+    beginning = asyncio.ensure_future(begun.wait())
+    try:
+        await asyncio.wait({offering, beginning}, return_when=asyncio.FIRST_COMPLETED)
+        if not begun.is_set():
+            offering.result()
+            raise MeasurementError("the load was over before the generator told that it had begun", remedy="make it longer")
+        await sleep(before)
+        done = await act()
+        return await offering, done
+    finally:
+        for task in (offering, beginning):
+            task.cancel()
+        await asyncio.gather(offering, beginning, return_exceptions=True)
+
 
 NOT_BACK = 0.95
 """A change that costs this share of all that was offered after it has not ended within the load."""

@@ -11,18 +11,32 @@ a search (with those of `search`). Beside these:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import search, sweep
-from dutlab.methods.carrying import Carrying
 from dutlab.methods.dut_tables import LinkEnd, RoutesLoaded, RouteTable
-from dutlab.methods.ports import NO_TIME, Bench, Measured, Offer
+from dutlab.methods.ports import NO_TIME, Bench, Generator, Measured, Offer, Outcome
 from dutlab.methods.search_asked import search_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads.routes import RoutesSetting
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """`generator`, with `traffic` in every offer, and of each way in `traffic_of` its own."""
+
+    generator: Generator
+    traffic: Traffic
+    traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks."""
+        return await self.generator.offer(replace(offer, traffic=self.traffic, traffic_of=self.traffic_of))
+
 
 SEED = 1
 NOTHING = "no frame came back: the DUT forwards nothing to these routes; modes that filter permit the links' own networks only"

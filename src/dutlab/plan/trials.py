@@ -24,7 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
-from dutlab.plan.timing import HAND_S, LAB_S, MODE_S, tool_overhead
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
 from dutlab.spec.fits import bounds_of
 from dutlab.spec.generators import ENGINE
@@ -33,7 +32,23 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
-from dutlab.units import BpsL1
+from dutlab.units import BpsL1, Seconds
+
+LAB_S = Seconds(4.0)
+"""Once a run: the lab is built, tools are checked, facts are collected; the lab is taken down."""
+MODE_S = Seconds(2.0)
+"""Once an application of a mode: read what is there, apply, verify with real frames, restore."""
+TOOL_S = {"iperf3": Seconds(0.8), "engine": Seconds(0.5)}
+"""Once a trial: the tool starts and ends, counters are read before and after, the record is written."""
+OTHER_TOOL_S = Seconds(1.0)
+HAND_S = Seconds(300.0)
+"""Once a change that a person makes: a setup screen, a cable."""
+
+
+def tool_overhead(tool: str) -> Seconds:
+    """What a trial of `tool` takes beside its own duration."""
+    return TOOL_S.get(tool, OTHER_TOOL_S)
+
 
 _T = TypeVar("_T")
 

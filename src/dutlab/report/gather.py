@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +18,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
-from dutlab.report.model.table import Column, Links, Table
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value
 from dutlab.report.model.words import asked_words, duration_words
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
@@ -28,7 +27,6 @@ from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.losses import losses
 from dutlab.report.sections.optics import optics_section
-from dutlab.report.sections.registry import sections
 from dutlab.report.sections.sweep import RATE, SWEEP
 from dutlab.report.sections.watched import checks, core_means, counters, cpus, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
@@ -36,6 +34,7 @@ from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.workloads import WORKLOADS, named, plug_of
 
 RFC2544_TRIAL_S = 60
 DATAGRAMS = "datagrams"
@@ -307,3 +306,21 @@ def _inside(folder: str, name: str) -> bool:
 def _link(path: Path, base: Path) -> str:
     """Relative, and quoted, so that no name can become a scheme or an attribute; bytes that are not UTF-8 are kept."""
     return quote(os.fsencode(os.path.relpath(path, base).replace(os.sep, "/")))
+
+
+Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Section]
+"""Run, the workload's cells, labels in their order, doubts → its section."""
+
+
+def sections(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Section, ...]:
+    """One of each workload, in the order of WORKLOADS; those that only other tools' files know come last."""
+    of: dict[str, list[Group]] = {}
+    for one in groups:
+        of.setdefault(one.cell.workload, []).append(one)
+    known = [name for name in WORKLOADS if name in of]
+    return tuple(_builder(name)(run, of[name], labels, book) for name in (*known, *sorted(of.keys() - WORKLOADS.keys())))
+
+
+def _builder(workload: str) -> Builder:
+    found: Builder = named(plug_of(workload).section)
+    return found

@@ -15,8 +15,7 @@ from typing import Any
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import TestbedError
 from dutlab.hosts.host import Host
-from dutlab.hosts.interfaces import interfaces_of, without_loopback
-from dutlab.hosts.iproute import entries
+from dutlab.hosts.iproute import entries, interfaces_of, without_loopback
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.fields import Address

@@ -39,8 +39,7 @@ from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.registry import make
 from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.tools.linux_dut.flows import LinuxFlows
-from dutlab.tools.linux_dut.route_updates import RouteUpdates
-from dutlab.tools.linux_dut.routes import LinuxRoutes
+from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
 from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import fmean
 
+from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import MachineTooBusy, MeasurementError
@@ -16,19 +17,19 @@ from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Done
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.methods.ports import Measured
+from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Trial
-from dutlab.runner.per_cpu_second import with_rate_per_cpu_second
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import Stage
 from dutlab.sensors.counters import CARRIER_CHANGES
-from dutlab.sensors.registry import make
 from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
-from dutlab.sensors.watch import Watch
+from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.units import unit_in
+from dutlab.workloads import LoadPattern, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
@@ -201,3 +202,18 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     if steal and (mean := fmean(steal)) > STEAL_DOUBT_PERCENT:
         doubts.append(Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average"))
     return doubts
+
+
+PER_CPU_SECOND = {"received_pps": "received_frames_per_cpu_s", "goodput_bps": "goodput_bits_per_cpu_s"}
+"""Rate → its figure by CPU time."""
+
+
+def with_rate_per_cpu_second(measured: Measured, cell: Cell, found: Mapping[str, Interference]) -> Measured:
+    """The same with that figure of everything that was driven together, where it is known."""
+    whole = measured.figures.get(cell.link_label)
+    run_s = found[THIS_MACHINE].run_s if set(found) == {THIS_MACHINE} else 0.0
+    loaded_s = cell.setting.loaded_s
+    if whole is None or plug_of(cell.workload).load is not LoadPattern.STEADY or run_s <= 0 or loaded_s <= 0:
+        return measured
+    more = {figure: whole[rate] * loaded_s / run_s for rate, figure in PER_CPU_SECOND.items() if rate in whole}
+    return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dutlab.sensors import procfs
-from dutlab.sensors.names import CONNTRACK_ENTRIES
+from dutlab.sensors.sensor import CONNTRACK_ENTRIES
 
 # pfctl needs root; a login that is none asks doas or sudo, which fail rather than ask for a password.
 SCRIPT = r"""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 from dutlab.sensors import procfs
-from dutlab.sensors.names import CONNTRACK_ENTRIES
+from dutlab.sensors.sensor import CONNTRACK_ENTRIES
 
 _MARK = "\x1e"
 SCRIPT = r"""

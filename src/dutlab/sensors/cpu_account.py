@@ -19,12 +19,11 @@ from typing import Protocol
 from dutlab.analysis.interference import CpuAccount, ThreadTime
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.sensors import procfs
 from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
 from dutlab.systems.linux import LINUX
 
-THIS_MACHINE = "this-machine"
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
 """What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
 threads' waiting counts; the CPU time of everything that we started counts as ours."""

@@ -81,3 +81,7 @@ class Sensor(Protocol):
 def all_of(watched: Iterable[Watched]) -> Watched:
     """What several sensors read, together."""
     return sum(watched, Watched())
+
+
+CONNTRACK_ENTRIES = "conntrack_entries"
+"""Flows that the host tracks. A level, not a counter: difference() leaves it as it was after the trial."""

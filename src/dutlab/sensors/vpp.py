@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from dutlab.sensors import procfs
-from dutlab.sensors.names import CONNTRACK_ENTRIES
+from dutlab.sensors.sensor import CONNTRACK_ENTRIES
 from dutlab.systems.plain import plain
 
 SCRIPT = r"""

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from dutlab.errors import DutlabError, HostError
 from dutlab.events import Tell, nobody
-from dutlab.sensors.sensor import Sensor, Watched, all_of
+from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
+from dutlab.spec.sensors import SensorSpec
+
+MODULES: Mapping[str, str] = {
+    "cpu": "dutlab.sensors.systems",
+    "hwmon": "dutlab.sensors.hwmon",
+    "command": "dutlab.sensors.command",
+}
+
+
+def make(spec: SensorSpec, site: SensorSite) -> Sensor | None:
+    """The sensor that `spec` describes, at `site`; None where a system of that family cannot be watched so."""
+    return cast("Sensor | None", importlib.import_module(MODULES[spec.kind]).make(spec, site))
 
 
 class Watch:

@@ -9,8 +9,8 @@ from functools import partial
 from statistics import fmean
 
 from dutlab.methods.ports import ResetKind, Row
+from dutlab.methods.reconf import under_load
 from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made, starved_words
-from dutlab.methods.under_load import under_load
 from dutlab.units import Pps, Seconds
 
 BEFORE_S = 15.0  # RFC 6201 section 4: forwarding without loss for at least 15 s

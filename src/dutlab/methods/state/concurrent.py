@@ -17,7 +17,7 @@ from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
 from dutlab.methods.ports import Flow, Generator, IPAddress, Offer, Row
-from dutlab.methods.state.watched import counted
+from dutlab.methods.state.rate import counted
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.state import StateSetting
 from dutlab.units import Pps, Seconds, si

@@ -12,15 +12,21 @@ from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
 from dutlab.methods import search
-from dutlab.methods.dut_tables import StateTable
+from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.search_account import doubts
 from dutlab.methods.search_asked import Search
 from dutlab.methods.search_result import SearchResult
-from dutlab.methods.state.watched import counted
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.state import StateSetting
 from dutlab.units import Pps, Seconds
+
+
+def counted(before: FlowCounts, after: FlowCounts) -> Row:
+    """Columns for a table: flows tracked at the end, and by how much each counter of trouble has grown."""
+    grown = {f"{name}_count": number - before.counters.get(name, 0) for name, number in after.counters.items()}
+    return {"tracked_flows": after.tracked, **grown}
+
 
 GOAL = "setup"
 ROOM = 0.9

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Figure, Missing, Value
 from dutlab.stats.summary import summarise
+from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
 
 
@@ -56,3 +57,15 @@ def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:
         if (limit := record.ceilings.get(link, {}).get(figure)) is not None:
             return limit
     return None
+
+
+_LOST = "loss_ratio"
+"""Doubts that touch it touch what was delivered too."""
+
+
+def load_value(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
+    """BACKPRESSURE or DELIVERED of a link or of several together."""
+    if group is None:
+        return Missing("not part of the plan")
+    doubted = _LOST if figure == DELIVERED else figure
+    return computed_value(group, link, doubted, lambda record: load_of(record, link, figure), book)

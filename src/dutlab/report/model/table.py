@@ -5,14 +5,54 @@ HTML, Markdown, CSV, JSON and the terminal write it down; none of them decides w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.value import Figure, Missing, Value
 from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, unit_of
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median over repeats. `low`, `high` are the 95 % interval where one exists (`interval`), else the whole range."""
+
+    median: float
+    low: float
+    high: float
+    interval: bool
+    n: int
+    planned: int
+    trials: tuple[int, ...]
+    marks: tuple[int, ...] = ()
+    """Numbers of the notes that touch it."""
+    severe: bool = False
+    published: str = ""
+    """Of a figure that was imported once: its digits, as they were printed in a unit of so many base units."""
+    published_scale: float = 0.0
+
+    def published_in(self, scale: float) -> str:
+        """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in another unit."""
+        return self.published if self.published and math.isclose(self.published_scale, scale) else ""
+
+    @property
+    def relative_spread(self) -> float:
+        """(high - low) / median, 0 for a median of 0."""
+        return (self.high - self.low) / abs(self.median) if self.median else 0.0
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A place without a figure, and why."""
+
+    why: str
+    trials: tuple[int, ...] = ()
+
+
+Value = Figure | Missing
+
 
 Cell = Value | float | str
 """A figure or why there is none; a number that was not measured (a ceiling, a share), in base units; or words."""

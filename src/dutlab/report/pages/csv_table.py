@@ -7,8 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.table import Cell, Table
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Cell, Figure, Missing, Table, Value
 from dutlab.report.model.words import Unit
 
 COLUMNS = (

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.report.model.run_report import CheckLine, DoubtNote, FactRow, LimitRow, RunReport, Section
-from dutlab.report.model.table import number_text, spread_text
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import COUNT, bit_rate_unit, duration_words, numbers_words, plural, unit_of
 from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules

@@ -8,8 +8,7 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import MBPS, PERCENT, Unit, size_order
 from dutlab.report.pages.publication import Contents
 from dutlab.report.plots.curve_plot import curve_plot

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dutlab.report.model.run_report import RunReport, Section, TrialLine
-from dutlab.report.model.table import Cell, Links, Table, number_text, spread_text
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Cell, Figure, Links, Missing, Table, number_text, spread_text
 from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 

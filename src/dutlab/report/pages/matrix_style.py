@@ -8,8 +8,7 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.table import Cell, Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, Unit
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.matrix import hosts_of, variant_of

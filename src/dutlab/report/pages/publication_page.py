@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Figure, Missing
 from dutlab.report.pages.html import environment, style_sheet
 from dutlab.report.pages.markdown import table_markdown, text
 from dutlab.report.pages.publication import Publication

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from dutlab.report.gather import ReadRun
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.table import Cell, Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
 from dutlab.report.pages.publication import Contents
 from dutlab.report.plots.of_report import plots_of_table

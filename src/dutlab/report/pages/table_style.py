@@ -9,8 +9,7 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.table import Cell, Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.pages.publication import Contents
 from dutlab.store.record import PUBLISHED

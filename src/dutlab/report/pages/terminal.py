@@ -9,8 +9,7 @@ from itertools import takewhile
 
 from dutlab.printable import printable
 from dutlab.report.model.answer import Answer
-from dutlab.report.model.table import Cell, Table, number_text, spread_text
-from dutlab.report.model.value import Figure, Missing
+from dutlab.report.model.table import Cell, Figure, Missing, Table, number_text, spread_text
 
 GAP = 2
 _INDENT = 12

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.report.model.run_report import Cpu
-from dutlab.report.model.table import Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure, Table
 from dutlab.report.model.words import Unit, bit_rate_unit, column_words, unit_of
 from dutlab.report.plots.axis import Scale, draw_x_axis
 from dutlab.report.plots.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.report.model.table import Cell, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Cell, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape

@@ -14,8 +14,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import SIZES, Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, RunReport
-from dutlab.report.model.table import Cell, Column, Row, Table, number_text
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, number_text
 from dutlab.report.model.words import asked_words, better_of, column_words, plural, size_order
 from dutlab.report.sections.headline import spread_sentence
 from dutlab.workloads import main_figures

@@ -8,8 +8,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 
 LEAD = (
     "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "

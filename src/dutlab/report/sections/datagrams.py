@@ -9,8 +9,7 @@ from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Missing, Value
+from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (

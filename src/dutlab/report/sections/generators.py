@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import load_value, value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.loads import load_value
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, by_words, size_order
 from dutlab.report.sections.headline import compared
 from dutlab.store.loads import BACKPRESSURE, DELIVERED

@@ -12,8 +12,7 @@ from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.store.run_folder import RunFolder

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dutlab.report.model.run_report import Headline, LimitRow
-from dutlab.report.model.value import Figure, Value
+from dutlab.report.model.table import Figure, Value
 from dutlab.report.model.words import Unit
 from dutlab.stats.summary import median
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import load_value, value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.loads import load_value
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import KPPS, MBPS, PERCENT, SECONDS, plural
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord

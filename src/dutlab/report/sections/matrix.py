@@ -8,8 +8,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, bit_rate_unit
 from dutlab.store.run_folder import RunFolder
 

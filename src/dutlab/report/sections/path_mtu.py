@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

@@ -12,11 +12,9 @@ from dutlab.report.model.figures import figure_of, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, plural
-from dutlab.report.sections.rfc2544_groups import direction_of, file_words, of_test, place_of, size_of, variant
-from dutlab.report.sections.rfc2544_variants import networks, variants
+from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 

@@ -11,8 +11,7 @@ from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import KPPS, size_order
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.rescored import Rescored, rescored

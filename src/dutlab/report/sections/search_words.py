@@ -8,7 +8,7 @@ from typing import Any
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Figure
 from dutlab.report.model.words import KPPS, plural
 from dutlab.stats.summary import summarise
 

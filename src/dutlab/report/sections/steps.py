@@ -11,8 +11,7 @@ from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Links, Row, Table
-from dutlab.report.model.value import Missing, Value
+from dutlab.report.model.table import Column, Links, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dutlab.report.model.figures import ceiling_of, value_of
+from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import SIZES, Group, alike, present
-from dutlab.report.model.loads import load_value
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
-from dutlab.report.model.table import Cell, Column, Row, Table
-from dutlab.report.model.value import Figure, Missing, Value
+from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import KPPS, MBPS, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, link_words

@@ -10,8 +10,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Figure
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.store.run_folder import RunFolder

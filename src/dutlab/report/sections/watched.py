@@ -14,8 +14,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import CheckLine, CounterRow, Cpu, CpuRow, Section
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.value import Missing, Value
+from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import COUNT, Unit, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder

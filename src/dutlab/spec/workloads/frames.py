@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LinkBounds, LinkSet, WorkloadModel
-from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, line_rate, si
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkBounds, LinkSet, WorkloadModel
+from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds, line_rate, si
 
 SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
 """Lists of frame sizes that have a name: for IPv4, and for IPv6."""
@@ -136,3 +137,37 @@ def outside(limits: Iterable[tuple[str, float | None, float, float]], unit: str 
     for key, value, low, high in limits:
         if value is not None and not low <= value <= high:
             yield fault((key,), f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}")
+
+
+class FramesAround(FrameWorkload):
+    """Frames with a warm-up before each trial and a drain after it."""
+
+    warmup: Duration = Seconds(1.0)
+    """Sent before the trial and not counted."""
+    drain: Duration = Seconds(0.5)
+    """Waited after the last frame, before counters are read."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether both can be kept."""
+        faults = super().cross_faults(data, made)
+        around = [] if made is None else [("warmup", made.warmup, 0.0, LONGEST_WAIT), ("drain", made.drain, 0.0, LONGEST_WAIT)]
+        return [*faults, *outside(around)]
+
+
+class TimedFrames(FramesAround):
+    """Trials of one duration."""
+
+    shortest: ClassVar[Seconds] = Seconds(0.1)
+    duration: Duration = Seconds(30.0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the duration can be kept, too."""
+        faults = super().cross_faults(data, made)
+        return faults if made is None else [*faults, *outside([("duration", made.duration, cls.shortest, LONGEST_TRIAL)])]
+
+    @property
+    def trial_s(self) -> Seconds:
+        """What a trial takes, counting alone left out."""
+        return Seconds(self.warmup + self.duration + self.drain)

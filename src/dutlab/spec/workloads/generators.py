@@ -16,9 +16,8 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkBounds, LinkSet, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
-from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
 
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]

@@ -13,9 +13,8 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
-from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
 SEARCH_S = Seconds(30.0)

@@ -14,9 +14,8 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import ROUNDING, outside
+from dutlab.spec.workloads.frames import ROUNDING, FramesAround, outside
 from dutlab.spec.workloads.setting import DirectedSetting, NotNegative, Positive, SecondsLong, SecondsOrNone, Setting
-from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Pps, Seconds, si
 
 SHORTEST_RAMP = Seconds(2.0)

@@ -13,9 +13,8 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import HELD_AND_WATCHED, each_once, outside
+from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import FrameSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
-from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import Seconds
 
 RELOAD = "reload"

@@ -19,9 +19,8 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import MOST_FLOWS
 from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import alone, each_once
+from dutlab.spec.workloads.frames import TimedFrames, alone, each_once
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, SecondsLong, SecondsOrNone, Setting
-from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Seconds
 
 _LOAD_S = 40e-6

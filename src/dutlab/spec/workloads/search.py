@@ -17,9 +17,8 @@ from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, g
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import outside
+from dutlab.spec.workloads.frames import FramesAround, outside
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
-from dutlab.spec.workloads.timed import FramesAround
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 DEFAULT_PRESET = "csit"

@@ -13,9 +13,8 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import HELD_AND_WATCHED
+from dutlab.spec.workloads.frames import HELD_AND_WATCHED, TimedFrames
 from dutlab.spec.workloads.setting import FrameSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
-from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import Pps, Seconds
 
 SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1

@@ -14,9 +14,8 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
-from dutlab.spec.workloads.frames import ROUNDING, each_once
+from dutlab.spec.workloads.frames import ROUNDING, TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
-from dutlab.spec.workloads.timed import TimedFrames
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 
 

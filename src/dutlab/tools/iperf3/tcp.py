@@ -27,9 +27,8 @@ from dutlab.spec.workloads.iperf3 import TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.datagrams import DatagramEnd
+from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError
-from dutlab.tools.iperf3.pair import datagrams_between
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 
 GRACE_S = 15.0
@@ -208,3 +207,17 @@ def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:
     if apart_s <= test.duration_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
         return []
     return [Doubt(DoubtKind.NOT_TOGETHER, f"they ended {apart_s:.1f} s apart", cell.link_label)]
+
+
+async def datagrams_between(near: DatagramEnd, far: DatagramEnd, link: str, setting: MatrixSetting) -> Measured:
+    """From a client on `near` to a server on `far`. Raises ToolFailed, ToolMissing, HostError."""
+    wanted = Datagrams(setting.length_bytes, setting.rate_pps, setting.duration_s, setting.streams)
+    sent = await send(near, far, wanted, name=link, first_port=FIRST_PORT)
+    doubts = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(sent.repairs), link)] if sent.repairs else []
+    return Measured(figures={link: datagram_figures(sent, wanted.length)}, raw=sent.raw, doubts=tuple(doubts))
+
+
+def datagram_figures(sent: Sent, length: int) -> dict[str, float]:
+    """Rates count payload; what arrived twice is not a gain, so nothing is lost below 0."""
+    arrived, asked = (count * length * 8 / sent.seconds for count in (sent.received, sent.sent))
+    return {"goodput_bps": arrived, "sent_bps": asked, "loss_ratio": max(0.0, 1 - sent.received / sent.sent) if sent.sent else 0.0}
