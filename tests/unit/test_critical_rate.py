@@ -151,12 +151,13 @@ def test_rates_go_half_then_all_then_where_the_estimate_is():
     assert not found.notes
 
 
-def test_bursts_too_rare_for_a_soak_to_meet_are_in_the_interval():
-    """The device loses 30 % of its target in bursts that come 1.4 times in the soak; below its knee, 0.002 % wide, nothing else is lost."""
-    dut = LossyDut("rare-bursts", seed=110)
+@pytest.mark.parametrize(("seed", "widest"), [(110, 0.003), (109, 0.04)])
+def test_bursts_too_rare_for_a_soak_to_meet_are_in_the_interval(seed, widest):
+    """Bursts that come 1.4 and 0.2 times in the soak take up to 30 % of the target; the knees are 0.002 % and 1.6 % wide."""
+    dut = LossyDut("rare-bursts", seed=seed)
     figures = soaked(dut).figures["a"]
     assert figures["critical_low_pps"] <= dut.true_pps <= figures["critical_high_pps"]
-    assert figures["critical_high_pps"] - figures["critical_low_pps"] < 0.003 * dut.true_pps
+    assert figures["critical_high_pps"] - figures["critical_low_pps"] < widest * dut.true_pps
 
 
 @pytest.mark.parametrize(("seed", "doubted"), [(106, True), (121, True), (102, False), (116, True)])

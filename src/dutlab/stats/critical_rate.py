@@ -59,6 +59,9 @@ BURST_FRAMES = 4096.0
 """A stall loses what a card's ring holds, whose usual greatest size this is."""
 _UNMET = 3
 """Events in the time of a soak, of a kind of which one soak of twenty meets none."""
+_MOST_UNMET = 1 / 3
+"""Of the target."""
+_HALVINGS = 40
 _THINNED = 5
 """Every so many points say where a trial lies among what was to be expected."""
 
@@ -117,19 +120,33 @@ class CriticalRate:
     def conclude(self) -> Conclusion:
         """The estimate after all trials, of which there is one at least, with the interval that holds if they hang together."""
         found, seen = self._found, self._seen()
-        loads = seen.loads[:, 0]
-        least, most = capacity_interval(loads, loads - (seen.lost / seen.offered)[:, 0], self._target, _ABOVE)
-        low, high, more = found.low_pps, found.high_pps, (found.high_pps - found.low_pps) / 2
+        loads, more = seen.loads[:, 0], (found.high_pps - found.low_pps) / 2
         frames = float(loads @ seen.offered[:, 0])
+        unmet = min(self._target, _UNMET * BURST_FRAMES / frames)
+        least, most = capacity_interval(loads, loads - (seen.lost / seen.offered)[:, 0], self._target, _ABOVE)
+        low, high = min(found.low_pps, self._low_with(min(unmet, _MOST_UNMET * self._target))), found.high_pps
         clustered = _clustered(np.mean([seen.places(c.points[::_THINNED], CURVES[name]) for name, c in self._clouds.items()], axis=0))
         if clustered or frames * self._target < BURST_FRAMES:
             low, high = low - more, high + more
         if clustered:
             low = min(low, least * self._highest_pps)
         high = max(high, most * self._highest_pps)
-        unmet = min(self._target, _UNMET * BURST_FRAMES / frames)
         concluded = replace(found, low_pps=max(0.0, low * (1 - unmet)), high_pps=high * (1 + unmet))
         return Conclusion(concluded, clustered, frames * self._target)
+
+    def _low_with(self, unmet: float) -> float:
+        """The lower end if at least that share of the frames is lost in bursts, which leave less of the target to the curve."""
+        rates = []
+        for name, cloud in self._clouds.items():
+            rate, log_width, _, _, root_floor = cloud.points.T
+            width, floor = np.exp(log_width), self._target * root_floor**2
+            capacity, low, high = CURVES[name].capacity(rate, width, self._target - floor), np.zeros_like(rate), rate
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                over = CURVES[name].lost(middle, capacity, width) + (np.maximum(floor, unmet) - self._target) * middle > 0
+                low, high = np.where(over, low, middle), np.where(over, middle, high)
+            rates.append(low)
+        return float(np.quantile(np.concatenate(rates), (1 - _MIDDLE) / 2)) * self._highest_pps
 
     def _seen(self) -> _Seen:
         return _Seen.of(self._trials, self._highest_pps, self._target)
