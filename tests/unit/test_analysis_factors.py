@@ -122,6 +122,14 @@ def test_an_interaction_of_the_two_blocks_that_medians_come_from_is_not_proven()
     assert not interaction.sure.proven
 
 
+def test_a_proven_change_of_half_a_percent_is_in_the_sentence() -> None:
+    cells = [
+        FactorCell({"mode": mode}, tuple(rate * (1 + n / 1e5) for n in range(6))) for mode, rate in (("router", 1e6), ("nat", 0.995e6))
+    ]
+    (sentence,) = analyse(cells).sentences
+    assert sentence.startswith("mode nat instead of router: 0.995 times (95 % interval 0.99") and "no effect" not in sentence
+
+
 def test_cells_with_zeros_have_no_ratio_and_are_named() -> None:
     cells = [
         FactorCell({"mode": "nat"}, (0.0, 0.0, 100.0)),

@@ -25,6 +25,7 @@ _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 LEVEL = 0.05
 FEWEST_BLOCKS = 3
 _ROUNDING = 1e-12
+_NEAR_ONE = 0.02
 _MEDIAN = 1.2533
 """Standard error of the median of very many normal values over that of their mean, the root of half π; of few it is up to a tenth less."""
 
@@ -312,13 +313,18 @@ def _sentence(effect: Effect, depends: Sequence[Interaction]) -> str:
     after, before = " + ".join(effect.after), " + ".join(effect.before)
     cells = f"{effect.pairs} pair{'' if effect.pairs == 1 else 's'} of cells" if effect.pairs else "least squares over all cells"
     interval = effect.sure.interval
-    spread = f"95 % interval {interval.low:.2f} to {interval.high:.2f}, {cells}" if interval else f"{cells}, no interval"
-    text = f"{effect.name} {after} instead of {before}: {effect.ratio:.2f} times ({spread})"
+    spread = f"95 % interval {_times(interval.low)} to {_times(interval.high)}, {cells}" if interval else f"{cells}, no interval"
+    text = f"{effect.name} {after} instead of {before}: {_times(effect.ratio)} times ({spread})"
     if effect.sure.p is not None and not effect.sure.proven:
         text += ", no effect proven"
     text += f", seen only at {', '.join(effect.only_at)}" if effect.only_at else ""
     text += f", unless it comes from {' or '.join(effect.mixed_with)}" if effect.mixed_with else ""
     for i in (i for i in depends if i.sure.proven):
         times, word = (i.ratio, "more") if i.ratio > 1 else (1 / i.ratio, "less")
-        text += f"; {times:.2f} times {word} with {i.by} {' + '.join(i.at[1])} than with {' + '.join(i.at[0])}"
+        text += f"; {_times(times)} times {word} with {i.by} {' + '.join(i.at[1])} than with {' + '.join(i.at[0])}"
     return text
+
+
+def _times(ratio: float) -> str:
+    """Two decimals, or three near 1, where two would hide a change that is proven."""
+    return f"{ratio:.3f}" if abs(ratio - 1) < _NEAR_ONE else f"{ratio:.2f}"
