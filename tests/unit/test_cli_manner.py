@@ -118,3 +118,31 @@ def test_every_measuring_command_takes_the_same_four_options(name: str) -> None:
     command = dutlab.get_command(click.Context(dutlab), name)
     assert command is not None
     assert {"yes", "budget_s", "as_json", "as_lines"} <= {param.name for param in command.params}
+
+
+def test_a_plan_is_a_summary_in_80_columns_and_lists_its_trials_when_asked(ended: Callable[..., Ended]) -> None:
+    file = str(Path(__file__).parents[2] / "examples" / "firewall-modes" / "experiment.yaml")
+    code, out, _ = ended("plan", file)
+    lines = out.splitlines()
+    assert code == 0 and max(map(len, lines)) <= 80 and lines[0].startswith("44 cells, 352 trials in 32 applications of a mode: about 1 h ")
+    assert len(lines) < 40 and "sweep:" in out and "iperf3:" in out
+    every = ended("plan", file, "--trials")[1].splitlines()
+    assert sum(1 for line in every if line[:5].strip().isdigit() and "#" in line) == 352
+
+
+def test_a_report_is_written_to_standard_output_alone(ended: Callable[..., Ended]) -> None:
+    figures = Path(__file__).parents[2] / "examples" / "published" / "era-drive-spec.csv"
+    assert ended("import", "figures", str(figures))[0] == 0
+    (run,) = Path("runs").iterdir()
+    assert ended("report", str(run), "--format", "csv", "-o", "-")[1] == (run / "report" / "report.csv").read_bytes().decode()
+    assert ended("report", str(run), "-o", "-")[0] == 2
+    answered = ended("report", str(run), "--format", "md")[1].splitlines()
+    assert any(line.startswith("How fast") for line in answered) and answered[-1].endswith("report.md")
+
+
+def test_runs_without_a_plot_say_so(ended: Callable[..., Ended]) -> None:
+    figures = Path(__file__).parents[2] / "examples" / "published" / "era-drive-spec.csv"
+    assert ended("import", "figures", str(figures))[0] == 0
+    (run,) = Path("runs").iterdir()
+    code, out, err = ended("plot", str(run))
+    assert code == 0 and out == "" and err.startswith("no plots: ")

@@ -49,7 +49,7 @@ def test_what_a_terminal_would_obey_is_shown_as_a_question_mark(capsys: pytest.C
 
 def test_a_plan_turns_no_direction_of_writing(tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
-    done = CliRunner().invoke(plan, [str(tmp_path / "e.yaml")])
+    done = CliRunner().invoke(plan, [str(tmp_path / "e.yaml"), "--trials"])
     assert done.exit_code == 0
     assert "cable=?evil" in done.output
     assert not obeyed(done.output)

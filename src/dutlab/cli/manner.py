@@ -6,7 +6,7 @@ import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dutlab.cli.console import Console
     from dutlab.events import Event
     from dutlab.plan.trials import Plan
+    from dutlab.report.model.run_report import RunReport
     from dutlab.runner.run import RunOptions, RunResult, Work
     from dutlab.spec.loader import Given
 
@@ -97,18 +98,26 @@ class Manner:
         """Writes the reports of runs and prints the answer of each, or as JSON all that they say."""
         from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
         from dutlab.report.pages.json_data import json_data  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.pages.terminal import terminal_answer  # noqa: PLC0415 -- `--help` needs none of it
 
         reports = report_finished(folders)
         if self.form == "json":
             say(json_data(reports), nl=False)
-        if self.form != "text":
-            return
-        width, colour = terminal()
-        for folder, report in zip(folders, reports, strict=True):
-            for line in terminal_answer(report.answer, name=report.name, folder=shlex.quote(str(folder)), width=width, colour=colour):
-                answer(line)
-            answer(f"report: {folder}/report/report.html")
+        if self.form == "text":
+            print_answers(folders, reports)
+            for folder in folders:
+                answer(f"report: {folder}/report/report.html")
+
+
+def print_answers(folders: Iterable[Path], reports: Sequence[RunReport]) -> None:
+    """The answer of each run, by which every command ends that measured or read one."""
+    from dutlab.report.pages.terminal import terminal_answer  # noqa: PLC0415 -- `--help` needs none of it
+
+    width, colour = terminal()
+    for folder, report in zip(folders, reports, strict=True):
+        if len(reports) > 1:
+            answer(f"{folder}:")
+        for line in terminal_answer(report.answer, name=report.name, folder=shlex.quote(str(folder)), width=width, colour=colour):
+            answer(line)
 
 
 def _print_event(event: Event) -> None:

@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from dutlab.plan.proof import proof_words
-from dutlab.plan.trials import Plan
+from dutlab.plan.trials import Plan, Trial
+from dutlab.report.model.groups import SIZES
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.words import asked_words, duration_words, plural, size_order
+from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.testbed import Testbed
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 
 
-def plan_lines(plan: Plan, testbed: Testbed) -> Iterator[str]:
-    """What would be done, in which order, how long it takes, and what the links allow at most."""
-    groups = len({t.group for t in plan.trials})
-    yield f"{len(plan.trials)} trials in {groups} applications of a mode, about {plan.estimate_s / 60:.1f} min; order seed {plan.seed}"
+def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
+    """What would be done, how long it takes, and what the links allow at most; with `each`, every trial in its order."""
+    for words in _heads(plan, testbed):
+        yield from textwrap.wrap(words, width, subsequent_indent="  ")
+    yield ""
+    yield from terminal_table(_summary(plan), width=width)
+    if not each:
+        yield f"--trials lists all {len(plan.trials)} in their order; --json has everything"
+        return
+    yield ""
+    for trial in plan.trials:
+        cell = trial.cell
+        params = " ".join(f"{k}={v}" for k, v in cell.params.items() if v is not None)
+        factors = "".join(f"{k}={v} " for k, v in cell.factors.items() if k != "mode")
+        yield f"{trial.number:5d}  {cell.mode:<16} {factors}{cell.workload:<8} {cell.link_label:<4} #{cell.repeat}  {params}"
+
+
+def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
+    groups = plural(len({t.group for t in plan.trials}), "application")
+    counted = f"{plural(plan.cells, 'cell')}, {plural(len(plan.trials), 'trial')} in {groups} of a mode"
+    yield f"{counted}: about {duration_words(plan.estimate_s)}; order seed {plan.seed}"
     if plan.repeat_rule is not None:
         yield f"at most: each cell is {plan.repeat_rule.rule.words}"
     yield proof_words(plan)
     if plan.repeat_disturbed:
         longest = plan.estimate_s + plan.repeat_disturbed * sum(t.estimate_s for t in plan.trials)
         again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"
-        yield f"a trial that other work disturbs is done again, at most {again}: about {longest / 60:.1f} min if each of them is"
+        yield f"a trial that other work disturbs is done again, at most {again}: about {duration_words(longest)} if each of them is"
     for link in testbed.links.values():
         if link.speed is None:
             yield f"link {link.name}: no speed known, so no ceiling"
         else:
             rates = ", ".join(f"{size} B {si(line_rate(link.speed, size), 'pps')}" for size in RFC2544_FRAME_SIZES)
             yield f"link {link.name}: {si(link.speed, 'bit/s')} L1; at most {rates}"
+
+
+def _summary(plan: Plan) -> Table:
+    """A row a workload with its settings: what is varied, how many trials that makes, and how long they take."""
+    of: dict[str, list[Trial]] = {}
     for trial in plan.trials:
         cell = trial.cell
-        params = " ".join(f"{k}={v}" for k, v in cell.params.items() if v is not None)
-        factors = "".join(f"{k}={v} " for k, v in cell.factors.items() if k != "mode")
-        yield f"{trial.number:5d}  {cell.mode:<16} {factors}{cell.workload:<8} {cell.link_label:<4} #{cell.repeat}  {params}"
+        params = {k: v for k, v in cell.params.items() if k not in SIZES}
+        of.setdefault(f"{cell.workload}: {asked_words(params, cell.tool)}", []).append(trial)
+    rows = []
+    for words, trials in of.items():
+        cells = [t.cell for t in trials]
+        sizes = sorted({str(c.params["frame_size"]) for c in cells if "frame_size" in c.params}, key=size_order)
+        labels = sorted({", ".join([c.mode, *(f"{k} {v}" for k, v in c.factors.items() if k != "mode")]) for c in cells})
+        links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (link.count("+"), link))
+        alone = sum(1 for c in cells if c.repeat == 1)
+        took = duration_words(sum(t.estimate_s for t in trials))
+        rows.append(Row("", (words, ", ".join(labels), ", ".join(links), ", ".join(sizes), str(alone), str(len(trials)), took)))
+    heads = ("what", "modes", "links", "frames", "cells", "trials", "time")
+    columns = tuple(Column(head, align="right" if head in {"cells", "trials", "time"} else "left") for head in heads)
+    return Table("plan", "", columns, tuple(rows), first="")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from dutlab.cli.choices import FORMATS, STYLES
+from dutlab.cli.manner import print_answers
 from dutlab.cli.told import say, say_shaded, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
@@ -18,7 +20,8 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Repeatable.   [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="Print the tables and figures of one style of review.")
 @click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
-@_OUT
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
+              help="Where to write; - writes one format to standard output.  [beside the run]")  # fmt: skip
 def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, out: Path | None) -> None:
     """Write the report of runs: tables, plots, doubts and what was done.
 
@@ -27,8 +30,9 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
+      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format json -o - | jq .runs[].answer
     """  # noqa: D301
-    from dutlab.report import print_report, write_publication, write_report  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report import print_report, report_text, write_and_gather, write_publication  # noqa: PLC0415 -- `--help` needs none of it
 
     if printed:
         if formats or style or out:
@@ -38,9 +42,16 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
             say_shaded(line)
         return
     wanted = formats or FORMATS
-    written = (
-        write_report(runs, formats=wanted, out=out) if style is None else write_publication(runs, style=style, formats=wanted, out=out)
-    )
+    if out is not None and str(out) == "-":
+        if len(wanted) != 1 or style:
+            raise click.UsageError("-o - writes one report of one --format, without --style")
+        sys.stdout.buffer.write(report_text(runs, wanted[0]))
+        return
+    if style is not None:
+        written = write_publication(runs, style=style, formats=wanted, out=out)
+    else:
+        written, found = write_and_gather(runs, formats=wanted, out=out)
+        print_answers({path.resolve(): path for path in runs}.values(), found)
     for path in written:
         say(path)
 
@@ -61,5 +72,7 @@ def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: P
     from dutlab.report import write_plots, write_sample_plots  # noqa: PLC0415 -- `--help` needs none of it
 
     written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
+    if not written:
+        say("no plots: the figures of these runs are not drawn; `dutlab report RUN --print` has their tables", err=True)
     for path in written:
         say(path)

@@ -16,7 +16,7 @@ from dutlab.cli.examples import example
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
-from dutlab.cli.told import say
+from dutlab.cli.told import say, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.printable import printable
@@ -217,8 +217,9 @@ def ask_trust(error: NotOurs) -> None:
 @click.command()
 @click.argument("experiment", type=click.Path(path_type=Path))
 @_SET
+@click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
-def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None:
+def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool, each: bool) -> None:
     """Show the trials of an experiment, their order, duration and ceilings. Touches no host.
 
     \b
@@ -236,5 +237,5 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool) -> None
     if as_json:
         say(json.dumps(made.to_json(), indent=2))
     else:
-        for line in plan_lines(made, testbed):
+        for line in plan_lines(made, testbed, width=terminal()[0], each=each):
             say(line)

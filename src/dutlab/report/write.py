@@ -33,7 +33,12 @@ IMAGES = ("svg", "png")
 
 
 def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | None) -> list[Path]:
-    """Writes report.FORMAT for each of `formats` and returns their paths.
+    """Writes report.FORMAT for each of `formats` and returns their paths. Arguments and exceptions as write_and_gather()."""
+    return write_and_gather(runs, formats=formats, out=out)[0]
+
+
+def write_and_gather(runs: Sequence[Path], *, formats: Sequence[str], out: Path | None) -> tuple[list[Path], list[RunReport]]:
+    """Writes report.FORMAT for each of `formats`; returns their paths and what they say.
 
     `out` is a folder, or a file when one format is asked for and the name ends as that format's does; without it the folder is
     `report` inside the first run. Raises InputError for what is not a format or not a run, StoreError for what cannot be written.
@@ -41,8 +46,9 @@ def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | No
     _insist(formats, FORMATS)
     single = len(formats) == 1 and out is not None and out.suffix == f".{formats[0]}"
     folder = out.parent if single and out else _folder(runs, out)
-    made = _made(_gather(runs, folder), formats, runs[0])
-    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()]
+    found = _gather(runs, folder)
+    made = _made(found, formats, runs[0])
+    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()], found
 
 
 def report_text(runs: Sequence[Path], format: str) -> bytes:  # noqa: A002 - the word that users write
