@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.run import plan
-from dutlab.cli.told import answer, say, say_shaded, tell
+from dutlab.cli.told import answer, say, say_shaded, tell, terminal
 from dutlab.printable import printable, printable_lines
 
 CLI = Path(__file__).parents[2] / "src" / "dutlab" / "cli"
@@ -81,3 +81,24 @@ def test_of_a_shaded_line_the_colours_stay_and_nothing_else(capsys: pytest.Captu
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)  # as on a terminal
     say_shaded("\033[48;5;22m1.2\033[0m\033[2J\r")
     assert capsys.readouterr().out == "\033[48;5;22m1.2\033[0m?[2J?\n"
+
+
+@pytest.mark.parametrize(
+    ("tty", "env", "coloured"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_take_them(
+    monkeypatch: pytest.MonkeyPatch, *, tty: bool, env: dict[str, str], coloured: bool
+) -> None:
+    for name, value in {"TERM": "xterm", "COLUMNS": "123", **env}.items():
+        monkeypatch.setenv(name, value)
+    if "NO_COLOR" not in env:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: tty, raising=False)
+    assert terminal() == (123, coloured)

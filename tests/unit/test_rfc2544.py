@@ -52,6 +52,17 @@ async def test_throughput_is_the_capacity_within_the_width():
     assert found.rows[0]["trial_s"] == 60.0
 
 
+async def test_whoever_looks_on_is_told_the_bounds_as_they_move():
+    told = list[dict[str, float]]()
+    looked_on = replace(
+        stand(Simulation(Dut(400_000))), tell=lambda where, who, values: told.append({"where": where, "who": who, **values})
+    )
+    found = await throughput.measure(looked_on)
+    assert {t["who"] for t in told} == {"search"} and {t["where"] for t in told} == {"a"}
+    lows = [t["throughput_lower_pps"] for t in told if "throughput_lower_pps" in t]
+    assert lows == sorted(lows) and lows[-1] == pytest.approx(found.rows[0]["lower_pps"])
+
+
 async def test_both_directions_are_asked_of_the_generator_and_added_up():
     generator = Simulation(Dut(400_000))
     found = await throughput.measure(stand(generator, directions=Directions.BOTH))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ def run_in_order(work: Coroutine[Any, Any, T]) -> T:
                 return
             asked_to_end = True
             task.cancel()
-            tell("dutlab: ending; what was changed is being put back")
+            tell("dutlab: ending; what was changed is being put back", renew=sys.stderr.isatty())  # over the line with ^C
 
         for sig in _SIGNALS:
             loop.add_signal_handler(sig, end)

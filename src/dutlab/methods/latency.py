@@ -65,7 +65,7 @@ async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySet
     speeds = [bps for link in links if (bps := bench.speeds.get(link)) is not None]
     highest = line_rate(min(speeds), setting.frame_size.mean) if speeds else None
     goal = next(goal for goal in PRESETS["quick"] if goal.loss_ratio == 0)
-    found = await find(bench.generator, Search(links, setting.frame_size, (goal,), highest))
+    found = await find(bench.generator, Search(links, setting.frame_size, (goal,), highest), bench.tell)
     lower = found.results[goal.name].lower_pps
     if lower is None:
         raise MeasurementError(f"no rate without loss was found to take shares of: {'; '.join(found.notes)}")

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.events import Tell, nobody
 from dutlab.methods.mlrsearch import Bounds, Library, NextTrial
 from dutlab.methods.ports import Bench, Generator, Measured
 from dutlab.methods.search_account import doubts, figures, notes, tables
@@ -74,9 +75,9 @@ async def searched(bench: Bench, search: Search) -> Searched:
     )
 
 
-async def find(generator: Generator, search: Search) -> SearchResult:
-    """The same without a cell. Raises as `measure`."""
-    return await _find(SearchLog(generator, search))
+async def find(generator: Generator, search: Search, tell: Tell = nobody) -> SearchResult:
+    """The same without a cell; `tell` takes the bounds as they move. Raises as `measure`."""
+    return await _find(SearchLog(generator, search, tell=tell))
 
 
 async def _find(log: SearchLog) -> SearchResult:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.events import Tell, nobody
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
 from dutlab.methods.ports import NO_TIME, DutControl, Flow, Generator, Offer, Outcome, Row, Stretch, back_of, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
@@ -93,6 +94,7 @@ class SuiteContext:
     """What the highest rate is, in words."""
     throughput: Pps | None = None
     device: DutControl | None = None
+    tell: Tell = nobody
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
-    stand = SuiteContext(cell.links, setting, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device)
+    stand = SuiteContext(cell.links, setting, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device, tell=bench.tell)
     highest, words = (line_rate(min(known), setting.frame_size.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
     stand = replace(stand, maximum=Pps(highest / (1 + modifiers.broadcast_ratio)), maximum_is=words)
     results, notes = await _in_order(stand)

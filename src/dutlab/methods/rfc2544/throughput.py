@@ -60,7 +60,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
         drain=Seconds(max(setting.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
         again_at_end=again_at_end,
     )
-    return await find(generator, search)
+    return await find(generator, search, stand.tell)
 
 
 async def measure(stand: SuiteContext) -> Rfc2544Result:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
+from dutlab.events import Tell, nobody
 from dutlab.methods import search
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
@@ -110,7 +111,9 @@ class Rate:
         return notes
 
 
-async def measure(generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int) -> Rate:
+async def measure(
+    generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = nobody
+) -> Rate:
     """`room`: so many flows a trial may begin. Raises MeasurementError when no trial told anything, HostError, InputError."""
     goal = Goal(
         GOAL,
@@ -136,4 +139,4 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
         drain=setting.drain_s,
     )
     fresh = FreshFlows(generator, states, setting)
-    return Rate(await search.find(fresh, wanted), fresh.rows)
+    return Rate(await search.find(fresh, wanted, tell), fresh.rows)

@@ -70,8 +70,9 @@ async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
 
 async def _rate(bench: Bench, states: StateTable, link: str, setting: StateSetting) -> rate.Rate:
     return await rate.measure(
-        bench.generator, states, link, setting, line_pps=_line(bench, link, setting), room=await _room(states, setting)
-    )
+        bench.generator, states, link, setting,
+        line_pps=_line(bench, link, setting), room=await _room(states, setting), tell=bench.tell,
+    )  # fmt: skip
 
 
 async def _concurrent(bench: Bench, states: StateTable, link: str, setting: StateSetting, fill: Pps | None) -> concurrent.Concurrent:
