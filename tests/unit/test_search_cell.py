@@ -63,7 +63,7 @@ async def test_what_is_not_known_is_absent_from_the_figures():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e9)), SPEEDS), cell(preset="rfc2544"))
     assert "throughput_lower_pps" in measured.figures["a"]
     assert "throughput_upper_pps" not in measured.figures["a"]
-    assert measured.notes[0].startswith("throughput: no more is lost than the goal allows at the highest rate")
+    assert measured.notes[0].startswith("throughput: the DUT met the goal even at the highest rate")
     silent = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
     assert "throughput_lower_pps" not in silent.figures["a"]
 
@@ -154,7 +154,7 @@ async def test_a_search_cut_between_two_bounds_says_how_wide_they_are():
     ndr = measured.found.results["ndr"]
     assert ndr.width > 0.005
     details = {d.kind: d.detail for d in measured.doubts}
-    assert details[DoubtKind.BOUNDS_WIDE] == f"ndr: {ndr.width:.2%} apart, and 0.50% was asked for"
+    assert details[DoubtKind.BOUNDS_WIDE] == f"ndr: {ndr.width:.2%} apart, 0.50% was requested"
     assert "it was given 6 s" in details[DoubtKind.SEARCH_CUT]
 
 
