@@ -161,7 +161,7 @@ def test_a_testbed_file_is_examined_and_a_black_box_left_alone(
         "testbed: t\nhosts: {source: {local: true}, dut: {family: black-box}, sink: {local: true}}\n"
         "links: {a: {path: [source:a0, dut:lan, dut:wan, sink:b0], addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}}\n"
     )
-    inside = ["ip", "netns", "exec", namespace, python, "-m", "dutlab", "doctor", str(tmp_path / "t.yaml"), "--json"]
+    inside = ["ip", "netns", "exec", namespace, python, "-m", "dutlab", "doctor", "--testbed", str(tmp_path / "t.yaml"), "--json"]
     done = subprocess.run(inside, env=python_env, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     (found,) = [f for f in json.loads(done.stdout)["findings"] if f["kind"] == "mtu-mismatch"]

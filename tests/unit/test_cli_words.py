@@ -127,7 +127,7 @@ def test_ports_that_a_testbed_names_and_its_hosts_have_not_are_refused_at_once(t
         "links: {a: {path: [source:no-port, dut:in, dut:out, sink:nor-this],"
         " addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}}\n"
     )
-    status, _, error = told("doctor", "t.yaml")
+    status, _, error = told("doctor", "--testbed", "t.yaml")
     lines = error.splitlines()
     assert (status, len(lines)) == (3, 2), error
     assert lines[0].startswith("dutlab: source has no interface no-port; it has ")

@@ -97,7 +97,7 @@ def test_the_terminal_has_evidence_price_cure_and_undo() -> None:
 
 def test_a_testbed_and_a_lab_exclude_one_another(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("testbed: t\n")
-    done = CliRunner().invoke(dutlab, ["doctor", str(tmp_path / "t.yaml"), "--lab", "three-node"])
+    done = CliRunner().invoke(dutlab, ["doctor", "--testbed", str(tmp_path / "t.yaml"), "--lab", "three-node"])
     assert done.exit_code == 2 and "exclude one another" in done.output
 
 

@@ -63,7 +63,8 @@ def test_what_was_lost_is_told_of_datagrams() -> None:
 
 
 def test_hosts_stand_in_the_order_of_the_packets_way() -> None:
-    assert hosts_of([("sink", "dut"), ("pi", "sink"), ("dut", "source")]) == ["source", "dut", "sink", "pi"]
+    way = ["source", "dut", "sink"]
+    assert hosts_of([("sink", "dut"), ("pi", "sink"), ("dut", "source")], way) == ["source", "dut", "sink", "pi"]
 
 
 def test_the_narrow_hop_is_marked_once_and_only_where_others_carry_more() -> None:

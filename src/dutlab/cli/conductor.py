@@ -24,7 +24,6 @@ PHASES: tuple[Phase, ...] = ("startup", "run", "collect", "reset")
 PLACES = "local, ssh:[user@]host[:port], TESTBED.yaml/HOST, or lab:NAME/HOST as in lab:three-node/source"
 LAB = "three-node"
 """The testbed that a converted test names."""
-LAB_HOSTS = ("source", "dut", "sink")
 
 
 @click.group()
@@ -195,10 +194,13 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
     for name in names.values():
         if len(same := [host for host, called in names.items() if called == name]) > 1:
             raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a host of its own")
-    if foreign := [name for name in names.values() if name not in LAB_HOSTS]:
+    from dutlab.spec.known import LABS  # noqa: PLC0415 -- `--help` needs none of it
+
+    known = LABS[LAB].hosts
+    if foreign := [name for name in names.values() if name not in known]:
         tell(
             f"note: lab {LAB}, which the experiment names, has no host {', '.join(foreign)}: "
-            f"map them to {', '.join(LAB_HOSTS)} with --map, or name a testbed that has them"
+            f"map them to {', '.join(known)} with --map, or name a testbed that has them"
         )
     return names
 

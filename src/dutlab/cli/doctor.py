@@ -26,7 +26,9 @@ _LABEL_WIDTH = 11
 
 
 @click.command()
-@click.argument("testbed", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The hosts of a testbed file."
+)
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
@@ -37,12 +39,12 @@ def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
 
     \b
     Example:
-      dutlab doctor testbed.yaml
+      dutlab doctor --testbed testbed.yaml
     """  # noqa: D301
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 
     if testbed is not None and lab is not None:
-        raise click.UsageError("TESTBED and --lab exclude one another")
+        raise click.UsageError("--testbed and --lab exclude one another")
     if lab is not None:
         name, standing = lab_of(lab)
         if standing is None:

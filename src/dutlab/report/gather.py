@@ -34,6 +34,7 @@ from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.testbed_said import dut_of
 from dutlab.workloads import WORKLOADS, named, plug_of
 
 RFC2544_TRIAL_S = 60
@@ -96,10 +97,10 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     aside = _set_aside(run, faults)
     watched, facts = sample_means(run, groups, faults), _hosts(run, faults)
     means = core_means(watched)
-    lab = _lab(testbed, records)
+    lab, dut = _lab(testbed, records), dut_of(run.resolved)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
-    found_limits = limits(groups, LimitContext(means, facts, book, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy))
+    found_limits = limits(groups, LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy))
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
@@ -127,7 +128,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         findings=_findings(run, faults),
         limits=found_limits,
         losses=losses(groups),
-        cpus=cpus(means, groups, order),
+        cpus=cpus(means, groups, order, dut),
         counters=counters(groups),
         checks=checks(groups),
         hosts=tuple(facts),

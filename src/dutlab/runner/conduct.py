@@ -111,6 +111,9 @@ async def conduct(
             try:
                 for trial in plan.trials:
                     await _trial(what, trial, steps, folder=folder, book=book, events=events, done=done)
+            except BaseException as error:
+                events.cut(error, remedy="")
+                raise
             finally:
                 journal.write("steps-ended")
                 await _lab_down(what, hosts, journal)

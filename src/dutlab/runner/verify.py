@@ -12,7 +12,7 @@ from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.methods.known import Case, Known
 from dutlab.methods.ports import Bench
-from dutlab.spec.testbed import Link
+from dutlab.spec.testbed import DUT, Link
 from dutlab.tools.engine.engine import Engine
 
 TOOL = "dutlab-engine yardstick"
@@ -59,10 +59,10 @@ async def verify(lab: labs.Lab, cases: Sequence[Case], binary: str, tell: Callab
     """
     hosts, found = lab.hosts(), []
     engine = Engine(hosts, lab.testbed, lab.cpus, binary)
-    link = lab.testbed.links["a"]
+    link, dut = next(iter(lab.testbed.through_dut().links.values())), hosts[lab.testbed.dut or DUT]
     try:
         for case in cases:
-            async with known_device(hosts["dut"], link, binary, case.wrong) as device:
+            async with known_device(dut, link, binary, case.wrong) as device:
                 for known in await case.measure(Bench(engine), device):
                     found.append(known)
                     tell(known)

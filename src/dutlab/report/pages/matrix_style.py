@@ -12,6 +12,7 @@ from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, Unit
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.matrix import hosts_of, variant_of
+from dutlab.store.testbed_said import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
 Pair = tuple[str, str]
@@ -52,7 +53,7 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:
-    hosts = hosts_of(of_pair)
+    hosts = hosts_of(of_pair, hosts_along(read.run.resolved))
     rows = [
         Row("", (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts)))
         for client in hosts

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dutlab.analysis.compare import less_is_better
 from dutlab.errors import InputError
 from dutlab.report.questions.sides import ComparedRun
+from dutlab.store.testbed_said import dut_of
 
 CORE = "core"
 
@@ -53,7 +54,7 @@ def divided(run: ComparedRun, amount: float) -> ComparedRun:
 def _cores(run: ComparedRun) -> float:
     """Threads of the DUT's processors, as its facts tell."""
     hosts = run.facts.get("hosts")
-    cpu = hosts.get("dut", {}).get("cpu") if isinstance(hosts, Mapping) else None
+    cpu = hosts.get(dut_of(run.facts), {}).get("cpu") if isinstance(hosts, Mapping) else None
     if not isinstance(cpu, Mapping) or not isinstance(cpu.get("cores"), int):
         raise InputError(f"{run.name}: the facts of its DUT do not tell its cores", remedy=f"say them, as in --per {CORE}=2,8")
     return float(cpu["cores"])

@@ -15,7 +15,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DoubtNote, LimitRow
 from dutlab.report.model.words import size_order
-from dutlab.report.sections.watched import DUT, CoreMeans
+from dutlab.report.sections.watched import CoreMeans
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
@@ -47,6 +47,8 @@ class LimitContext:
     means: CoreMeans
     hosts: Mapping[str, Mapping[str, Any]]
     book: NoteBook
+    dut: str = "dut"
+    """The host that is measured."""
     mtus: Mapping[str, int] = field(default_factory=dict)
     """Link → its MTU, as the testbed file has it."""
     lab: bool = False
@@ -140,11 +142,11 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         generator_best=_generator_best(group, near) if frames else None,
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
-        dut_cores=_cores(group, bed.means) if steady else (),
+        dut_cores=_cores(group, bed) if steady else (),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
-        table_entries=median([r.counters.get(DUT, {}).get("conntrack_entries", 0.0) for r in group.measured]),
-        table_size=_table_size(bed.hosts),
+        table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
+        table_size=_table_size(bed.hosts.get(bed.dut, {})),
         streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
         neighbours=tuple(_neighbours(group, near, bed)),
         other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
@@ -152,13 +154,13 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     )
 
 
-def _cores(group: Group, means: CoreMeans) -> tuple[Core, ...]:
+def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
     """The DUT's, each kind of work as the mean over repeats."""
-    trials = [means[r.trial] for r in group.measured if r.trial in means]
-    numbers = sorted({core for of in trials for host, core in of if host == DUT})
+    trials = [bed.means[r.trial] for r in group.measured if r.trial in bed.means]
+    numbers = sorted({core for of in trials for host, core in of if host == bed.dut})
     out = []
     for number in numbers:
-        shares = [of[DUT, number] for of in trials if (DUT, number) in of]
+        shares = [of[bed.dut, number] for of in trials if (bed.dut, number) in of]
         out.append(Core(number, {kind: fmean(s.get(kind, 0.0) for s in shares) for kind in sorted({k for s in shares for k in s})}))
     return tuple(out)
 
@@ -286,8 +288,8 @@ def _ceiling(group: Group, link: str, figure: str) -> float | None:
     return None
 
 
-def _table_size(hosts: Mapping[str, Mapping[str, Any]]) -> float | None:
-    sysctls = hosts.get(DUT, {}).get("sysctls")
+def _table_size(facts: Mapping[str, Any]) -> float | None:
+    sysctls = facts.get("sysctls")
     said = sysctls.get(_TABLE_SIZE) if isinstance(sysctls, Mapping) else None
     return float(said) if isinstance(said, (str, int)) and str(said).isdigit() else None
 

@@ -11,8 +11,8 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, bit_rate_unit
 from dutlab.store.run_folder import RunFolder
+from dutlab.store.testbed_said import hosts_along
 
-_WAY = ("source", "dut", "sink")
 _SHOWN = {
     "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),
     "udp": (("goodput_bps", "Goodput"), ("loss_ratio", "Datagrams lost")),
@@ -21,7 +21,7 @@ _SHOWN = {
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a figure, mode and link."""
-    del run
+    way = hosts_along(run.resolved)
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
         (label, link, variant): kept
@@ -32,7 +32,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     }
     several = len(variants) > 1
     tables = [
-        _table(kept, link, shown, book, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+        _table(kept, link, shown, book, way, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
         for nth in range(2)
         for (_, link, variant), kept in of.items()
         for shown in (_SHOWN[protocol_of(kept[0])][nth],)
@@ -51,9 +51,9 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def hosts_of(pairs: Iterable[tuple[str, str]]) -> list[str]:
+def hosts_of(pairs: Iterable[tuple[str, str]], way: Sequence[str]) -> list[str]:
     """The hosts of some pairs in the order of the packets' way, whatever the order of the trials."""
-    return sorted({host for pair in pairs for host in pair}, key=lambda host: (_WAY.index(host) if host in _WAY else len(_WAY), host))
+    return sorted({host for pair in pairs for host in pair}, key=lambda host: (way.index(host) if host in way else len(way), host))
 
 
 def protocol_of(group: Group) -> str:
@@ -67,10 +67,10 @@ def variant_of(group: Group) -> str:
     return f"{protocol_of(group).upper()}, {asked}"
 
 
-def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, *, variant: str) -> Table:
+def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, variant: str) -> Table:
     figure, words = shown
     by_pair = {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups}
-    hosts = hosts_of(by_pair)
+    hosts = hosts_of(by_pair, way)
     rows = [
         Row(
             groups[0].label,

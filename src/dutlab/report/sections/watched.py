@@ -26,7 +26,6 @@ _OF_CORE = re.compile(r"cpu(?P<core>\d+)_(?P<kind>[a-z]+)_percent")
 _OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
 """(label, core) → kind of work → mean percentage, of each trial."""
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
-DUT = "dut"
 _MEANS = """
 SELECT file, host, sensor, name, unit,
 CASE WHEN count(*) > 1 THEN (sum(value) - arg_min(value, t_s)) / (count(*) - 1) ELSE avg(value) END
@@ -146,15 +145,15 @@ def _rows_of(of_file: list[tuple[int, Path]], faults: list[str]) -> list[tuple[A
     return query_samples([path for _, path in of_file], _MEANS)
 
 
-def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Cpu, ...]:
-    """Load of each core by workload and mode: the DUT's, or of every host where none is called that."""
+def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str], dut: str) -> tuple[Cpu, ...]:
+    """Load of each core by workload and mode: those of the host `dut`, or of every host where nothing was watched there."""
     found: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(list))
     for group in groups:
         for record in group.measured:
             for (host, core), shares in means.get(record.trial, {}).items():
                 found[group.cell.workload, host][group.label, core].append(shares)
     hosts = {host for _, host in found}
-    shown = [DUT] if DUT in hosts else sorted(hosts)
+    shown = [dut] if dut in hosts else sorted(hosts)
     return tuple(
         Cpu(workload=workload, host=host, rows=_rows(found[workload, host], labels))
         for workload, host in sorted(k for k in found if k[1] in shown)
