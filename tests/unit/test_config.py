@@ -12,7 +12,7 @@ import click
 import pytest
 
 from dutlab.cli import one_workload, search, told
-from dutlab.cli.config_file import config_path, defaults_of, read_config
+from dutlab.cli.config_file import ON_THE_COMMAND_LINE, config_path, defaults_of, read_config
 from dutlab.cli.main import COMMANDS, dutlab, main
 from fake_run import Wanted, build
 
@@ -158,3 +158,9 @@ def test_every_command_that_has_a_folder_of_runs_takes_it_from_the_file(file: Pa
             with_runs += 1
             assert "/somewhere" in defaults_of(config, name, command).values(), name
     assert with_runs > 8
+
+
+def test_the_options_that_are_refused_in_the_file_are_options_of_some_command() -> None:
+    ctx = click.Context(dutlab)
+    commands = [command for name in COMMANDS if (command := dutlab.get_command(ctx, name)) is not None]
+    assert {opt[2:] for command in commands for param in command.params for opt in param.opts} >= ON_THE_COMMAND_LINE

@@ -83,9 +83,12 @@ def test_a_run_that_was_changed_since_it_ended_is_refused(run: RunFolder) -> Non
         to_repeat(run.path, testbed=None, trusted=True)
 
 
-def test_a_strangers_run_shows_what_it_holds_and_is_not_carried_out(strangers: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_strangers_run_shows_what_it_holds_and_no_host_of_it_is_reached(
+    strangers: RunFolder, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
     monkeypatch.setattr(loop, "run_in_order", lambda _: pytest.fail("nothing may be begun"))
-    done = CliRunner().invoke(cli.repeat, [str(strangers.path)])
+    done = CliRunner().invoke(cli.repeat, [str(strangers.path), *more])
     assert isinstance(done.exception, NotOurs)
     assert "experiment factors.mode.0: router" in done.output and "testbed links.a.path.0" in done.output
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli import run as cli
+from dutlab.cli.manner import Manner
 from dutlab.runner import run as runner
 from dutlab.spec import loader, yaml_source
 from dutlab.spec.yaml_source import read_file
@@ -37,7 +38,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for reader in (loader, yaml_source):
         monkeypatch.setattr(reader, "read_file", changed_behind_the_reader)
     monkeypatch.setattr(runner.Execution, "to_its_end", nothing)
-    monkeypatch.setattr(cli, "finish", lambda _: None)
+    monkeypatch.setattr(Manner, "finish", lambda _, __: None)
     monkeypatch.setattr(engine, "find_engine", lambda: Path("/nowhere"))
     return tmp_path / "runs"
 

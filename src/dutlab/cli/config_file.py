@@ -24,7 +24,7 @@ from dutlab.errors import Fault, InputError, SpecRefused
 
 RUNS_FOLDER = "runs_folder"
 COLOURS = ("auto", "always", "never")
-ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "insist", "reset", "yes"})
+ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "force-port", "reset", "yes"})
 """Options that lift a guard: each time is decided anew."""
 _OF_TEST = ("test", "lab")
 """`dutlab test --lab` calls itself within the lab, where no lab may be asked for again."""
