@@ -71,7 +71,7 @@ def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     assert {flow["balances"] for flow in record["flows"]} == {True}
     assert "VIRTUAL_PORTS" in {d["kind"] for d in record["doubts"]}
     assert record["checks"][1] == {
-        "what": "link a: the source address at the sink", "passed": True, "found": "as it was sent: 192.168.1.2",
+        "what": "link a: the source address at the sink", "passed": True, "found": "as it was sent: 192.168.1.2", "by_ping": False,
     }  # fmt: skip
     page = (run / "report" / "report.md").read_text()
     assert "Quick test" in page and "every duration is 0.05" in page and "how it spreads load" in page

@@ -45,7 +45,7 @@ class ConductRequest:
 def carry_out(asked: ConductRequest) -> None:
     """Ends the command with the run's exit status."""
     if asked.trials == 0:
-        say("0 trials: nothing to run")
+        say("0 trials: nothing to run", err=asked.manner.form != "text")
         _write(asked)
         return
     label = lab_of(asked.places)

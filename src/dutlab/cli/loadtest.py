@@ -116,4 +116,4 @@ def _write(run: Path, output: Path | None) -> None:
     for record in RunFolder.open(run).records():
         if record.status == "measured":
             write_once(output, to_bytes(file_of(record)))
-            say(f"trex-loadtest: {output}")
+            say(f"trex-loadtest: {output}", err=True)
