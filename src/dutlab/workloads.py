@@ -195,7 +195,7 @@ _PLUGS = (
         "search",
         says="The highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.",
         settings="dutlab.spec.workloads.search:SearchWorkload",
-        method="dutlab.methods.search:measure",
+        method="dutlab.methods.search.method:measure",
         section="dutlab.report.sections.search:section",
         headroom=Headroom.EACH_WAY,
     ),

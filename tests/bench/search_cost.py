@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
 from dutlab.methods.ports import Offer
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import GoalResult, SearchResult
+from dutlab.methods.search.method import find
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import GoalResult, SearchResult
 from dutlab.spec.goals import PRESETS
 from dutlab.units import Pps, Seconds
 from simulated import LINE_PPS, NOISES, Bisected, Simulation, any_dut, noise_of, plain_bisection

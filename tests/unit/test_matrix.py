@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dutlab.errors import SpecRefused
+from dutlab.report.gather import _deviations
 from dutlab.report.sections.matrix import hosts_of
 from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
@@ -35,6 +37,14 @@ def test_datagrams_are_asked_for_with_theirs(tmp_path: Path) -> None:
     assert asked[-1] == {
         "client": "sink", "server": "dut", "protocol": "udp", "streams": 4, "length_bytes": 512, "rate_pps": 20_000.0, "duration_s": 5,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("params", "said"), [({"streams": 4}, True), ({"protocol": "udp", "length_bytes": 512}, False), ({"lengths_bytes": "64, 512"}, False)]
+)
+def test_only_tcp_is_called_a_departure_for_being_tcp(params: dict[str, object], said: bool) -> None:
+    cell = SimpleNamespace(workload="matrix", tool="iperf3", params=params)
+    assert any("TCP goodput" in text for text in _deviations([cell])) is said  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(

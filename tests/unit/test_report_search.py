@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from cells import cell_of
 from dutlab.cli.rescore import rescore
 from dutlab.errors import ToolFailed
-from dutlab.methods import search, sweep
+from dutlab.methods import sweep
 from dutlab.methods.ports import Bench
+from dutlab.methods.search import method as search
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import Irregular
-from dutlab.methods.search_trial import Role
+from dutlab.methods.search.method import find
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import Irregular
+from dutlab.methods.search.trial import Role
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.workloads.search import EarlyStop

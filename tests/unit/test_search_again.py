@@ -9,10 +9,10 @@ import pytest
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import suite
-from dutlab.methods.search import find, measure
-from dutlab.methods.search_account import doubts
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_trial import Role
+from dutlab.methods.search.account import doubts
+from dutlab.methods.search.method import find, measure
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.trial import Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import frame_mix

@@ -12,7 +12,7 @@ from cells import cell_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ports import Bench, Outcome
-from dutlab.methods.search import measure
+from dutlab.methods.search.method import measure
 from dutlab.spec.goals import Goal
 from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import RFC2544, answer, points_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.methods.early_stop import Matters, allowance, most_frames
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
+from dutlab.methods.search.method import find
+from dutlab.methods.search.request import Search
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.workloads.search import EarlyStop

@@ -6,12 +6,12 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
-from dutlab.methods.mlrsearch import NextTrial
 from dutlab.methods.ports import Offer
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import Irregular
-from dutlab.methods.search_trial import Mark, Role, trial_of
+from dutlab.methods.search.method import find
+from dutlab.methods.search.mlrsearch import NextTrial
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import Irregular
+from dutlab.methods.search.trial import Mark, Role, trial_of
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import frame_mix
 from simulated import LINE_PPS, Dut, Simulation, any_dut

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from MLRsearch import MeasurementResult
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.mlrsearch import Bounds, Library, LoadOutcome, NextTrial
+from dutlab.methods.search.mlrsearch import Bounds, Library, LoadOutcome, NextTrial
 from dutlab.spec.goals import PRESETS
 
 CSIT = PRESETS["csit"]

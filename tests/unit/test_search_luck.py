@@ -10,13 +10,13 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError, ToolFailed
-from dutlab.methods.mlrsearch import NextTrial
-from dutlab.methods.search import find
-from dutlab.methods.search_account import doubts
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_log import Ended, SearchLog
-from dutlab.methods.search_result import Irregular
-from dutlab.methods.search_trial import Mark, Role
+from dutlab.methods.search.account import doubts
+from dutlab.methods.search.log import Ended, SearchLog
+from dutlab.methods.search.method import find
+from dutlab.methods.search.mlrsearch import NextTrial
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import Irregular
+from dutlab.methods.search.trial import Mark, Role
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import LoadVerdict, by_load, classify

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dutlab.methods.mlrsearch import LoadOutcome, NextTrial
 from dutlab.methods.ports import Offer, Outcome
-from dutlab.methods.search_trial import Mark, Role, trial_of
+from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
+from dutlab.methods.search.trial import Mark, Role, trial_of
 from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import PDR_01, RFC2544, LoadVerdict, classify
 from simulated import Dut, Simulation

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import SpecRefused
-from dutlab.methods.search_asked import search_of_setting
+from dutlab.methods.search.request import search_of_setting
 from dutlab.plan.trials import make_plan
 from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.goals import PRESETS, Goal

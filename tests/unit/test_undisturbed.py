@@ -10,12 +10,13 @@ from cells import cell_of
 from disturbance import BusyMachine, no_sleep, record
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
-from dutlab.methods import latency, search, soak, sweep
+from dutlab.methods import latency, soak, sweep
 from dutlab.methods.ports import Bench, Measured, Offer
 from dutlab.methods.rfc2544 import suite
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_trial import Mark
+from dutlab.methods.search import method as search
+from dutlab.methods.search.method import find
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.trial import Mark
 from dutlab.methods.state.suite import measure as measure_state
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell

@@ -24,8 +24,8 @@ from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
 from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
+from dutlab.methods.search.method import find
+from dutlab.methods.search.request import Search
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import Mix

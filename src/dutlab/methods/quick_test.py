@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dutlab.methods import search
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss, starved
 from dutlab.methods.ports import Bench, Flow, Measured, Offer
-from dutlab.methods.search_asked import search_of
+from dutlab.methods.search import method as search
+from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.units import Pps

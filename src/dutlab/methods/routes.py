@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods import search, sweep
+from dutlab.methods import sweep
 from dutlab.methods.dut_tables import LinkEnd, RoutesLoaded, RouteTable
 from dutlab.methods.ports import NO_TIME, Bench, Generator, Measured, Offer, Outcome
-from dutlab.methods.search_asked import search_of
+from dutlab.methods.search import method as search
+from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import FlowSet, Traffic

@@ -38,8 +38,6 @@ from dutlab.store.testbed_said import dut_of
 from dutlab.workloads import WORKLOADS, named, plug_of
 
 RFC2544_TRIAL_S = 60
-DATAGRAMS = "datagrams"
-"""The one workload that has iperf3 send UDP."""
 RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
 
 
@@ -138,7 +136,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             _line(of_trial[n], g, run, base, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
         ),
         notes=book.notes,
-        deviations=(*_deviations(cells, experiment), *(d for s in found_sections for d in s.deviations)),
+        deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=repeated(records, aside),
         per_cpu=per_cpu(groups, aside),
@@ -243,7 +241,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
     )  # fmt: skip
 
 
-def _deviations(cells: Sequence[Cell], experiment: Mapping[str, Any]) -> tuple[str, ...]:
+def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Where the run departs from RFC 2544, as its section 3 asks a report to say (what was left out, and what was done instead)."""
     out = []
     short: dict[str, set[float]] = {}
@@ -262,10 +260,14 @@ def _deviations(cells: Sequence[Cell], experiment: Mapping[str, Any]) -> tuple[s
             "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
             "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"
         )
-    if any(c.tool == "iperf3" and c.workload != DATAGRAMS for c in cells):
+    if any(c.tool == "iperf3" and _is_tcp(c.params) for c in cells):
         out.append("iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it")
-    del experiment
     return tuple(out)
+
+
+def _is_tcp(params: Mapping[str, Any]) -> bool:
+    """Of iperf3: only datagrams have lengths or name their protocol."""
+    return "lengths_bytes" not in params and params.get("protocol", "tcp") == "tcp"
 
 
 def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | None:

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dutlab.errors import MeasurementError
-from dutlab.methods import loadtest, search
+from dutlab.methods import loadtest
 from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, FaultyDevice, Known, cell, policed, policer
 from dutlab.methods.ports import NO_TIME, Bench, Method
 from dutlab.methods.rfc2544 import back_to_back, suite
 from dutlab.methods.rfc2544.deviations import BURST_LIMIT_S
+from dutlab.methods.search import method as search
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.loadtest import LoadtestSetting
 from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting

@@ -8,9 +8,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Generator
 from dutlab.methods.rfc2544.context import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Rfc2544Result, SuiteContext, made, made_pps
-from dutlab.methods.search import find
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import GoalResult, SearchResult
+from dutlab.methods.search.method import find
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import GoalResult, SearchResult
 from dutlab.spec.goals import Goal, goals_named
 from dutlab.spec.workloads.search import AgainAtEnd
 from dutlab.units import Pps, Seconds, l1_rate

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
-from dutlab.methods import search
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
-from dutlab.methods.search_account import doubts
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import SearchResult
+from dutlab.methods.search import method as search
+from dutlab.methods.search.account import doubts
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import SearchResult
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.state import StateSetting
 from dutlab.units import Pps, Seconds

@@ -13,11 +13,11 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import SEARCH, Tell, nobody
 from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
 from dutlab.methods.ledger import doubts_of
-from dutlab.methods.mlrsearch import NextTrial
 from dutlab.methods.ports import Generator, Offer, Outcome
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import seconds_of
-from dutlab.methods.search_trial import Mark, Role, SearchTrial, trial_of
+from dutlab.methods.search.mlrsearch import NextTrial
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import seconds_of
+from dutlab.methods.search.trial import Mark, Role, SearchTrial, trial_of
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.search import EarlyStop
 from dutlab.units import Pps, Seconds, si

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 from dutlab.methods.early_stop import most_frames
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.mlrsearch import LoadOutcome, NextTrial
 from dutlab.methods.ports import Flow, Offer, Outcome, Row
+from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
 from dutlab.stats.rescore import NO, YES, TrialPoint
 
 NEXT_TO_NOTHING = 0.001

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Row, Table
-from dutlab.methods.search_asked import Search
-from dutlab.methods.search_result import GoalResult, Irregular, SearchResult
-from dutlab.methods.search_trial import Mark
+from dutlab.methods.search.request import Search
+from dutlab.methods.search.result import GoalResult, Irregular, SearchResult
+from dutlab.methods.search.trial import Mark
 from dutlab.spec.mixes import Mix
 from dutlab.units import Pps, l1_rate, si
 

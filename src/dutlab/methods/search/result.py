@@ -6,8 +6,8 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.methods.mlrsearch import Bounds
-from dutlab.methods.search_trial import Mark, Role, SearchTrial
+from dutlab.methods.search.mlrsearch import Bounds
+from dutlab.methods.search.trial import Mark, Role, SearchTrial
 from dutlab.spec.goals import Goal
 from dutlab.stats.rescore import LoadVerdict, RescoredBounds, TrialPoint, answer, by_load, classify
 from dutlab.units import Pps, Seconds, si

@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
-from dutlab.methods.mlrsearch import Bounds, Library, NextTrial
 from dutlab.methods.ports import Bench, Generator, Measured
-from dutlab.methods.search_account import doubts, figures, notes, tables
-from dutlab.methods.search_asked import Search, search_of_setting
-from dutlab.methods.search_log import Ended, SearchLog
-from dutlab.methods.search_result import GoalResult, Irregular, SearchResult, result_of
-from dutlab.methods.search_trial import Mark, Role
+from dutlab.methods.search.account import doubts, figures, notes, tables
+from dutlab.methods.search.log import Ended, SearchLog
+from dutlab.methods.search.mlrsearch import Bounds, Library, NextTrial
+from dutlab.methods.search.request import Search, search_of_setting
+from dutlab.methods.search.result import GoalResult, Irregular, SearchResult, result_of
+from dutlab.methods.search.trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
 from dutlab.spec.workloads.search import AgainAtEnd, SearchSetting

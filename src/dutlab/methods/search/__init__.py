@@ -1,0 +1,1 @@
+"""Method `search`: the rate under each goal, by RFC 9971."""
