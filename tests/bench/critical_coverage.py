@@ -1,6 +1,6 @@
 """How often the 95 % interval of a soak's critical rate holds the true one, and how wide it is, over simulated devices of eleven kinds.
 
-    python tests/bench/critical_coverage.py [--devices 324] [--kind spread] [--processes 2] [--first 100]
+    python tests/bench/critical_coverage.py [--devices 396] [--kind spread] [--processes 2] [--first 400]
 
 Each device is soaked by the method itself, 45 trials of 1 s each, at the rates that it asks for. A width is the interval's, relative to the true
 rate; the error is that of the middle. The cost is processor time for each estimate, mean over a soak. Needs nothing; prints Markdown.
