@@ -93,8 +93,8 @@ def main() -> int:
     arguments.add_argument(
         "--first",
         type=int,
-        default=100,
-        help="seed of the first device of each kind; those below 20 set the interval's level, 100 to 235 what clusters",
+        default=400,
+        help="seed of the first device of each kind; those below 20 set the interval's level, 100 to 335 the rest",
     )
     given = arguments.parse_args()
     kinds = given.kind or KINDS
