@@ -132,8 +132,13 @@ def say(text: str, status: int = 0) -> int:
     return status
 
 
+def sw_vers(kernel: str, *options: str) -> int:
+    assert options == ("-productVersion",)
+    return say("14.6.1") if kernel == "Darwin" else 127
+
+
 PROGRAMS: dict[str, Callable[..., int]] = {
-    "uname": uname, "ps": ps, "ping": ping, "netstat": netstat, "ifconfig": ifconfig, "sysctl": sysctl,
+    "uname": uname, "ps": ps, "ping": ping, "netstat": netstat, "ifconfig": ifconfig, "sysctl": sysctl, "sw_vers": sw_vers,
 }  # fmt: skip
 
 

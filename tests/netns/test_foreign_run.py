@@ -99,5 +99,7 @@ def test_what_both_ends_have_is_measured_and_modes_are_verified_by_their_pings(d
         assert checks[f"link a: {what}"]["found"].startswith("answered (proof: ping")
     counters = by_kind["iperf3"][0]["counters"]
     assert counters["source"]["eth-a_tx_bytes"] > 1e6 < counters["sink"]["eth-a_rx_bytes"]
+    facts = {end: json.loads(next(tmp_path.glob(f"runs/*/hosts/{end}.json")).read_text()) for end in ENDS}
+    assert all(of["cpu"]["model"] and of["memory_bytes"] > 0 and of["interfaces"]["eth-a"]["mtu"] == 1500 for of in facts.values()), facts
     (report,) = tmp_path.glob("runs/*/report/report.md")
     assert "with pings where an end of a link does not run the engine" in report.read_text()

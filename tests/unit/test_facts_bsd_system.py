@@ -15,6 +15,7 @@ from dutlab.hosts.facts.questions import Answers
 from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.host import Done, Host
 from dutlab.report.sections.facts import fact_rows
+from dutlab.systems.freebsd import FREEBSD
 from transcript import TranscriptHost
 
 
@@ -78,6 +79,8 @@ def test_its_facts_stand_beside_those_of_a_linux_host_under_the_same_names() -> 
 @pytest.mark.parametrize("system", bsd.SYSTEMS)
 async def test_a_host_that_is_no_linux_is_asked_a_second_time_in_its_own_words(system: str) -> None:
     class Shell:
+        system = FREEBSD
+
         def __init__(self) -> None:
             self.name, self.asked = "dut", list[str]()
 
@@ -91,7 +94,29 @@ async def test_a_host_that_is_no_linux_is_asked_a_second_time_in_its_own_words(s
     shell = Shell()
     facts = await collect_facts(cast("Host", shell), ["em0"])  # only run() is used
     assert facts["kernel"]["name"] == system
-    assert facts["interfaces"]["em0"]["driver"] == "em"
+    assert facts["interfaces"]["em0"]["driver"] == (None if system == "Darwin" else "em")  # a port of a Mac does not name its driver
     assert len(shell.asked) == 2
     assert "ifconfig" in shell.asked[1]
     assert "/sys/class" not in shell.asked[1].rpartition("}\n")[2]
+
+
+def test_a_mac_tells_its_version_its_processor_and_its_port() -> None:
+    said = {
+        ("uname", "-r"): "23.6.0",
+        ("sw_vers", "-productVersion"): "14.6.1",
+        ("sysctl", "-n", "machdep.cpu.brand_string"): "Apple M2",
+        ("sysctl", "-n", "hw.memsize"): "17179869184",
+        ("ifconfig", "-v", "en0"): (
+            "en0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+            "\toptions=6463<RXCSUM,TXCSUM,TSO4,TSO6,CHANNEL_IO,PARTIAL_CSUM,ZEROINVERT_CSUM>\n"
+            "\tether 3c:22:fb:00:00:01\n\tmedia: autoselect (10Gbase-T <full-duplex>)\n\tstatus: active"
+        ),
+    }
+    assert set(said) <= set(bsd.questions("Darwin", ["en0"]))
+    facts = FactTree()
+    bsd.put(facts, Answers({q: (text, "") for q, text in said.items()}, "never asked"), "Darwin", ["en0"])
+    found = facts.to_json()
+    assert (found["os"], found["cpu"]["model"], found["memory_bytes"]) == ("macOS 14.6.1 (Darwin 23.6.0)", "Apple M2", 17179869184)
+    port = found["interfaces"]["en0"]
+    assert (port["mtu"], port["mac"], port["speed_mbps"], port["duplex"]) == (1500, "3c:22:fb:00:00:01", 10_000, "full")
+    assert "driver" not in port and port["offloads"]["TSO4"]

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from subprocess import list2cmdline
 
 from dutlab.errors import InputError
+from dutlab.systems import windows_facts
 from dutlab.systems.system import Argv, PingWords, Shell, System
 
 _POWERSHELL = ("powershell.exe", "-NoProfile", "-NonInteractive", "-InputFormat", "None", "-EncodedCommand")
@@ -155,4 +156,5 @@ WINDOWS = System(
     listens=lambda _: ("netstat.exe", "-an"),
     is_listening=_is_listening,
     install="put the folder of {} on the system's PATH",
+    facts=(windows_facts.SCRIPT, windows_facts.parse),
 )

@@ -7,11 +7,11 @@ of speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dutlab.hosts.facts import bsd, bsd_slot, bsd_system, card, firewall, machine, neighbours
-from dutlab.hosts.facts.questions import ask
+from dutlab.hosts.facts.questions import LONGEST_WAIT_S, ask
 from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.host import Host
 
@@ -22,6 +22,8 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     `root` is the folder that holds its /sys, /proc and /etc.
     """
     names = tuple(dict.fromkeys(interfaces))
+    if host.system.facts is not None:
+        return await _in_own_words(host, *host.system.facts, names)
     of_cards = [*(q for name in names for q in card.questions(name, root)), *bsd_slot.questions(), *neighbours.questions(names)]
     answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *bsd.questions(), *of_cards])
     facts = FactTree()
@@ -35,4 +37,18 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     system, _ = answers.said("uname", "-s")
     if system in bsd_system.SYSTEMS:
         bsd_system.put(facts, await ask(host, list(bsd_system.questions(system, names))), system, names)
+    return {"host": host.name, **facts.to_json()}
+
+
+async def _in_own_words(
+    host: Host, script: str, parse: Callable[[str, Sequence[str]], dict[str, object]], names: Sequence[str]
+) -> dict[str, Any]:
+    facts = FactTree()
+    done = await host.run(host.system.shell.text(script), timeout_s=LONGEST_WAIT_S, check=False)
+    try:
+        for path, value in parse(done.text, names).items():
+            facts.put(path, value, "not told")
+    except ValueError:
+        why = (done.errors or done.text).strip().splitlines()
+        facts.put("kernel.name", None, f"{host.system.title} did not answer: {why[-1] if why else f'status {done.status}'}")
     return {"host": host.name, **facts.to_json()}

@@ -1,4 +1,4 @@
-"""FreeBSD, what is made of it, and OpenBSD: the facts of machine and card by the names of Linux's, from sysctl(8), kenv(1), ifconfig(8).
+"""FreeBSD, what is made of it, OpenBSD and macOS: facts of machine and card by the names of Linux's, from sysctl(8), kenv(1), ifconfig(8).
 
 What findings follow from is in `bsd.py`, which every host is asked at once; this is asked of those that are known to be one.
 
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dutlab.hosts.facts.questions import Answers, Question
 from dutlab.hosts.facts.tree import FactTree
 
-FREEBSD, OPENBSD = "FreeBSD", "OpenBSD"
-SYSTEMS = (FREEBSD, OPENBSD)
+FREEBSD, OPENBSD, DARWIN = "FreeBSD", "OpenBSD", "Darwin"
+SYSTEMS = (FREEBSD, OPENBSD, DARWIN)
 """What `uname -s` says of them."""
 _NAMED = {
     FREEBSD: {
@@ -30,25 +30,35 @@ _NAMED = {
         "machine.vendor": "hw.vendor",
         "machine.product": "hw.product",
     },
+    DARWIN: {
+        "cpu.model": "machdep.cpu.brand_string",
+        "memory_bytes": "hw.memsize",
+        "machine.product": "hw.model",
+        "cpu.physical_cores": "hw.physicalcpu",
+    },
 }
-_MITIGATIONS = {FREEBSD: ("vm.pmap.pti", "hw.ibrs_active", "hw.mds_disable_state", "hw.spec_store_bypass_disable_active"), OPENBSD: ()}
+_MITIGATIONS = {FREEBSD: ("vm.pmap.pti", "hw.ibrs_active", "hw.mds_disable_state", "hw.spec_store_bypass_disable_active")}
 _SYSCTLS = {
     FREEBSD: (
         "net.inet6.ip6.forwarding", "net.inet.ip.redirect", "net.inet.ip.fw.enable", "net.inet.tcp.cc.algorithm",
         "net.isr.dispatch", "net.isr.maxthreads", "kern.ipc.maxsockbuf", "net.link.ifqmaxlen",
     ),
     OPENBSD: ("net.inet6.ip6.forwarding", "net.inet.ip.ifq.maxlen"),
+    DARWIN: ("net.inet.tcp.sendspace", "net.inet.tcp.recvspace", "kern.ipc.maxsockbuf"),
 }  # fmt: skip
 _KENV = {"machine.vendor": "smbios.system.maker", "machine.product": "smbios.system.product", "machine.bios": "smbios.bios.version"}
 _OF_DRIVER = {"description": "%desc", "driver_version": "iflib.driver_version", "firmware": "fw_version", "bus": "%location"}
 _PFSENSE = (("slurp", "/etc/platform"), ("slurp", "/etc/version"))
+_SW_VERS = ("sw_vers", "-productVersion")
 _SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)base", re.IGNORECASE)
 
 
 def questions(system: str, names: Sequence[str]) -> Iterator[Question]:
     """What is asked of a `system`, and of its interfaces `names`."""
     yield ("uname", "-r")
-    for name in (*_NAMED[system].values(), *_MITIGATIONS[system], *_SYSCTLS[system]):
+    if system == DARWIN:
+        yield _SW_VERS
+    for name in (*_NAMED[system].values(), *_MITIGATIONS.get(system, ()), *_SYSCTLS[system]):
         yield ("sysctl", "-n", name)
     if system == FREEBSD:
         yield from _PFSENSE
@@ -68,7 +78,7 @@ def put(facts: FactTree, answers: Answers, system: str, names: Sequence[str]) ->
     if system == FREEBSD:
         for path, key in _KENV.items():
             facts.put(path, *answers.said("kenv", "-q", key))
-    told = {name: text for name in _MITIGATIONS[system] if (text := answers.said("sysctl", "-n", name)[0])}
+    told = {name: text for name in _MITIGATIONS.get(system, ()) if (text := answers.said("sysctl", "-n", name)[0])}
     facts.put("mitigations", told or None, "no sysctl tells")
     for name in _SYSCTLS[system]:
         facts.put(f"sysctls/{name}", *answers.said("sysctl", "-n", name))
@@ -81,7 +91,8 @@ def _put_interface(facts: FactTree, answers: Answers, system: str, name: str) ->
     said, why = answers.said(*_ifconfig(system, name))
     why = "not in the output of ifconfig" if said else why
     text = said or ""
-    facts.put(f"{at}/driver", re.sub(r"[\d.]+$", "", name))  # drivers number their interfaces (ifconfig(8))
+    if system != DARWIN:  # there every port of Ethernet is an `en`
+        facts.put(f"{at}/driver", re.sub(r"[\d.]+$", "", name))  # drivers number their interfaces (ifconfig(8))
     facts.put(f"{at}/mtu", int(m[1]) if (m := re.search(r"\bmtu (\d+)", text)) else None, why)
     facts.put(f"{at}/mac", m[1] if (m := re.search(r"\b(?:ether|lladdr) ([0-9a-f:]{17})", text)) else None, why)
     facts.put(f"{at}/operstate", m[1] if (m := re.search(r"\bstatus: (.+)", text)) else None, why)
@@ -100,13 +111,15 @@ def _put_interface(facts: FactTree, answers: Answers, system: str, name: str) ->
 def _os(answers: Answers, system: str) -> str:
     release, _ = answers.said("uname", "-r")
     text = f"{system} {release or ''}".strip()
+    if system == DARWIN and (version := answers.said(*_SW_VERS)[0]):
+        return f"macOS {version} ({text})"
     if system == FREEBSD and (answers.of(*_PFSENSE[0])[0] or "").strip().lower() == "pfsense":
         return f"pfSense {answers.of(*_PFSENSE[1])[0]} ({text})"
     return text
 
 
 def _ifconfig(system: str, name: str) -> Question:
-    return ("ifconfig", "-v", name) if system == FREEBSD else ("ifconfig", name, "hwfeatures")
+    return ("ifconfig", name, "hwfeatures") if system == OPENBSD else ("ifconfig", "-v", name)
 
 
 def _of_driver(name: str, leaf: str) -> Question:

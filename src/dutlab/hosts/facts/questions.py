@@ -11,7 +11,7 @@ Question = tuple[str, ...]
 """A command, or one of the words that the script below defines: slurp, every, lines, pcie, irqs, optic."""
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
-_LONGEST_WAIT_S = 60.0
+LONGEST_WAIT_S = 60.0
 _LONGEST_WHY = 200
 
 # What is refused is asked a second time for its reason only, so that warnings never become part of an answer.
@@ -96,7 +96,7 @@ class Answers:
 async def ask(host: Host, questions: Sequence[Question]) -> Answers:
     """All answers, in the order of the questions. Raises HostError when the host is gone."""
     asked = [f"answer {n} {shlex.join(question)}" for n, question in enumerate(questions)]
-    done = await host.run(["sh", "-s"], stdin="\n".join([_SCRIPT, *asked, "exit 0", ""]).encode(), timeout_s=_LONGEST_WAIT_S, check=False)
+    done = await host.run(["sh", "-s"], stdin="\n".join([_SCRIPT, *asked, "exit 0", ""]).encode(), timeout_s=LONGEST_WAIT_S, check=False)
     found: dict[Question, tuple[str | None, str]] = {}
     for part in done.text.split(_ANSWER)[1:]:
         number, _, body = part.partition("\n")
