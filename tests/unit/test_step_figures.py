@@ -181,7 +181,7 @@ def test_the_report_has_a_value_a_trial_its_median_and_each_output_grouped_by_ho
     text = written[".html"]
     places = [
         text.index(words)
-        for words in ("Goodput, by step and trial", "sink: each step", "source: each step", "<summary>When each host began")
+        for words in ("Goodput, by step and trial", "sink: each step", "source: each step", "<summary>Start of each host after")
     ]
     assert places == sorted(places)
     for ending in ("out", "err"):
