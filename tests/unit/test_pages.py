@@ -1,0 +1,63 @@
+"""Commands and files that the tutorial, the how-tos, the FAQ and README show: each command and option exists, each testbed file is accepted."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import click
+import pytest
+
+from dutlab.cli.main import dutlab
+from dutlab.spec.loader import load_experiment, load_testbed
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/faq.md", *sorted((ROOT / "docs/how-to").glob("*.md"))]
+SPAN = re.compile(r"`([^`\n]*\bdutlab [^`\n]+)`")
+LINE = re.compile(r"^ *(?:\$ |sudo )?((?:\S*/)?dutlab [^#\n]+)", re.MULTILINE)
+FENCED = re.compile(r"^ *```(?:sh)?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def shown(page: Path) -> list[str]:
+    text = page.read_text()
+    return [*SPAN.findall(FENCED.sub("", text)), *(line for block in FENCED.findall(text) for line in LINE.findall(block))]
+
+
+def fault(said: str) -> str:
+    """Why this is not a command of dutlab; empty when it is, and for a sentence that begins with its name."""
+    words = re.split(r"\bdutlab ", said, maxsplit=1)[1].split()
+    command: click.Command = dutlab
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0])
+        if found is None:
+            return f"{said}: no command {words[0]}"
+        command, words = found, words[1:]
+    known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"-h", "--help"}
+    given = [w.partition("=")[0].rstrip(",.;") for w in words if re.match(r"--?[a-zA-Z]", w)]
+    return "".join(f"{said}: no option {o}" for o in given if o not in known)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_every_command_that_a_page_shows_exists_with_its_options(page: Path) -> None:
+    assert [f for said in shown(page) if (f := fault(said))] == []
+
+
+def test_the_pages_show_commands_and_a_wrong_one_is_found() -> None:
+    assert sum(len(shown(page)) for page in PAGES) > 40
+    assert (
+        fault("dutlab tset eth1 eth2") and fault("dutlab compare RUN --base x") and not fault("sudo dutlab lab up three-node --label mine")
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_every_file_that_a_page_shows_is_accepted(page: Path, tmp_path: Path) -> None:
+    for indent, text in FILE.findall(page.read_text()):
+        source = textwrap.dedent(indent + text.lstrip(" ")) if indent else text
+        file = tmp_path / "shown.yaml"
+        file.write_text(source)
+        if re.search(r"^hosts:", source, re.MULTILINE):
+            load_testbed(file)
+        elif re.search(r"^workloads:", source, re.MULTILINE):
+            load_experiment(file)
