@@ -115,7 +115,7 @@ class System:
     """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
     facts: tuple[str, Callable[[str, Sequence[str]], dict[str, object]]] | None = None
     """A script in the language of `shell.text`, and what it prints as path of a fact → value, for so many interfaces (ValueError where it
-    is no answer). None where a POSIX shell is asked the questions of hosts/facts."""
+    is not an answer). None where a POSIX shell is asked the questions of hosts/facts."""
     runs_engine: bool = False
     """Whether our engine runs there; elsewhere modes are verified by pings."""
 
