@@ -136,3 +136,18 @@ def test_what_a_terminal_would_obey_is_not_printed(tmp_path: Path) -> None:
     said = "\n".join(terminal_answer(hostile, name="run", folder="run"))
     assert not set(said) & {"\x1b", "\r", "\x07"}
     assert lines(of(tmp_path, hostile="\x1b[31m")) and "\x1b" not in "\n".join(lines(of(tmp_path / "two", hostile="\x1b[31m")))
+
+
+def test_every_link_of_a_matrix_of_hosts_is_in_the_answer(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.csv"
+    rows = [
+        f"matrix,router,{link},{a},{b},{n}"
+        for n, (link, a, b) in enumerate([("a", "x", "y"), ("a", "y", "x"), ("b", "x", "z"), ("b", "z", "x")], 1)
+    ]
+    table.write_text("workload,mode,link,client,server,goodput_gbps\n" + "\n".join(rows) + "\n")
+    done = CliRunner().invoke(import_files, ["figures", str(table), "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 0, done.output
+    answer = gather(next((tmp_path / "runs").iterdir()), tmp_path).answer
+    assert len(answer.tables) == 2 and all(t.shaded for t in answer.tables)
+    assert "link a" in answer.tables[0].title + answer.tables[1].title and "link b" in answer.tables[0].title + answer.tables[1].title
+    assert len(answer.fast) == 2

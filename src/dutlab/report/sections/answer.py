@@ -46,11 +46,12 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
 def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Iterator[tuple[str, Table]]:
     """With their workload, in the order of the sections. A matrix of hosts is its own table already."""
     for section in report.sections:
-        if maps := [t for t in section.tables if t.shaded and not t.folded]:
-            yield from ((section.workload, replace(t, again=True)) for t in maps[:1])
-            continue
         same = [g for g in groups if g.cell.workload == section.workload]
         figures = list(dict.fromkeys(name for g in same for name in _judged_by(g)))
+        if maps := [t for t in section.tables if t.shaded and not t.folded]:
+            judged = [t for t in maps if {c.figure for c in t.columns} & set(figures)]
+            yield from ((section.workload, replace(t, again=True)) for t in judged or maps[:1])
+            continue
         if figures:
             yield section.workload, _Cells.of(same).table(figures, report, book)
 
