@@ -333,7 +333,7 @@ def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_n
         (["source=x", "sink=x"], "source and sink are all mapped to x"),
         (["source=sink"], "source and sink are all mapped to sink"),
         (["sauce=source"], "--map names sauce, which the file does not"),
-        (["source=dut", "source=sink"], "--map source is given twice"),
+        (["source=dut", "source=sink"], "--map source is a duplicate"),
     ],
 )
 def test_a_map_that_would_lose_steps_is_refused(tmp_path, maps, said):
