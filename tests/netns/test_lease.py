@@ -123,7 +123,7 @@ async def test_what_another_user_put_in_the_place_of_a_lease_is_neither_followed
                 async with leased({"dut": who("dut", namespace)}, ANNA, take_over=True):
                     assert lease_file(namespace).is_file()
             else:
-                with pytest.raises(HostError, match="is not a file; somebody else put it there"):
+                with pytest.raises(HostError, match="is not a file; it is not dutlab's"):
                     async with leased({"dut": who("dut", namespace)}, ANNA, take_over=True):
                         pass
         assert place.is_symlink() or not place.is_file()
