@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +16,13 @@ from fake_run import Wanted, build
 
 CONTRASTS = """
 (() => {
-  const canvas = (colour) => { const m = colour.match(/[\\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
+  const canvas = (colour) => { const m = colour.match(/[\\d.]+/g).map(Number), srgb = colour.startsWith('color(srgb');
+    return m.length > 3 && m[3] === 0 ? null : [...m.slice(0, 3).map((v) => srgb ? 255 * v : v), m.length > 3 ? m[3] : 1]; };
   const light = (c) => { const f = c.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
     return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
-  const behind = (e) => { for (; e; e = e.parentElement) { const c = canvas(getComputedStyle(e).backgroundColor); if (c) return c; } return [255, 255, 255]; };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = canvas(getComputedStyle(e).backgroundColor);
+    if (c && c[3] < 1) { const under = behind(e.parentElement); return c.slice(0, 3).map((v, i) => c[3] * v + (1 - c[3]) * under[i]); }
+    if (c) return c; } return [255, 255, 255]; };
   const out = [];
   for (const e of document.querySelectorAll('body *')) {
     const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
@@ -51,6 +56,21 @@ def test_the_page_is_never_wider_than_the_window(browser: Chromium, page: Path, 
     assert browser.evaluate("document.documentElement.scrollWidth") == width
     if width < 600:  # and yet the wide tables are all there, each in a box of its own that scrolls
         assert browser.evaluate("[...document.querySelectorAll('.box')].some((b) => b.scrollWidth > b.clientWidth)")
+
+
+def test_no_table_scrolls_on_a_laptop_and_print_has_pages_in_landscape(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    assert (
+        browser.evaluate("[...document.querySelectorAll('.box')].filter((b) => b.scrollWidth > b.clientWidth).map((b) => b.ariaLabel)")
+        == []
+    )
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    browser.send("Emulation.setDeviceMetricsOverride", width=1032, height=703, deviceScaleFactor=1, mobile=False)  # A4 landscape less 12 mm
+    cut = browser.evaluate("[...document.querySelectorAll('table')].filter((t) => t.getBoundingClientRect().right > innerWidth + 1).length")
+    printed = base64.b64decode(browser.send("Page.printToPDF", preferCSSPageSize=True)["data"])
+    browser.send("Emulation.setEmulatedMedia", media="")
+    assert cut == 0
+    assert re.search(rb"/MediaBox \[0 0 84[12][.\d]* 59[45]", printed)
 
 
 def test_only_the_file_itself_is_asked_for_and_nothing_is_complained_about(browser: Chromium, page: Path) -> None:

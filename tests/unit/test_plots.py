@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -14,15 +15,17 @@ from hypothesis import strategies as st
 
 from dutlab.report import write_plots
 from dutlab.report.gather import gather
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table
 from dutlab.report.plots.axis import Scale, spread, tick_words
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QUIET, SERIES, dark_rules, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 from dutlab.report.plots.svg import SvgDrawing
 from fake_run import Wanted, build
 
 NAMES = {
-    "iperf3-goodput", "sweep-a-kpps", "sweep-a-delivered", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
+    "iperf3-goodput", "sweep-a-kpps", "sweep-a-delivered", "sweep-a-lost", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
     "cpu-dut-iperf3", "cpu-dut-sweep",
 }  # fmt: skip
 
@@ -66,12 +69,39 @@ def test_svg_files_are_well_formed_named_and_load_nothing(plots: dict[str, Plot]
 
 
 def test_png_files_are_twice_the_size_of_the_drawing(plots: dict[str, Plot]) -> None:
-    plot = plots["sweep-a-kpps"]
+    plot = replace(plots["sweep-a-kpps"], source="run 1 · 2026-11-22")
     data = plot.png()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
-    assert abs(width - 2 * plot.box[2]) <= 2
-    assert abs(height - 2 * plot.box[3]) <= 2
+    drawn = re.search(r'width="(\d+)[^"]*" height="(\d+)', plot.svg().decode())
+    assert drawn is not None and width >= 2 * plot.box[2] - 2
+    assert abs(height - 2 * (plot.box[3] + 60)) <= 2
+
+
+def test_a_picture_of_its_own_says_what_it_shows_and_of_which_run(plots: dict[str, Plot]) -> None:
+    for plot in plots.values():
+        said = [of.text for of in ET.fromstring(plot.svg()).iter("{http://www.w3.org/2000/svg}text")]
+        assert plot.title in said and plot.source in said
+        assert re.search(r"2026-11-21T0801Z-.* · 2026-11-21 .* UTC", plot.source)
+
+
+def test_every_measured_size_is_labelled_and_a_mode_without_a_result_is_named() -> None:
+    sizes = ("64", "128", "1280", "1400", "1500", "1518", "imix")
+    rows = [Row("router", (Figure(1e6, 1e6, 1e6, False, 1, 1, (1,)),), links="a", size=size, ceilings=(None,)) for size in sizes]
+    rows += [Row("nat", (Missing("refused"),), links="a", size=size, ceilings=(None,)) for size in sizes]
+    plot = size_plot(Table("s", "t", (Column("rate", "received_pps"),), tuple(rows)), SIZE_PLOTS[0], ["router", "nat"])
+    assert plot is not None
+    said = [of.text for of in ET.fromstring(plot.svg()).iter("{http://www.w3.org/2000/svg}text")]
+    assert set(sizes) <= set(said) and "nat: no result" in said
+
+
+def test_loss_is_drawn_where_there_was_any_and_only_there() -> None:
+    wanted = next(w for w in SIZE_PLOTS if w.figure == "loss_ratio")
+    for share, drawn in ((0.0, False), (0.2, True)):
+        rows = tuple(
+            Row("nat", (Figure(share, share, share, False, 1, 1, (1,)),), links="a", size=size, ceilings=(None,)) for size in ("64", "128")
+        )
+        assert (size_plot(Table("s", "t", (Column("lost", "loss_ratio"),), rows), wanted, ["nat"]) is not None) is drawn
 
 
 def test_every_colour_drawn_has_a_partner_in_the_dark_scheme(plots: dict[str, Plot]) -> None:

@@ -13,13 +13,14 @@ from cells import cell_of
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, number_text, spread_text
 from dutlab.report.model.words import (
     KPPS,
     MBPS,
     asked_words,
     bit_rate_unit,
     duration_words,
+    frame_rate_unit,
     latency_text,
     mix_words,
     numbers_words,
@@ -81,7 +82,10 @@ def test_durations_and_counts_read_as_people_say_them() -> None:
 
 
 def test_a_table_has_one_unit_and_thousands_set_apart() -> None:
-    assert bit_rate_unit([9.4e9, 1e6]).text(9.4e9) == "9.40 Gb/s"
+    assert bit_rate_unit([9.4e9, 4e8]).text(9.4e9) == "9.40 Gb/s"
+    assert bit_rate_unit([9.4e9, 119e6]).text(119e6) == "119.0 Mb/s"  # 0.12 would lose a digit
+    assert frame_rate_unit([1.78e6, 0.15e6]).text(1.78e6) == "1.780 Mpps"
+    assert frame_rate_unit([1.78e6, 6.4e3]).text(6.4e3) == "6.4 kpps"
     assert bit_rate_unit([9.4e8]).text(9.4e8) == "940.0 Mb/s"
     assert KPPS.number(14_880_952) == "14\u202f881.0"
     assert MBPS.number(-1e6) == "\u22121.0"
@@ -89,6 +93,26 @@ def test_a_table_has_one_unit_and_thousands_set_apart() -> None:
     assert latency_text(12_345_000) == "12.35 ms"
     assert unit_of("latency_p99_ns").name == "µs"
     assert unit_of("retransmits").name == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "median", "high", "said"),
+    [
+        (13.4e9, 13.711e9, 14.0e9, "13.7 (13.4–14.0)"),  # half the spread is 0.3
+        (13.56e9, 13.711e9, 13.86e9, "13.71 (13.56–13.86)"),  # 0.15: two digits
+        (13.7e9, 13.711e9, 13.72e9, "13.71 (13.70–13.72)"),  # never more digits than the unit has
+        (8e9, 13.711e9, 18e9, "14 (8–18)"),
+        (13.711e9, 13.711e9, 13.711e9, "13.71 (13.71–13.71)"),
+    ],
+)
+def test_digits_follow_the_spread(low: float, median: float, high: float, said: str) -> None:
+    figure, unit = Figure(median, low, high, False, 3, 3, (1, 2, 3)), bit_rate_unit([median])
+    assert f"{number_text(figure, unit)} ({spread_text(figure, unit)})" == said
+
+
+def test_a_number_without_its_last_digits_is_rounded_to_tens() -> None:
+    figure = Figure(13_711e3, 13_400e3, 14_000e3, False, 3, 3, (1, 2, 3))
+    assert number_text(figure, KPPS) == "13\u202f700"
 
 
 def test_what_was_asked_is_said_in_words() -> None:

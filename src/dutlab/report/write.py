@@ -141,7 +141,8 @@ def write_sample_plots(runs: Sequence[Path], names: Sequence[str], *, format: st
                 known = sorted({w.name for read in reads for of in sample_means(read.run, read.groups, []).values() for w in of})
                 raise InputError(f"{name}: no such sample", remedy=f"these were read: {', '.join(known) or 'none'}")
             plots = [(f"{read.run.name}-" if len(reads) > 1 else "", curve_plot(curve, read.labels)) for read, curve in curves]
-            named += [(f"{prefix}{plot.name}", plot) for prefix, plot in plots if plot is not None]
+            source = f"{', '.join(read.run.name for read in reads)} · dutlab"
+            named += [(f"{prefix}{plot.name}", replace(plot, source=source)) for prefix, plot in plots if plot is not None]
     return _write_plots(named, folder, format)
 
 

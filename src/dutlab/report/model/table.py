@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, unit_of
+from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, frame_rate_unit, unit_of
 
 
 @dataclass(frozen=True)
@@ -235,17 +235,32 @@ class Table:
 def number_text(cell: Figure | float, unit: Unit) -> str:
     """A figure in its own digits where it was published in this unit."""
     if isinstance(cell, Figure):
-        return cell.published_in(unit.scale) or unit.number(cell.median)
+        return cell.published_in(unit.scale) or _to_spread(cell, unit).number(cell.median)
     return unit.number(cell)
+
+
+def _to_spread(cell: Figure, unit: Unit) -> Unit:
+    """With the digits that the spread of repeats leaves: two of its own where its half begins with 1, else one."""
+    half = (cell.high - cell.low) / 2 / unit.scale
+    if cell.n == 1 or half <= 0:
+        return unit
+    place = math.floor(math.log10(half))
+    digits = -place + (1 if half < 2 * 10.0**place else 0)
+    return replace(unit, digits=min(unit.digits, digits))
 
 
 def spread_text(cell: Cell, unit: Unit) -> str:
     """`8.61–9.02`, where there are repeats."""
-    return f"{unit.number(cell.low)}–{unit.number(cell.high)}" if isinstance(cell, Figure) and cell.n > 1 else ""
+    if not isinstance(cell, Figure) or cell.n == 1:
+        return ""
+    kept = _to_spread(cell, unit)
+    return f"{kept.number(cell.low)}–{kept.number(cell.high)}"
 
 
 def _common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
-    """Of bit rates the one that all of them were published in, else one that suits the largest."""
+    """Of bit rates the one that all of them were published in, else one that suits the largest; of frame rates one that does."""
+    if figure.endswith("_pps"):
+        return frame_rate_unit([cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):
         return unit_of(figure)
     found = [cell for cell in cells if isinstance(cell, Figure)]

@@ -26,7 +26,7 @@ class Unit:
 
     def number(self, value: float) -> str:
         """Without the unit; thousands are set apart."""
-        text = f"{value / self.scale:,.{self.digits}f}".replace(",", NARROW_SPACE)
+        text = f"{round(value / self.scale, self.digits):,.{max(self.digits, 0)}f}".replace(",", NARROW_SPACE)
         return text.replace("-", MINUS)
 
     def text(self, value: float) -> str:
@@ -35,6 +35,7 @@ class Unit:
 
 
 KPPS = Unit("kpps", 1e3, 1)
+MPPS = Unit("Mpps", 1e6, 3)
 MBPS = Unit("Mb/s", 1e6, 1)
 MICROSECONDS = Unit("µs", 1e3, 1)
 PERCENT = Unit("%", 0.01, 2)
@@ -105,8 +106,16 @@ _NOTHING = {("scale", 1), ("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("earl
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:
     """One unit for a table of bit rates: Gb/s with two decimals as the field prints them, Mb/s when all are small."""
-    largest = max((abs(v) for v in values), default=0.0)
-    return _GBPS if largest >= 1e9 else MBPS  # noqa: PLR2004 - a billion is where giga begins
+    sizes = [abs(v) for v in values if v]
+    if max(sizes, default=0.0) < 1e9 or min(sizes) < 0.2e9:  # noqa: PLR2004 -- where giga begins; two decimals of less would be one digit or two
+        return MBPS
+    return _GBPS
+
+
+def frame_rate_unit(values: Iterable[float]) -> Unit:
+    """One unit for a table of frame rates: Mpps with three decimals where none is small, else kpps."""
+    sizes = [abs(v) for v in values if v]
+    return MPPS if sizes and max(sizes) >= 1e6 and min(sizes) >= 0.1e6 else KPPS  # noqa: PLR2004 -- where mega begins; below 0.1 digits are lost
 
 
 def unit_of(figure: str) -> Unit:

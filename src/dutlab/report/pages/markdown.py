@@ -11,7 +11,11 @@ from dutlab.report.model.table import Cell, Figure, Links, Missing, Table, numbe
 from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
+_SPECIAL = re.compile(
+    r"(?P<mark>\[\d+\](?![(\[:]))|(?P<inside>(?<=\w)_(?=\w))"
+    r"|[\\`*_\[\]|~]|^[#+\-=](?=[ #=\-])|(?<=^\d)[.)](?= )|(?<=\])\("
+)
+"""What Markdown would read as markup. The number of a doubt and an underscore inside a word are text as they are."""
 
 
 def markdown(runs: Sequence[RunReport]) -> str:
@@ -35,14 +39,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     for fault in r.faults:
         yield f"> **⚠ A file of the run cannot be read:** {text(fault)}"
     yield "## Answer"
-    yield (
-        "\n".join(f"- **{text(h.about)}**: {text(' '.join([h.sentence, *(f'{words}.' for words in h.limits)]))}" for h in r.headlines)
-        or ("Fewer than two modes have comparable figures." if r.drawn else "")
-    )
-    yield "\n".join(f"- {text(words)}" for s in r.sections for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
-    yield text(r.repeated)
-    yield "\n".join(f"- {text(words)}" for words in r.per_cpu)
-    yield text(r.spread)
+    yield from _answer(r)
     for section in r.sections:
         yield from _section(r, section)
     yield from _limits(r)
@@ -53,9 +50,22 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield from _conditions(r)
 
 
+def _answer(r: RunReport) -> Iterable[str]:
+    for head, said in (("How fast", r.answer.fast), ("How sure", r.answer.sure), ("Why not faster", (r.answer.limited,))):
+        if words := [text(sentence) for sentence in said if sentence]:
+            yield f"**{head}.** {' '.join(words)}"
+    steps = [f"{text(step.words)}{f' `{step.command}`' if step.command and '`' not in step.command else ''}" for step in r.answer.next[:2]]
+    yield f"**What next.** {' '.join(steps)}" if steps else ""
+    for table in r.answer.tables:
+        yield f"{text(table.caption)}.{_common(table.common_marks)}"
+        yield table_markdown(table, r)
+    yield "\n".join(f"- {text(words)}" for words in r.per_cpu)
+
+
 def _section(r: RunReport, s: Section) -> Iterable[str]:
     yield f"## {text(s.title)}"
     yield text(s.lead)
+    yield "\n".join(f"- {text(words)}" for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
     for table in s.tables:
         yield f"{text(table.caption)}.{_common(table.common_marks)}"
         yield table_markdown(table, r)
@@ -197,4 +207,4 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def text(text: str) -> str:
     """Text from outside as text: no markup of Markdown's or HTML's, no line break that would end a table row."""
-    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(text.split()), quote=False))
+    return _SPECIAL.sub(lambda m: m[0] if m["mark"] or m["inside"] else f"\\{m[0]}", html.escape(" ".join(text.split()), quote=False))

@@ -40,6 +40,16 @@ def tick_words(value: float) -> str:
     return f"{value:,.10g}".replace(",", NARROW_SPACE)
 
 
+def apart(scale: Scale, ticks: Sequence[float]) -> list[float]:
+    """Ticks of a level axis whose words do not touch: each as far from the last one as both need."""
+    out: list[float] = []
+    for tick in sorted(ticks, key=lambda t: abs(math.log(t)) if scale.log else 0.0):
+        room = text_width(tick_words(tick), TICK_SIZE) / 2 + 4
+        if all(abs(scale(tick) - scale(other)) >= room + text_width(tick_words(other), TICK_SIZE) / 2 + 4 for other in out):
+            out.append(tick)
+    return sorted(out)
+
+
 def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title: str) -> float:
     """Grid lines with their values, and what they are. Returns how far left of `left` the words reach."""
     ticks = scale.ticks()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.words import Unit, unit_of
-from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_x_axis, draw_y_axis, spread, tick_words
+from dutlab.report.plots.axis import Scale, apart, draw_x_axis, draw_y_axis, spread
 from dutlab.report.plots.palette import FAINT, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
@@ -50,7 +49,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
 
     d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
-    below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=_apart(x))
+    below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=apart(x, x.ticks()))
     _draw_limits(d, y, curve, up)
     for line in drawn:
         _draw_line(d, x, y, line)
@@ -135,14 +134,6 @@ def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> 
         d.line(x(px) + 5, y(py), WIDTH + 12, at, colour=FAINT, width=0.75)
         d.text(WIDTH + 16, at, shortened(line.line.label), size=LABEL_SIZE, colour=line.colour, bold=line.line.role == "found")
     return 20 + max(text_width(shortened(line.line.label), LABEL_SIZE) for line in drawn)
-
-
-def _apart(x: Scale) -> list[float]:
-    """Ticks whose words do not touch: every second one where they would."""
-    ticks = x.ticks()
-    widest = max((text_width(tick_words(t), TICK_SIZE) for t in ticks), default=0.0) + 8
-    close = any(abs(x(b) - x(a)) < widest for a, b in itertools.pairwise(ticks))
-    return ticks[::2] if close else ticks
 
 
 def _titled(title: str, unit: str) -> str:

@@ -17,7 +17,8 @@ def plots_of(report: RunReport) -> list[Plot]:
     found = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
     curves = [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
     cores = [cpu_plot(cpu, report.labels) for cpu in report.cpus]
-    return [*found, *(plot for plot in (*curves, *cores) if plot is not None)]
+    source = f"{report.name} · {report.started} · dutlab"
+    return [replace(plot, source=source) for plot in (*found, *curves, *cores) if plot is not None]
 
 
 def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list[Plot]:

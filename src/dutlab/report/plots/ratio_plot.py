@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dutlab.report.plots.axis import Scale, draw_x_axis
+from dutlab.report.plots.axis import Scale, apart, draw_x_axis
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, SERIES
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
@@ -43,7 +43,7 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
     d = SvgDrawing()
     if margin is not None:
         d.rect(x(1 / (1 + margin)), 0, x(1 + margin) - x(1 / (1 + margin)), height, colour=GRID)
-    below = draw_x_axis(d, x, top=0.0, bottom=height, title="times the baseline", ticks=_ticks(reach))
+    below = draw_x_axis(d, x, top=0.0, bottom=height, title="times the baseline", ticks=apart(x, _ticks(reach)))
     d.line(x(1.0), -4, x(1.0), height, colour=INK, width=1.25)
     for n, row in enumerate(rows):
         middle = (n + 0.5) * STEP

@@ -12,11 +12,11 @@ from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
-from dutlab.store.loads import DELIVERED
+from dutlab.store.loads import BACKPRESSURE, DELIVERED
 
 WIDTH, HEIGHT = 300.0, 210.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5
-TICK_GAP = 6.0
+TICK_GAP, TICK_ROW = 6.0, 16.0
 LEFT = 74.0
 """Room for the values and the title of the upright axis, at least."""
 GENERATOR = "generator sent"
@@ -40,11 +40,17 @@ class SizePlot:
 SIZE_PLOTS = (
     SizePlot("received_pps", "kpps", "Forwarding rate", "kpps", sent="offered_pps"),
     SizePlot(DELIVERED, "delivered", "Frames delivered", "% of what the generator made"),
+    SizePlot("loss_ratio", "lost", "Frames lost", "% of frames sent"),
+    SizePlot(BACKPRESSURE, "refused", "Frames that could not be sent (backpressure)", "% of what the generator made"),
     SizePlot("received_bps_l1", "mbps-l1", "Bit rate on the wire (L1: with preamble and gap)", "Mb/s, L1", sent="offered_bps_l1"),
     SizePlot("received_bps_l2", "mbps-l2", "Bit rate of frames (L2: with FCS, no gap)", "Mb/s, L2"),
     SizePlot("latency_p50_ns", "latency-p50", "Latency of the median frame", "µs", log=True),
     SizePlot("latency_p99_ns", "latency-p99", "Latency, 99th percentile", "µs", log=True),
 )
+
+
+_OF_INTEREST = {"loss_ratio", BACKPRESSURE}
+"""Of a run in which nothing was lost, or nothing refused, there is nothing to draw."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
     unit, places = unit_of(wanted.figure), _places(table)
     modes = list(dict.fromkeys(row.label for row in table.rows))
     lines = {label: found for label in modes if (found := _points(table, label, wanted, unit, places))}
-    if not lines:
+    if not lines or (wanted.figure in _OF_INTEREST and not any(p.high for found in lines.values() for p in found)):
         return None
     reach = _reach(table, wanted.sent, unit, places)
     limits = _ceilings(table, wanted.figure)
@@ -84,7 +90,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
 
     d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=wanted.axis))
-    _draw_sizes(d, x, places)
+    below = _draw_sizes(d, x, places)
     inside = [p for p in ceiling if p.y <= y.high]
     _draw_line(d, x, y, _clipped(ceiling, y.high), colour=QUIET, width=1.5, dash="2 3")
     _draw_line(d, x, y, reach, colour=FAINT, width=1.0)
@@ -94,6 +100,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
     named = [_Label(shortened(label), x(p[-1].x), y(p[-1].y), series_colour(labels.index(label)), bold=True) for label, p in lines.items()]
     named += [_Label("ceiling", x(inside[-1].x), y(inside[-1].y), QUIET, bold=False)] if inside and inside[-1] is ceiling[-1] else []
     named += [_Label(GENERATOR, x(reach[-1].x), y(reach[-1].y), QUIET, bold=False)] if reach else []
+    named += [_Label(f"{shortened(m, 20)}: no result", WIDTH, HEIGHT, QUIET, bold=False) for m in modes if m not in lines]
     right = _draw_labels(d, named, labels)
 
     title = f"{wanted.title}, {_of_links(table)}"
@@ -103,7 +110,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
         title=title,
         described=f"{title}, {table.asked}: {wanted.axis} against frame size, one line a mode",
         drawing=d,
-        box=(-left, -14.0, left + WIDTH + right, HEIGHT + 14.0 + 48.0),
+        box=(-left, -14.0, left + WIDTH + right, HEIGHT + 14.0 + below),
         note=_beyond(above, len(places), unit),
     )
 
@@ -200,8 +207,8 @@ def _draw_series(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *,
         d.mark(x(p.x), y(p.y), shape, colour=colour)
 
 
-def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> None:
-    """A tick at every size sent; words where they fit, the ends and mixes first."""
+def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> float:
+    """A tick and words at every size sent; those that would touch their neighbours are a line lower. Returns the room they take."""
     d.line(0, HEIGHT, WIDTH, HEIGHT, colour=FAINT)
     fixed = [p for s, p in places.items() if s.isdigit()]
     mixes = [p for s, p in places.items() if not s.isdigit()]
@@ -209,14 +216,16 @@ def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> None:
         between = x(min(mixes) - MIX_ROOM / 2)
         d.line(between, 0, between, HEIGHT, colour=GRID)
     ends = {min(fixed, default=0.0), max(fixed, default=0.0), *mixes}
-    taken: list[tuple[float, float]] = []
+    taken: list[tuple[int, float, float]] = []
     for size, place in sorted(places.items(), key=lambda kv: (kv[1] not in ends, kv[1])):
-        d.line(x(place), HEIGHT, x(place), HEIGHT + 5, colour=FAINT)
         half = text_width(size, TICK_SIZE) / 2 + TICK_GAP / 2
-        if all(abs(x(place) - at) >= half + other for at, other in taken):
-            taken.append((x(place), half))
-            d.text(x(place), HEIGHT + 15, size, size=TICK_SIZE, colour=INK if place in mixes else QUIET, anchor="middle")
-    d.text(WIDTH / 2, HEIGHT + 36, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
+        row = next(n for n in range(len(places)) if all(at != n or abs(x(place) - of) >= half + other for at, of, other in taken))
+        taken.append((row, x(place), half))
+        d.line(x(place), HEIGHT, x(place), HEIGHT + 5 + TICK_ROW * row, colour=FAINT)
+        d.text(x(place), HEIGHT + 15 + TICK_ROW * row, size, size=TICK_SIZE, colour=INK if place in mixes else QUIET, anchor="middle")
+    rows = max(row for row, _, _ in taken)
+    d.text(WIDTH / 2, HEIGHT + 36 + TICK_ROW * rows, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
+    return 48.0 + TICK_ROW * rows
 
 
 def _draw_labels(d: SvgDrawing, named: Sequence[_Label], labels: Sequence[str]) -> float:
@@ -228,7 +237,7 @@ def _draw_labels(d: SvgDrawing, named: Sequence[_Label], labels: Sequence[str]) 
     for label, at in zip(ordered, spread([n.y for n in ordered], LABEL_GAP, HEIGHT), strict=True):
         d.line(label.x + 7, label.y, WIDTH + 12, at, colour=FAINT, width=0.75)
         d.text(WIDTH + 16, at, label.text, size=LABEL_SIZE, colour=label.colour, bold=label.bold)
-    return 20 + max(text_width(shortened(text), LABEL_SIZE) for text in (*labels, GENERATOR))
+    return 20 + max(text_width(shortened(text), LABEL_SIZE) for text in (*labels, GENERATOR, *(n.text for n in named)))
 
 
 def _beyond(above: Sequence[tuple[float, str]], sizes: int, unit: Unit) -> str:

@@ -33,6 +33,12 @@ class SvgDrawing:
     def __init__(self) -> None:
         self._elements: list[str] = []
 
+    def copy(self) -> SvgDrawing:
+        """The same, to be drawn on."""
+        made = SvgDrawing()
+        made._elements = [*self._elements]
+        return made
+
     def line(self, x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, width: float = 1, dash: str = "") -> None:
         """A straight line."""
         self._elements.append(f'<path d="M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}" {_stroke(colour, width, dash)}/>')

@@ -13,7 +13,7 @@ from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of
+from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of, unit_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.store.run_folder import RunFolder
 
@@ -44,10 +44,13 @@ def headline(workload: str, table: Table) -> Headline | None:
     """Of the sum over all links where there is one, else of the first column with two figures."""
     for i in sorted(range(len(table.columns)), key=lambda i: (not table.columns[i].sum, i)):
         column = table.columns[i]
+        if column.better != "higher":  # nothing is fastest in watts
+            continue
         named = [(row.label, cell) for row in table.rows if row.label and not isinstance(cell := row.cells[i], str | float)]
         figures = [v.median for _, v in named if isinstance(v, Figure)]
         about = f"{workload} through {link_words(column.links, column.link)}"
-        if (found := compared(about, named, bit_rate_unit(figures))) is not None:
+        unit = bit_rate_unit(figures) if column.figure.endswith("_bps") else unit_of(column.figure)
+        if (found := compared(about, named, unit)) is not None:
             return found
     return None
 

@@ -119,7 +119,8 @@ def _curve(group: Group) -> Curve | None:
     for row in record.tables["seconds"]:
         by_direction.setdefault(str(row["direction"]), []).append(row)
     seconds = list(zip(*by_direction.values(), strict=False))
-    found = ((label, _points(seconds, name)) for label, name in _LINES)
+    ramp_at = float(record.cell.params.get("warmup_s") or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
+    found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "asked" else "found") for label, points in found if points]
     saturated = _saturated(record, "+".join(by_direction))
     size = group.cell.params.get("frame_size")
@@ -127,7 +128,7 @@ def _curve(group: Group) -> Curve | None:
     return Curve(
         slug=f"loadtest-{group.planned[0]}",
         title=f"Ramp of {size}, {group.label}, {_direction('+'.join(by_direction))}",
-        x_title="after the first frame",
+        x_title="after the ramp began",
         x="at_s",
         y_title="frames a second",
         y="rate_pps",
@@ -137,14 +138,13 @@ def _curve(group: Group) -> Curve | None:
     )
 
 
-def _points(seconds: Sequence[Sequence[_Row]], name: str) -> tuple[tuple[float, float], ...]:
+def _points(seconds: Sequence[Sequence[_Row]], name: str, ramp_at: float) -> tuple[tuple[float, float], ...]:
     whole = [of for of in seconds if all(row.get(name) is not None for row in of)]
-    return tuple((float(of[0]["at_s"] or 0.0), sum(float(row[name] or 0.0) for row in of)) for of in whole)
+    return tuple((round(float(of[0]["at_s"] or 0.0) - ramp_at, 3), sum(float(row[name] or 0.0) for row in of)) for of in whole)
 
 
 def _saturated(record: TrialRecord, label: str) -> Moment | None:
     figures = record.figures.get(label, {})
     if "saturation_s" not in figures:
         return None
-    at = figures["saturation_s"] + float(record.cell.params.get("warmup_s") or 0.0)
-    return Moment(at, f"saturated: {KPPS.text(figures['saturation_pps'])}")
+    return Moment(figures["saturation_s"], f"saturated: {KPPS.text(figures['saturation_pps'])}")
