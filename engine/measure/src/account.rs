@@ -191,20 +191,13 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dutlab_wire::{FrameRepr, Mac, Probe, frame::Transport};
+    use dutlab_wire::{FrameRepr, Probe};
 
     fn frame(stream: u16, sequence: u64, sent: u64) -> Vec<u8> {
         let repr = FrameRepr {
-            source_mac: Mac::default(),
-            destination_mac: Mac::default(),
-            vlans: &[],
             source: [10, 0, 0, 1].into(),
-            destination: [10, 0, 0, 2].into(),
-            transport: Transport::Udp,
             source_port: 1000 + u16::try_from(sequence % 3).unwrap(),
-            destination_port: 2,
-            ttl: 9,
-            extensions: &[],
+            ..FrameRepr::default()
         };
         let mut b = vec![0; 60];
         repr.emit(&Probe { stream, sequence, trial: 0, sent: Nanos(sent) }, &mut b).unwrap();

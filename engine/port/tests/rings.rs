@@ -7,8 +7,8 @@ use dutlab_port::BurstSender;
 use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::Interface;
 use dutlab_units::Nanos;
-use dutlab_wire::frame::{FrameRepr, Transport};
-use dutlab_wire::{Mac, Probe};
+use dutlab_wire::Probe;
+use dutlab_wire::frame::FrameRepr;
 use std::process::Command;
 
 /// Moves this thread into a new network namespace, and returns its loopback interface.
@@ -22,18 +22,7 @@ fn own_loopback() -> Option<Interface> {
 
 /// A frame of flow `n`, with a probe or without.
 fn frame(n: u16, probe: bool, b: &mut [u8]) -> usize {
-    let repr = FrameRepr {
-        source_mac: Mac::default(),
-        destination_mac: Mac::default(),
-        vlans: &[],
-        source: [10, 0, 0, 1].into(),
-        destination: [10, 0, 0, 2].into(),
-        transport: Transport::Udp,
-        source_port: 1024 + n,
-        destination_port: 9,
-        ttl: 64,
-        extensions: &[],
-    };
+    let repr = FrameRepr { source_port: 1024 + n, ..FrameRepr::default() };
     repr.emit(&Probe { stream: 1, sequence: n.into(), trial: 0, sent: Nanos(1) }, &mut b[..60]).unwrap();
     if !probe {
         b[42..60].fill(0);

@@ -41,6 +41,24 @@ pub struct FrameRepr<'a> {
     pub extensions: &'a [Extension],
 }
 
+impl Default for FrameRepr<'_> {
+    /// An untagged frame of UDP over IPv4, from 172.16.0.2 to 172.16.10.2: what tests and `bench` change a field or two of.
+    fn default() -> Self {
+        Self {
+            source_mac: Mac([2, 0, 0, 0, 0, 2]),
+            destination_mac: Mac([2, 0, 0, 0, 0, 1]),
+            vlans: &[],
+            source: [172, 16, 0, 2].into(),
+            destination: [172, 16, 10, 2].into(),
+            transport: Transport::Udp,
+            source_port: 40_000,
+            destination_port: 5001,
+            ttl: 64,
+            extensions: &[],
+        }
+    }
+}
+
 /// Where in a frame the things are that change from frame to frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
@@ -218,21 +236,6 @@ mod tests {
 
     const PROBE: Probe = Probe { stream: 7, sequence: 3, trial: 0x0102, sent: Nanos(0x0304_0506_0708) };
 
-    fn repr() -> FrameRepr<'static> {
-        FrameRepr {
-            source_mac: Mac([2, 0, 0, 0, 0, 2]),
-            destination_mac: Mac([2, 0, 0, 0, 0, 1]),
-            vlans: &[],
-            source: "172.16.0.2".parse().unwrap(),
-            destination: "172.16.10.2".parse().unwrap(),
-            transport: Transport::Udp,
-            source_port: 40000,
-            destination_port: 5001,
-            ttl: 64,
-            extensions: &[],
-        }
-    }
-
     // UDP checksum by hand: pseudo-header ac10+0002+ac10+0a02+0011+001a, UDP 9c40+1389+001a, probe
     // d17a+0007+0000+0000+0003+0102+0304+0506+0708 = 2_f3ca; f3ca+2 = f3cc; its complement is 0c33.
     #[rustfmt::skip]
@@ -246,24 +249,25 @@ mod tests {
     #[test]
     fn the_probe_fits_the_shortest_frame_exactly() {
         let mut b = [0xff; 60];
-        let layout = repr().emit(&PROBE, &mut b).unwrap();
+        let layout = FrameRepr::default().emit(&PROBE, &mut b).unwrap();
         assert_eq!(b, SHORTEST);
         assert_eq!(layout.probe_at + probe::LEN, 60);
     }
 
     #[test]
     fn a_frame_without_room_is_refused_with_the_least_size() {
-        let err = repr().emit(&PROBE, &mut [0; 59]).unwrap_err();
+        let err = FrameRepr::default().emit(&PROBE, &mut [0; 59]).unwrap_err();
         assert_eq!(err, FrameError::TooShort { asked: 63, least: 64 });
-        let v6 = FrameRepr { source: "::1".parse().unwrap(), destination: "::2".parse().unwrap(), ..repr() };
+        let v6 =
+            FrameRepr { source: "::1".parse().unwrap(), destination: "::2".parse().unwrap(), ..FrameRepr::default() };
         assert_eq!(v6.emit(&PROBE, &mut [0; 60]), Err(FrameError::TooShort { asked: 64, least: 84 }));
         let chain = FrameRepr { extensions: &[Extension::Routing, Extension::Fragment], ..v6 };
         assert_eq!(chain.emit(&PROBE, &mut [0; 80]), Err(FrameError::TooShort { asked: 84, least: 84 + 32 }));
         assert_eq!(
-            FrameRepr { extensions: &[Extension::Fragment], ..repr() }.layout(),
+            FrameRepr { extensions: &[Extension::Fragment], ..FrameRepr::default() }.layout(),
             Err(FrameError::ExtensionsOfIpv4)
         );
-        let mixed = FrameRepr { source: "::1".parse().unwrap(), ..repr() };
+        let mixed = FrameRepr { source: "::1".parse().unwrap(), ..FrameRepr::default() };
         assert_eq!(mixed.layout(), Err(FrameError::MixedFamilies));
     }
 
@@ -286,7 +290,7 @@ mod tests {
             source: "2001:2::1".parse().unwrap(),
             destination: "2001:2:0:1::1".parse().unwrap(),
             extensions: &[Extension::DestinationOptions],
-            ..repr()
+            ..FrameRepr::default()
         };
         let mut b = [0xff; 14 + WITH_OPTIONS.len()];
         repr.emit(&PROBE, &mut b).unwrap();
@@ -296,7 +300,7 @@ mod tests {
     #[test]
     fn the_transports_own_number_stands_where_its_rfc_says() {
         // TCP: bytes 4 to 7 of the header (RFC 9293 section 3.1); ICMP echo: bytes 6 and 7 (RFC 792).
-        let at = |transport| FrameRepr { transport, ..repr() }.layout().unwrap().number;
+        let at = |transport| FrameRepr { transport, ..FrameRepr::default() }.layout().unwrap().number;
         assert_eq!(at(Transport::Udp), None);
         assert_eq!(at(Transport::Tcp(tcp::ACK)), Some((14 + 20 + 4, 4)));
         assert_eq!(at(Transport::IcmpEcho), Some((14 + 20 + 6, 2)));

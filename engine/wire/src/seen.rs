@@ -92,37 +92,22 @@ fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> 
 mod tests {
     use super::*;
     use crate::frame::{FrameRepr, Transport};
-    use crate::{Extension, Mac, probe};
+    use crate::{Extension, probe};
     use dutlab_units::Nanos;
     use proptest::prelude::*;
 
     const PROBE: Probe = Probe { stream: 7, sequence: 3, trial: 0x0102, sent: Nanos(0x0304_0506_0708) };
 
-    fn repr() -> FrameRepr<'static> {
-        FrameRepr {
-            source_mac: Mac([2, 0, 0, 0, 0, 2]),
-            destination_mac: Mac([2, 0, 0, 0, 0, 1]),
-            vlans: &[],
-            source: "172.16.0.2".parse().unwrap(),
-            destination: "172.16.10.2".parse().unwrap(),
-            transport: Transport::Udp,
-            source_port: 40000,
-            destination_port: 5001,
-            ttl: 64,
-            extensions: &[],
-        }
-    }
-
     /// The shortest frame, as bytes.
     fn shortest() -> [u8; 60] {
         let mut b = [0; 60];
-        repr().emit(&PROBE, &mut b).unwrap();
+        FrameRepr::default().emit(&PROBE, &mut b).unwrap();
         b
     }
 
     #[test]
     fn the_probe_is_found_in_the_bytes_with_its_sender() {
-        let found = Found { probe: PROBE, source: repr().source, source_port: 40000, intact: true };
+        let found = Found { probe: PROBE, source: FrameRepr::default().source, source_port: 40000, intact: true };
         assert_eq!(Seen::parse(&shortest()), Seen::Probe(found));
     }
 
@@ -147,7 +132,7 @@ mod tests {
             let transport = [Transport::Udp, Transport::Tcp(tcp::SYN), Transport::Tcp(tcp::ACK), Transport::IcmpEcho];
             let repr = FrameRepr {
                 vlans: &TAGS[..tags], source: ip(s), destination: ip(d), transport: transport[usize::from(kind)],
-                source_port, destination_port, extensions: if v6 { &CHAIN[4 - extensions..] } else { &[] }, ..repr()
+                source_port, destination_port, extensions: if v6 { &CHAIN[4 - extensions..] } else { &[] }, ..FrameRepr::default()
             };
             let mut b = vec![0; repr.layout().unwrap().probe_at + probe::LEN + more];
             repr.emit(&PROBE, &mut b).unwrap();
@@ -175,7 +160,7 @@ mod tests {
         #[test]
         fn a_flipped_bit_behind_the_probe_is_corruption(bit in 0_usize..800) {
             let mut b = [0; 160];
-            repr().emit(&PROBE, &mut b).unwrap();
+            FrameRepr::default().emit(&PROBE, &mut b).unwrap();
             b[60 + bit / 8] ^= 1 << (bit % 8);
             let corrupted = matches!(Seen::parse(&b), Seen::Probe(Found { intact: false, .. }));
             prop_assert!(corrupted);

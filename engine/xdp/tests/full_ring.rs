@@ -8,8 +8,8 @@ use dutlab_port::BurstSender;
 use dutlab_port::af_packet::Bursts;
 use dutlab_port::iface::Interface;
 use dutlab_units::Nanos;
-use dutlab_wire::frame::{FrameRepr, Transport};
-use dutlab_wire::{Mac, Probe, Seen};
+use dutlab_wire::frame::FrameRepr;
+use dutlab_wire::{Probe, Seen};
 use dutlab_xdp::af_xdp;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -43,18 +43,7 @@ fn own_tap() -> Option<(File, Interface)> {
 }
 
 fn frame(sequence: u64, b: &mut [u8]) -> usize {
-    let repr = FrameRepr {
-        source_mac: Mac::default(),
-        destination_mac: Mac([2, 0, 0, 0, 0, 1]),
-        vlans: &[],
-        source: [10, 0, 0, 1].into(),
-        destination: [10, 0, 0, 2].into(),
-        transport: Transport::Udp,
-        source_port: 1024,
-        destination_port: 9,
-        ttl: 64,
-        extensions: &[],
-    };
+    let repr = FrameRepr::default();
     repr.emit(&Probe { stream: 1, sequence, trial: 0, sent: Nanos(1) }, &mut b[..60]).unwrap();
     60
 }

@@ -12,7 +12,7 @@ use dutlab_port::{clock, cpu};
 use dutlab_protocol::plan::{Flows, Rate, SendPlan, Sizes, Stream, Transport, WeightedSize};
 use dutlab_protocol::request::{Backend, Cpus, Guard, Open};
 use dutlab_units::Nanos;
-use dutlab_wire::{FrameRepr, Mac, Probe, Seen, frame};
+use dutlab_wire::{FrameRepr, Probe, Seen};
 use serde::Serialize;
 use std::hint::black_box;
 use std::sync::mpsc;
@@ -109,18 +109,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
 
 /// Accounting step by step: each row adds something to the one before.
 fn receiving(time: Nanos) -> Vec<Row> {
-    let repr = FrameRepr {
-        source_mac: Mac([2, 0, 0, 0, 0, 2]),
-        destination_mac: Mac([2, 0, 0, 0, 0, 1]),
-        vlans: &[],
-        source: [172, 16, 0, 2].into(),
-        destination: [172, 16, 10, 2].into(),
-        transport: frame::Transport::Udp,
-        source_port: 40_000,
-        destination_port: 5001,
-        ttl: 64,
-        extensions: &[],
-    };
+    let repr = FrameRepr::default();
     let frames: Vec<_> = (0..FRAMES as u64)
         .map(|sequence| {
             let mut b = vec![0; 60];

@@ -239,8 +239,8 @@ impl Merge<'_> {
 mod tests {
     use super::*;
     use dutlab_port::{Arrived, Watch};
-    use dutlab_wire::frame::{FrameRepr, Transport};
-    use dutlab_wire::{Mac, Probe};
+    use dutlab_wire::Probe;
+    use dutlab_wire::frame::FrameRepr;
     use std::sync::Arc;
 
     /// A queue whose only frame has arrived, and is handed over late.
@@ -271,18 +271,7 @@ mod tests {
     }
 
     fn late(sequence: u64) -> Box<dyn BurstReceiver> {
-        let repr = FrameRepr {
-            source_mac: Mac::default(),
-            destination_mac: Mac::default(),
-            vlans: &[],
-            source: [10, 0, 0, 1].into(),
-            destination: [10, 0, 0, 2].into(),
-            transport: Transport::Udp,
-            source_port: 1024,
-            destination_port: 9,
-            ttl: 64,
-            extensions: &[],
-        };
+        let repr = FrameRepr::default();
         let mut frame = vec![0; 60];
         repr.emit(&Probe { stream: 7, sequence, trial: 3, sent: Nanos(5) }, &mut frame).unwrap();
         Box::new(Late { looks: 20, frame: Some(frame) })
