@@ -31,7 +31,7 @@ _MEGA = 10**6
 
 
 def parse(text: str, names: Sequence[str]) -> dict[str, object]:
-    """Path of a fact → its value, None where it was not told; adapters are those of `names`. Raises ValueError for what is not an answer."""
+    """Path of a fact → its value, None where not told; adapters are those of `names`. Raises ValueError where it is not an answer."""
     said = json.loads(text)
     if not isinstance(said, Mapping):
         raise ValueError("no object of JSON")  # noqa: TRY004 -- of the text, not of the argument
