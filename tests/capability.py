@@ -54,6 +54,15 @@ def have_netns() -> bool:
 
 
 @cache
+def have_loop() -> bool:
+    """Loop devices can be made, and a control group can be held to rates on them."""
+    controllers = Path("/sys/fs/cgroup/cgroup.controllers")
+    blkio = Path("/sys/fs/cgroup/blkio").is_dir() or (controllers.is_file() and "io" in controllers.read_text(encoding="ascii").split())
+    asked = ["losetup", "--find"]
+    return have_root() and blkio and bool(shutil.which("losetup")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@cache
 def have_esp() -> bool:
     """The kernel encrypts by ESP."""
     asked = "xfrm state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x1000 mode tunnel enc cbc(aes) "

@@ -57,6 +57,21 @@ class DoubtKind(enum.Enum):
         "the test ports are virtual: relative figures",
         "compare what was measured on this machine, not with real hardware",
     )
+    PAGE_CACHE = (
+        Grade.SEVERE,
+        "I/O went through memory: the figures may be of the page cache and not of the drives",
+        "leave `direct` out, or write direct: 1",
+    )
+    FILE_SYSTEM = (
+        Grade.NOTE,
+        "a file was measured in place of a drive: the figures are of its file system too",
+        "name a drive by-id or by serial",
+    )
+    STORAGE_ERRORS = (
+        Grade.SEVERE,
+        "drives answered with errors, and the job was told to go on",
+        "see the drive's own log (nvme error-log, smartctl -l error, dmesg)",
+    )
     SHORT_TRIAL = (
         Grade.NOTE,
         "shorter than RFC 2544 section 24 asks (60 s)",

@@ -222,7 +222,14 @@ _PLUGS = (
         tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",
     ),
-    WorkloadPlug("fio", says="Storage, read from fio's files.", section="dutlab.report.sections.tool_figures:section"),
+    WorkloadPlug(
+        "fio",
+        says="I/O on drives with fio: any of its options, a list of values is a trial each.",
+        settings="dutlab.spec.workloads.fio:FioWorkload",
+        tool="dutlab.tools.fio.program:measure",
+        section="dutlab.report.sections.tool_figures:section",
+        load=LoadPattern.STEADY,
+    ),
     WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}

@@ -31,11 +31,16 @@ class NamespaceGone(HostError):
 class NetnsHost(LocalHost):
     """Runs every command with `ip netns exec`, so /sys and /proc/net show the namespace. Files are those of the machine."""
 
-    def __init__(self, name: str, namespace: str, log: CommandLog | None = None, *, nice: int = 0) -> None:
-        """`nice` is added to the priority of its programs (nice(1)): below 0, they go before the other work of the machine."""
+    def __init__(self, name: str, namespace: str, log: CommandLog | None = None, *, nice: int = 0, group: Path | None = None) -> None:
+        """`nice` is added to the priority of its programs (nice(1)): below 0, they go before the other work of the machine.
+
+        `group` is the control group that they are in (cgroups(7)).
+        """
         super().__init__(name, log)
         self.namespace = namespace
         self._before = () if nice == 0 else ("nice", "-n", str(nice))
+        if group is not None:
+            self._before = (*self._before, "sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))
 
     def _carry(self, argv: Sequence[str]) -> list[str]:
         return [*self._before, "ip", "netns", "exec", self.namespace, *argv]

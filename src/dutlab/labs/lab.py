@@ -17,7 +17,7 @@ from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
-from dutlab.labs import inside, napi, recipe, sshd
+from dutlab.labs import drives, inside, napi, recipe, sshd
 from dutlab.labs.labfile import LabDescription, description
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
@@ -56,6 +56,8 @@ class Lab:
     """Process numbers of the kernel threads that serve its ports."""
     nice: int = 0
     """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
+    group: Path | None = None
+    """The control group in which its programs run; None where it has no drives."""
     ssh_config: Path | None = None
     """By which its hosts are reached over ssh, each under its name; None where namespaces are entered."""
 
@@ -79,7 +81,7 @@ class Lab:
             from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
 
             return {role: SshHost(Login(role, role, (self.ssh_config,)), log) for role in self.namespaces}
-        return {role: NetnsHost(role, namespace, log, nice=self.nice) for role, namespace in self.namespaces.items()}
+        return {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
 
 def programs(name: str) -> tuple[Program, ...]:
     """What this machine must have to build the lab `name`."""
-    return _PROGRAMS[description(name).settings.reach]
+    plan = description(name)
+    return (*_PROGRAMS[plan.settings.reach], *((drives.LOSETUP,) if plan.testbed.drives else ()))
 
 
 async def down(label: str) -> bool:
@@ -154,6 +157,7 @@ async def down(label: str) -> bool:
         if done.status != 0 and path.exists():
             raise LabError(f"network namespace {namespace} cannot be removed: {done.errors.strip()}")
     await asyncio.to_thread(sshd.remove, folder.ssh_folder(label))
+    await drives.down(label)
     folder.forget(label)
     return True
 
@@ -197,7 +201,8 @@ def _state(folder: StateFolder, label: str) -> LabState | None:
     if (state := folder.read(label)) is not None:
         return state
     left = LabState.unknown(label)
-    return left if any((NAMESPACES / n).exists() for n in left.namespaces.values()) else None
+    there = any((NAMESPACES / n).exists() for n in left.namespaces.values()) or drives.folder_of(label).exists()
+    return left if there else None
 
 
 def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
@@ -212,7 +217,7 @@ def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
 def _lab(state: LabState, plan: LabDescription) -> Lab:
     return Lab(
         label=state.label,
-        testbed=plan.testbed,
+        testbed=drives.placed(plan.testbed, state.label),
         cpus=dict(state.cpus),
         watch_cpu=state.watch_cpu,
         namespaces={host: state.namespaces[host] for host in plan.testbed.hosts},
@@ -221,6 +226,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         notes=state.notes,
         napi_threads=state.napi_threads,
         nice=state.nice,
+        group=drives.group_of(state.label) if plan.testbed.drives else None,
         ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if plan.settings.reach == "ssh" else None,
     )
 
@@ -230,6 +236,8 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
+    if plan.testbed.drives:
+        await drives.up(state.label, plan.testbed.drives)
     hosts = {name: NetnsHost(name, state.namespaces[name]) for name in plan.testbed.hosts}
     if SWITCH in state.namespaces:
         await _sh(NetnsHost(SWITCH, state.namespaces[SWITCH]), recipe.switch_script(plan.testbed))

@@ -258,8 +258,8 @@ def _ceilings(drive: WorkloadDrive, testbed: Testbed) -> dict[str, dict[str, flo
     """What the speed of each link allows at most, under the names of the figures; of several links, where all are known, their sum."""
     found = {}
     for name in drive.links:
-        link = testbed.links[name]
-        if link.speed is not None and drive.carries is not None:
+        link = testbed.links.get(name)  # none for a drive
+        if link is not None and link.speed is not None and drive.carries is not None:
             found[name] = _most(link, link.speed, drive)
     if len(found) == len(drive.links) > 1:
         first = next(iter(found.values()))

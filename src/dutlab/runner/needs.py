@@ -15,6 +15,8 @@ from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.spec.workloads.reconf import ReconfSetting
 from dutlab.spec.workloads.rfc2544 import Benchmark, Modifier, Rfc2544Setting
 from dutlab.systems import system_of
+from dutlab.tools.fio.drives import LSBLK, WIPEFS
+from dutlab.tools.fio.program import FIO
 from dutlab.workloads import named, plug_of
 
 _FOR_RESET = (IP, NFT, SYSCTL)
@@ -50,6 +52,7 @@ def needs_of(
         managed = isinstance(cell.setting, Rfc2544Setting) and Modifier.MANAGEMENT in cell.setting.modifiers
         for link in cell.links if managed else ():
             found[testbed.links[link].source.host] += (PYTHON3,)
+    found |= {host: [*found[host], FIO, LSBLK, WIPEFS] for host in hosts_of_drives(cells)}
     return {host: list(dict.fromkeys(programs)) for host, programs in found.items()}
 
 
@@ -82,6 +85,11 @@ def hosts_in(role: str, testbed: Testbed) -> list[str]:
         return [] if testbed.dut is None else [testbed.dut]
     links = [link for link in testbed.links.values() if link.path]
     return list(dict.fromkeys((link.source if role == "source" else link.sink).host for link in links))
+
+
+def hosts_of_drives(cells: Iterable[Cell]) -> list[str]:
+    """The hosts whose drives these cells use."""
+    return list(dict.fromkeys(name.partition(":")[0] for cell in cells if cell.tool == FIO.name for name in cell.links))
 
 
 def hosts_of_iperf3(cell: Cell, testbed: Testbed) -> tuple[str, ...]:

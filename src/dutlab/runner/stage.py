@@ -25,7 +25,7 @@ from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, U
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
-from dutlab.runner.needs import hosts_of_iperf3, left_out, missing_of, needs_of
+from dutlab.runner.needs import hosts_of_drives, hosts_of_iperf3, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import generator_of
@@ -35,6 +35,7 @@ from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
+from dutlab.tools.fio import program as fio
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.registry import make
 from dutlab.tools.iperf3.tcp import Iperf3
@@ -236,6 +237,7 @@ async def _set_up(
         "ping": ping.check,
         "iperf3": partial(iperf3.check, of_iperf3),
         "engine": engine.check,
+        fio.TOOL: partial(fio.check, {name: hosts[name] for name in hosts_of_drives(cells)}),
     }
     try:
         wanted = {*(["engine"] if framed else []), *(cell.tool for cell in cells)}  # the engine also verifies modes
@@ -243,6 +245,7 @@ async def _set_up(
         looks |= {generator_of(text).kind: generator.check for text, generator in generators.items()}
         missing = await missing_of(hosts, needs_of(testbed, cells, modes, site.cpus, framed))
         versions = dict(zip(looks, await all_there((look() for look in looks.values()), missing), strict=True))
+        await fio.look(site, [cell for cell in cells if cell.tool == fio.TOOL])
         yield Stage(
             site=site,
             modes=modes,

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, INSIDE_ONLY, LABS, RUN_ENGINE, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.testbed import DUT, IPV6, HostSpec, Testbed
-from dutlab.spec.workloads import LinkBounds, Need, Workload, WorkloadModel
+from dutlab.spec.workloads import LinkBounds, Need, TestbedBounds, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.reconf import RELOAD, ReconfWorkload
 from dutlab.spec.workloads.steps import StepsWorkload
@@ -31,7 +32,7 @@ class TestbedShape:
     title: str
     family: str
     """Of the DUT; that of a black box where there is none."""
-    bounds: Mapping[str, LinkBounds]
+    bounds: TestbedBounds
     hosts: Mapping[str, str]
     """Name → family of each host that can be given commands."""
     generator: GeneratorModel = ENGINE
@@ -46,7 +47,7 @@ class TestbedShape:
         if name not in LABS:
             return None
         lab = LABS[name]
-        bounds = {
+        links = {
             link: LinkBounds(
                 ipv6=lab.ipv6,
                 ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
@@ -56,8 +57,9 @@ class TestbedShape:
             )
             for link, hosts in lab.links.items()
         }
-        family = lab.family if any(bound.through_dut for bound in bounds.values()) else BLACK_BOX
-        return cls(f"lab {name}", family, bounds, dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
+        drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True) for host, of in lab.drives.items() for d in of}
+        family = lab.family if any(bound.through_dut for bound in links.values()) else BLACK_BOX
+        return cls(f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
@@ -69,9 +71,9 @@ class TestbedShape:
         return cls(f"testbed {testbed.name}", family, bounds, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
 
 
-def bounds_of(testbed: Testbed) -> dict[str, LinkBounds]:
-    """What each link bounds, by name."""
-    return {
+def bounds_of(testbed: Testbed) -> TestbedBounds:
+    """What each link bounds, by name, and the drives."""
+    links = {
         name: LinkBounds(
             link.mtu,
             link.speed,
@@ -83,6 +85,7 @@ def bounds_of(testbed: Testbed) -> dict[str, LinkBounds]:
         )
         for name, link in testbed.links.items()
     }
+    return TestbedBounds(links, testbed.drives)
 
 
 def _share_a_machine(hosts: Sequence[HostSpec]) -> bool:
@@ -148,7 +151,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
     """What a workload needs of its hosts and none of them has."""
-    if Need.COMMANDS in workload.needs:
+    if workload.needs & {Need.COMMANDS, Need.DRIVES}:
         return
     driven = list(dict.fromkeys(link for links in workload.link_sets(bed.bounds) for link in links))
     if not driven:

@@ -7,7 +7,7 @@ this one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed
@@ -40,11 +40,13 @@ class KnownLab:
     """Whether its links' addresses are."""
     segments: frozenset[str] = frozenset()
     """Those of its links that are not paths."""
+    drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Host → its drives."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Each once."""
-        return tuple(dict.fromkeys(host for hosts in self.links.values() for host in hosts))
+        return tuple(dict.fromkeys((*(host for hosts in self.links.values() for host in hosts), *self.drives)))
 
 
 LABS: Mapping[str, KnownLab] = MappingProxyType(
@@ -54,6 +56,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
+        "jbod": KnownLab({}, drives={"server": ("d1", "d2", "d3", "d4")}),
     }
 )
 """Embedded labs by name."""

@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, Strict, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.drives import DriveSpec
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, OWN_PORTS, ROLES, WITHOUT_A_WAY_IN
@@ -54,11 +55,12 @@ class HostSpec(SpecModel):
     """True for the machine that dutlab runs on, in place of `ssh`."""
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
+    drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
+    """Storage of it that is measured."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """Whether the family is known and the ssh target is one, and whether a black box is left one."""
-        del made
         faults = []
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
@@ -71,7 +73,19 @@ class HostSpec(SpecModel):
             faults.append(fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh"))
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             faults.append(fault(("family",), f"{family} cannot be combined with a way in; leave ssh and local out, or name the family"))
+        if made is not None and made.drives and made.family != "linux":
+            faults.append(fault(("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux"))
+        if made is not None:
+            faults += _named_twice(made.drives)
         return faults
+
+
+def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
+    seen: dict[tuple[str | None, ...], str] = {}
+    for name, drive in drives.items():
+        key = (drive.by_id, drive.serial, drive.file)
+        if (first := seen.setdefault(key, name)) != name:
+            yield fault(("drives", name), f"is the same drive as {first}")
 
 
 class Port(SpecModel):
@@ -323,6 +337,11 @@ class Testbed(SpecModel):
         if made is not None and not made.hosts:
             faults.append(fault(("hosts",), "empty; a testbed needs a host"))
         return faults
+
+    @property
+    def drives(self) -> dict[str, DriveSpec]:
+        """Those of every host, by `host:name`."""
+        return {f"{host}:{name}": drive for host, spec in self.hosts.items() for name, drive in spec.drives.items()}
 
     @property
     def dut(self) -> str | None:

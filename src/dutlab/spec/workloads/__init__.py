@@ -19,11 +19,22 @@ from pydantic import BeforeValidator, PlainSerializer, SerializeAsAny, Validatio
 from pydantic.json_schema import models_json_schema
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.base import LinkBounds, Need, TestbedBounds, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
 from dutlab.workloads import named, plug_of, settable
 
-__all__ = ["AnySetting", "LinkBounds", "Need", "Setting", "Workload", "WorkloadDrive", "WorkloadModel", "model_of", "settings_schema"]
+__all__ = [
+    "AnySetting",
+    "LinkBounds",
+    "Need",
+    "Setting",
+    "TestbedBounds",
+    "Workload",
+    "WorkloadDrive",
+    "WorkloadModel",
+    "model_of",
+    "settings_schema",
+]
 
 
 def model_of(workload: str) -> type[WorkloadModel]:

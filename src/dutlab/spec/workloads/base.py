@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.drives import DriveSpec
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD, Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.workloads.setting import Setting
@@ -29,6 +30,8 @@ class Need(StrEnum):
     PING = "ping"
     COMMANDS = "commands"
     """A way in."""
+    DRIVES = "drives"
+    """Storage that the testbed names."""
     TRANSIT = "transit"
     """A DUT that forwards between the two ends: what the workload changes is there."""
 
@@ -59,6 +62,16 @@ class LinkBounds:
     def longest_frame(self) -> int:
         """Bytes with FCS."""
         return self.mtu + ETH_FRAME_OVERHEAD
+
+
+class TestbedBounds(dict[str, LinkBounds]):
+    """Every link of a testbed, and beside them its drives by `host:name`."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, links: Mapping[str, LinkBounds], drives: Mapping[str, DriveSpec]) -> None:
+        super().__init__(links)
+        self.drives = drives
 
 
 @dataclass(frozen=True)

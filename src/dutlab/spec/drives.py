@@ -1,0 +1,99 @@
+"""Drives of a host: named by what does not change when another is plugged in, and written to only where the testbed says so.
+
+    hosts:
+      server: {ssh: root@192.0.2.20, drives: {
+        d1: {by-id: nvme-ACME_X1_S3RIAL0001, destroy: yes, rated: {read_iops: 610200, write_iops: 75000}},
+        d2: {serial: S3RIAL0002}}}
+
+A name such as /dev/sdb is refused: letters are given anew at each boot. `file` is a file of a file system in place of a drive; what is
+measured is then the file system, and every record says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Name
+from dutlab.spec.model import SpecModel, fault
+
+_BY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+=@-]{0,254}")
+_SERIAL = re.compile(r"[!-.0-~]([ -.0-~]{0,126}[!-.0-~])?")
+_LETTER = re.compile(r"(/dev/)?((sd|hd|vd|xvd)[a-z]+\d*|nvme\d+(n\d+(p\d+)?)?|(md|dm-|loop|mmcblk)\d+\w*)")
+_SIZE = re.compile(r"(\d+)([KMGT]?)i?B?", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+LEAST_SIZE = 1 << 20
+
+Positive = Annotated[float, Strict(), Field(gt=0)]
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `4k`, `1MiB`, `512`: binary, as fio takes them (`kb_base=1024`). Raises ValueError."""
+    if not (found := _SIZE.fullmatch(text)):
+        raise ValueError(f"{text!r} is not a size; write it as in 4k, 1M or 10G")
+    return int(found[1]) << 10 * _POWERS[found[2].upper()]
+
+
+def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _yes(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return {"yes": True, "no": False}.get(value, value) if isinstance(value, str) else value
+
+
+Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+"""Bytes, written with binary prefixes: `4k` is 4096."""
+
+
+class RatedSpec(SpecModel):
+    """What the maker says of a drive; ceilings follow from it."""
+
+    read_iops: Positive | None = None
+    write_iops: Positive | None = None
+    read_bytes_per_s: Positive | None = None
+    write_bytes_per_s: Positive | None = None
+    endurance_bytes: Positive | None = None
+    """What may be written to it in its life (TBW)."""
+
+
+class DriveSpec(SpecModel):
+    """One drive. Its key in the file is its name."""
+
+    only_code: ClassVar[frozenset[str]] = frozenset({"name", "folder"})
+
+    name: Name
+    by_id: Annotated[str | None, Field(alias="by-id")] = None
+    """Its name in /dev/disk/by-id."""
+    serial: str | None = None
+    """As the kernel tells it in /sys/block/*/device/serial, or `lsblk -o SERIAL`."""
+    file: str | None = None
+    """A path, in place of a drive."""
+    size: Size | None = None
+    """Bytes of the file; of a drive, how much of it is used, from its beginning. None is all of a drive."""
+    destroy: Annotated[bool, BeforeValidator(_yes), Strict()] = False
+    """Whether what is on it may be overwritten."""
+    rated: RatedSpec | None = None
+    folder: str = "/dev/disk/by-id"
+    """Where the host has names that stay; an embedded lab has its own."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether it is named in one way, and in one that stays."""
+        keys = {"by_id": "by-id", "serial": "serial", "file": "file"}
+        given = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
+        faults = [] if len(given) == 1 else [fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place")]
+        by_id, serial, file = data.get("by-id", data.get("by_id")), data.get("serial"), data.get("file")
+        if isinstance(by_id, str) and (_LETTER.fullmatch(by_id) or not _BY_ID.fullmatch(by_id)):
+            faults.append(fault(("by-id",), f"{by_id!r} is not a name of /dev/disk/by-id, without the folder; letters change at each boot"))
+        if isinstance(serial, str) and (_LETTER.fullmatch(serial) or not _SERIAL.fullmatch(serial)):
+            faults.append(fault(("serial",), f"{serial!r} is not a serial number; `lsblk -dno NAME,SERIAL` lists them"))
+        if isinstance(file, str) and (not file.startswith("/") or file.startswith("/dev/") or ".." in file or ":" in file or "\n" in file):
+            faults.append(fault(("file",), "must be the whole path of a file, outside /dev, without .. and without a colon"))
+        if made is not None and made.file is not None and (made.size or 0) < LEAST_SIZE:
+            faults.append(fault(("size",), "missing or below 1M; write how large the file is to be, as in 4G"))
+        return faults

@@ -1,0 +1,246 @@
+"""Workload `fio`: I/O on drives of the testbed, with any option of fio; a list of values is a trial each.
+
+- fio:
+    drives: [each, together]
+    options: {rw: [randread, randwrite], bs: 4k, iodepth: [1, 8, 32], ioengine: libaio, direct: 1}
+    ramp: 2s
+    duration: 30s
+
+`job` is a job file of your own in place of `options`; what `options` says then stands in each of its jobs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigError
+from functools import cached_property
+from itertools import product
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.drives import DriveSpec
+from dutlab.spec.fields import Duration
+from dutlab.spec.model import Loc, did_you_mean, fault
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkSet, Need, TestbedBounds, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.units import Seconds
+
+READS = frozenset({"read", "randread"})
+"""The values of `rw` that leave a drive as it was (fio's HOWTO, `readwrite`)."""
+WRITES = frozenset({"write", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim", "trimwrite", "randtrimwrite"})
+ENGINES = frozenset(
+    {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "io_uring_cmd", "mmap", "splice", "sg", "null"}
+)
+"""I/O engines that go where `filename` says and nowhere else."""
+OURS = frozenset({"runtime", "timeout", "ramp_time", "time_based"})
+_ELSEWHERE = (
+    r"filename\w*|directory|opendir|include|exec_\w+|trigger\w*|read_iolog|write_iolog|replay_\w+|write_\w+_log|log_\w+|output\w*|server|client"
+    r"|allow_mounted_write|cgroup\w*|ioscheduler|verify_state\w*|kb_base|unit_base|create_only|unlink\w*|new_group|group_reporting|wait_for"
+    r"|name|nrfiles|openfiles|file_service_type|file_append|zonemode|uid|gid|hostname|port|protocol"
+)
+_NOT_TAKEN = re.compile(_ELSEWHERE)
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,48}")
+_VALUE = re.compile(r"[\w.,:%/+ =@*-]{1,200}", re.ASCII)
+MOST_JOBS = 64
+
+
+def _text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return ("1" if value else "0") if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+
+
+Value = Annotated[str, BeforeValidator(_text)]
+
+
+def _levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Levels = Annotated[tuple[Value, ...], BeforeValidator(_levels)]
+Among = Literal["each", "together", "halves"]
+
+
+class FioSetting(Setting):
+    """One job, or one job file, on one set of drives."""
+
+    kind: Literal["fio"] = "fio"
+    left_out: ClassVar[frozenset[str]] = frozenset({"job", "writes"})
+
+    options: dict[str, str]
+    """By fio's names, in the order in which they were written."""
+    job: str = ""
+    """A job file; empty for one job of the options alone."""
+    writes: bool
+    """Whether it changes what is on the drives."""
+    ramp_s: SecondsOrNone
+    duration_s: SecondsLong
+
+    @property
+    def loaded_s(self) -> Seconds:
+        """The ramp too."""
+        return Seconds(self.ramp_s + self.duration_s)
+
+    @cached_property
+    def params(self) -> Params:
+        """Each option under its own name: numbers are numbers, so that depths are in their order."""
+        of_options = {name: int(text) if text.isdecimal() else text for name, text in self.options.items()}
+        times: dict[str, float] = {"ramp_s": self.ramp_s, "duration_s": self.duration_s}
+        return {**({"job": " ".join(sections(self.job))} if self.job else {}), **of_options, **times}
+
+
+class _JobFile(ConfigParser):
+    """Keeps names of options as they are written."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def sections(job: str) -> dict[str, dict[str, str]]:
+    """The jobs of a job file by name, each with what [global] says. Raises ValueError."""
+    reader = _JobFile(
+        delimiters=("=",), comment_prefixes=("#", ";"), allow_no_value=True, interpolation=None, default_section="global", strict=True
+    )
+    try:
+        reader.read_string(job)
+    except ConfigError as error:
+        raise ValueError(str(error).replace("\n", " ")) from error
+    return {name: {key: "1" if value is None else value for key, value in reader[name].items()} for name in reader.sections()}
+
+
+class FioWorkload(WorkloadModel):
+    """One trial a set of drives and combination of options."""
+
+    kind: ClassVar[str] = "fio"
+    tool: ClassVar[str] = "fio"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DRIVES})
+    setting: ClassVar[type[Setting]] = FioSetting
+
+    drives_: Annotated[tuple[Among | LinkSet, ...], Field(alias="drives"), BeforeValidator(_levels)] = ("together",)
+    """Which are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
+    options: Annotated[dict[str, Levels], Field(default_factory=dict)]
+    job: str = ""
+    ramp: Duration = Seconds(0.0)
+    """I/O before what is measured (fio's ramp_time)."""
+    duration: Duration = Seconds(30.0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether fio would do it, to these drives and to nothing else."""
+        faults = super().cross_faults(data, made)
+        if data.get("links") is not None:
+            faults.append(fault(("links",), "fio drives drives, not links: write `drives`"))
+        if made is None:
+            return faults
+        if not made.options and not made.job:
+            faults.append(fault(("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job"))
+        if not 0 < made.duration <= LONGEST_TRIAL:
+            faults.append(fault(("duration",), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+        for name, levels in made.options.items():
+            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in levels for w in _option_faults(name, level))]
+            if len(set(levels)) < len(levels) or not levels:
+                faults.append(fault(("options", name), "a value is written twice" if levels else "empty; write a value"))
+        if not made.job and made.options and "rw" not in made.options:
+            faults.append(fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}"))
+        return [*faults, *(fault(("job",), what) for what in _job_faults(made.job))]
+
+    def count(self, every_link: Mapping[str, Any]) -> int:
+        """How many drives of it there are."""
+        found = len(self._sets(every_link.drives)) if isinstance(every_link, TestbedBounds) else 1
+        for levels in self.options.values():
+            found *= len(levels)
+        return found
+
+    def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
+        """Each set of drives with each combination of the options."""
+        of_testbed = every_link.drives if isinstance(every_link, TestbedBounds) else {}
+        for names in self._sets(of_testbed):
+            for values in product(*self.options.values()):
+                options = dict(zip(self.options, values, strict=True))
+                setting = FioSetting(
+                    options=options, job=self.job, writes=_writes(options, self.job), ramp_s=self.ramp, duration_s=self.duration
+                )
+                yield WorkloadDrive(names, setting, Seconds(self.ramp + self.duration))
+
+    def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
+        """It drives no link."""
+        del every_link
+        return ()
+
+    def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+        """Drives that are not there, and those that it would write to without leave."""
+        of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
+        if not of_testbed:
+            yield (), "needs drives, and the testbed names none: write `drives` at a host"
+            return
+        for i, entry in enumerate(self.drives_):
+            for name in () if isinstance(entry, str) else entry:
+                if name not in of_testbed:
+                    yield ("drives", i), f"no drive {name!r} {did_you_mean(name, of_testbed)}"
+        levels = self.options.get("rw", ("",))
+        if any(_writes({**({"rw": rw} if rw else {})}, self.job) for rw in levels):
+            used = {name for names in self._sets(of_testbed) for name in names}
+            for name in sorted(used & of_testbed.keys()):
+                if not of_testbed[name].destroy:
+                    yield (
+                        ("options", "rw"),
+                        f"writes to {name}, and the testbed does not say `destroy: yes` there: what is on it would be lost",
+                    )
+
+    def _sets(self, of_testbed: Mapping[str, DriveSpec]) -> list[LinkSet]:
+        every = tuple(of_testbed)
+        half = len(every) // 2
+        made: list[LinkSet] = []
+        for entry in self.drives_:
+            match entry:
+                case "each":
+                    made += [(name,) for name in every]
+                case "together":
+                    made.append(every)
+                case "halves":
+                    made += [part for part in (every[:half], every[half:]) if part]
+                case _:
+                    made.append(tuple(entry))
+        return list(dict.fromkeys(made))
+
+
+def _writes(options: Mapping[str, str], job: str) -> bool:
+    """Whatever is not known to read only writes."""
+    if "rw" in options:
+        return options["rw"].partition(":")[0] not in READS
+    return any(of.get("rw", of.get("readwrite", "read")).partition(":")[0] not in READS for of in sections(job).values())
+
+
+def _option_faults(name: str, value: str) -> Iterator[str]:
+    if not _KEY.fullmatch(name):
+        yield "not an option of fio; write it as fio's manual does, as in iodepth"
+    elif name in OURS:
+        yield "is set by `ramp` and `duration`"
+    elif _NOT_TAKEN.fullmatch(name):
+        yield "is dutlab's, or leads to other files than the drives that are named, so it cannot be given"
+    elif not _VALUE.fullmatch(value):
+        yield f"{value!r} has characters that no value of fio needs"
+    elif name in ("rw", "readwrite") and value.partition(":")[0] not in READS | WRITES:
+        yield f"{value!r} is not a way to read or write {did_you_mean(value, READS | WRITES)}"
+    elif name == "ioengine" and value not in ENGINES:
+        yield f"{value!r} is not an engine that does I/O on drives only {did_you_mean(value, ENGINES)}"
+    elif name == "readwrite":
+        yield "write it as rw"
+
+
+def _job_faults(job: str) -> Iterator[str]:
+    if not job:
+        return
+    try:
+        found = sections(job)
+    except ValueError as error:
+        yield f"is not a job file of fio: {error}"
+        return
+    if not found or len(found) > MOST_JOBS:
+        yield f"has {len(found)} jobs; 1 to {MOST_JOBS} are taken"
+    for name, of in found.items():
+        for key, value in of.items():
+            if key not in OURS | {"filename", "group_reporting", "new_group", "name"}:  # what dutlab sets itself is passed over
+                yield from (f"[{name}] {key}: {what}" for what in _option_faults(key, value))

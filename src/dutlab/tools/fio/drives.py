@@ -1,0 +1,168 @@
+"""What a drive of the testbed is on its host, and every reason not to write to it.
+
+A drive is found by a name that stays. It may be written to if nothing is mounted from it, nothing holds it, and wipefs(8) finds no
+signature on it or on a part of it: a partition table, a file system, swap, LUKS, a member of md, LVM, ZFS or btrfs. To use such a drive
+all the same, a person wipes it: dutlab never does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dutlab.errors import TestbedError
+from dutlab.hosts.host import Host
+from dutlab.hosts.programs import Program
+from dutlab.spec.drives import DriveSpec
+
+LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
+_COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
+_DISKS = frozenset({"disk", "loop"})
+"""Types of lsblk(8) that are drives of their own; the others are parts, or made of several."""
+_ASKS = """
+echo "path $(readlink -f -- "$1" 2>/dev/null)"
+"""
+# One line a signature: the device, what it is, and where. A holder is a device that is made of this one (/sys/block/*/holders).
+_SIGNATURES = """
+for part in $(lsblk -lnpo PATH -- "$1"); do
+  wipefs -n -p -- "$part" 2>/dev/null | while IFS=, read -r at _ _ kind; do
+    case $at in '#'*|'') ;; *) echo "signature $part $kind at $at" ;; esac
+  done
+  for by in "/sys/class/block/${part##*/}/holders/"*; do
+    [ -e "$by" ] && echo "holder $part ${by##*/}"
+  done
+  while read -r swap _; do [ "$swap" = "$part" ] && echo "swap $part"; done </proc/swaps
+done
+exit 0
+"""
+
+
+@dataclass(frozen=True)
+class FoundDrive:
+    """A drive as its host has it now. `path` is good until the next boot at most, so it is looked up before every trial."""
+
+    name: str
+    path: str
+    size_bytes: int
+    facts: Mapping[str, str] = field(default_factory=dict)
+    is_file: bool = False
+    in_use: tuple[str, ...] = ()
+    """Every reason not to write to it, in words."""
+
+
+async def find(host: Host, drives: Mapping[str, DriveSpec]) -> dict[str, FoundDrive]:
+    """Each of the drives by its name. Raises TestbedError with all that are not there, or are no drive; HostError."""
+    said = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text
+    devices = list(_flat(json.loads(said).get("blockdevices", [])))
+    found, faults = dict[str, FoundDrive](), list[str]()
+    for name, spec in drives.items():
+        try:
+            found[name] = await (_file(host, name, spec) if spec.file is not None else _drive(host, name, spec, devices))
+        except TestbedError as error:
+            faults.append(str(error))
+    same = [f"{b} and {a} are one drive, {found[a].path}" for b in found for a in found if a < b and found[a].path == found[b].path]
+    if faults or same:
+        raise TestbedError("\n".join((*faults, *same)))
+    return found
+
+
+def insist_unused(found: Mapping[str, FoundDrive]) -> None:
+    """Raises TestbedError with every reason not to write to any of these drives."""
+    if used := [f"{drive.name} ({drive.path}): {why}" for drive in found.values() for why in drive.in_use]:
+        remedy = "nothing was written; end its use, and erase by hand what nobody needs (wipefs -a), or name another drive"
+        raise TestbedError("\n".join(used), remedy=remedy)
+
+
+async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mapping[str, Any]]) -> FoundDrive:
+    if spec.by_id is not None:
+        link = f"{spec.folder}/{spec.by_id}"
+        path = (await host.run(["sh", "-c", _ASKS, "dutlab", link])).text.partition("path ")[2].strip()
+        entries = [d for d in devices if d["path"] == path]
+        what = f"{host.name}: {name}: {link} is not there"
+    else:
+        entries = [d for d in devices if (d.get("serial") or "").strip() == spec.serial and d["type"] in _DISKS]
+        what = f"{host.name}: {name}: no drive has the serial number {spec.serial}"
+    if not entries:
+        raise TestbedError(what, remedy="`lsblk -o NAME,SERIAL,MODEL` and /dev/disk/by-id show what there is")
+    if len(entries) > 1:
+        paths = ", ".join(d["path"] for d in entries)
+        raise TestbedError(f"{host.name}: {name}: {paths} all have the serial number {spec.serial}", remedy="name it by-id")
+    (device,) = entries
+    path = device["path"]
+    if device["type"] not in _DISKS:
+        raise TestbedError(f"{host.name}: {name}: {path} is no drive but a {device['type']}", remedy="name the drive that it is on")
+    size = min(int(device["size"]), spec.size or int(device["size"]))
+    if size <= 0:
+        raise TestbedError(f"{host.name}: {name}: {path} has no capacity", remedy="see that it is plugged in and answers")
+    return FoundDrive(f"{host.name}:{name}", path, size, _facts(device), in_use=tuple(await _uses(host, device, devices)))
+
+
+async def _uses(host: Host, device: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> list[str]:
+    path = device["path"]
+    family = [d for d in devices if d["path"] == path or path in d["above"]]
+    uses = [f"{d['path']} is mounted at {at}" for d in family for at in d.get("mountpoints") or () if at]
+    uses += ["it is read-only"] if device.get("ro") else []
+    for line in (await host.run(["sh", "-c", _SIGNATURES, "dutlab", path])).text.splitlines():
+        kind, _, rest = line.partition(" ")
+        part, _, what = rest.partition(" ")
+        match kind:
+            case "signature":
+                uses.append(f"{part} has a signature of {what}")
+            case "holder":
+                uses.append(f"{what} is made of {part}")
+            case "swap" if not any(part in use for use in uses):
+                uses.append(f"{part} is swap")
+    return list(dict.fromkeys(uses))
+
+
+_LOOK_AT_FILE = """
+[ -L "$1" ] && { echo link; exit; }
+[ -e "$1" ] && { [ -f "$1" ] && stat -c "file %s" -- "$1" || echo other; exit; }
+folder=$(dirname -- "$1")
+[ -d "$folder" ] && df --output=avail,fstype -B1 -- "$folder" | tail -n 1 | { read -r free kind; echo "free $free $kind"; }
+"""
+
+
+async def _file(host: Host, name: str, spec: DriveSpec) -> FoundDrive:
+    """A file in place of a drive: it must not be there yet, so that nothing is overwritten and nothing is cached."""
+    path = str(spec.file)
+    words = (await host.run(["sh", "-c", _LOOK_AT_FILE, "dutlab", path], check=False)).text.split()
+    where = f"{host.name}: {name}: {path}"
+    match words:
+        case ["free", free, kind] if int(free) > (spec.size or 0):
+            return FoundDrive(f"{host.name}:{name}", path, spec.size or 0, {"file_system": kind}, is_file=True)
+        case ["free", free, _]:
+            raise TestbedError(f"{where}: {spec.size} bytes do not fit, {free} are free", remedy="write a smaller size, or free some")
+        case ["file", size]:
+            raise TestbedError(
+                f"{where}: is there already, with {size} bytes", remedy="dutlab makes its own and removes it: name another path"
+            )
+        case []:
+            raise TestbedError(f"{where}: its folder is not there", remedy="make it, or name another path")
+        case _:
+            raise TestbedError(f"{where}: is no plain file", remedy="name a path that does not exist yet")
+
+
+def _flat(entries: Sequence[Mapping[str, Any]], above: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    for entry in entries:
+        yield {**entry, "above": above}
+        yield from _flat(entry.get("children") or (), (*above, entry["path"]))
+
+
+def _facts(device: Mapping[str, Any]) -> dict[str, str]:
+    known = {
+        "path": device["path"],
+        "model": device.get("model"),
+        "serial": device.get("serial"),
+        "firmware": device.get("rev"),
+        "size_bytes": device.get("size"),
+        "logical_sector_bytes": device.get("log-sec"),
+        "physical_sector_bytes": device.get("phy-sec"),
+        "scheduler": device.get("sched"),
+        "queue_requests": device.get("rq-size"),
+        "transport": device.get("tran"),
+        "rotational": device.get("rota"),
+    }
+    return {key: str(value).strip() for key, value in known.items() if value not in (None, "")}

@@ -1,0 +1,42 @@
+"""fio's latency histogram: bins of several jobs, drives and hosts added, and percentiles of the sum.
+
+fio's bin for a value below 128 ns is the value; above, each power of two has 64 bins, and json+ names a bin by its midpoint in ns
+(plat_idx_to_val in fio's stat.c, FIO_IO_U_PLAT_BITS = 6), so a percentile is right within 1/128. Percentiles are never averaged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+SHARES = {"p50": 0.50, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+"""Name of a percentile → share of all I/Os that took no longer."""
+LEAST_BEYOND = 10
+"""I/Os that must lie beyond a percentile for it to be told."""
+
+
+def merged(histograms: Iterable[Mapping[int, int]]) -> Counter[int]:
+    """Midpoint in ns → count, of all."""
+    total: Counter[int] = Counter()
+    for bins in histograms:
+        total.update(bins)
+    return total
+
+
+def percentile(bins: Mapping[int, int], share: float) -> int:
+    """The midpoint in ns of the first bin at which `share` of all counts is reached. Raises ValueError for no counts."""
+    count = sum(bins.values())
+    if not count:
+        raise ValueError("no I/O was counted")
+    reached = 0
+    for value in sorted(bins):
+        reached += bins[value]
+        if reached >= share * count:
+            return value
+    return max(bins)
+
+
+def percentiles(bins: Mapping[int, int]) -> dict[str, float]:
+    """Those of SHARES that enough I/Os lie beyond."""
+    count = sum(bins.values())
+    return {name: float(percentile(bins, share)) for name, share in SHARES.items() if count * (1 - share) >= LEAST_BEYOND}

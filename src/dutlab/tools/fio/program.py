@@ -1,0 +1,216 @@
+"""Tool `fio`: jobs on the drives of a testbed, on several hosts at once, one section of the job file a drive.
+
+fio itself is told nothing but the job file that dutlab writes: which devices, when to end, what to log. It runs in a folder of its own,
+which is removed. Before every trial the drives are found anew, and looked at if the trial writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.hosts.private_folder import held_folder
+from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
+from dutlab.methods.ports import Measured, Row, ToolReading
+from dutlab.plan.cell import Cell
+from dutlab.spec.drives import DriveSpec
+from dutlab.spec.workloads.fio import FioSetting, sections
+from dutlab.tools.fio.drives import FoundDrive, find, insist_unused
+from dutlab.tools.fio.output import JobOutput, parse, readings, total
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.json_text import UnreadableError
+
+FIO = Program("fio", "fio")
+TOOL = FIO.name
+GRACE_S = 60.0
+"""For what comes before and after the I/O: laying out a file, writing reports."""
+LAYOUT_BYTES_PER_S = 20e6
+"""The slowest that a file in place of a drive may be written before the trial."""
+OLDEST = (3, 0)
+"""Since then latencies are in ns, and bins in json+."""
+_IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
+_READ_LOGS = (
+    'cd -- "$1" && for log in *.log; do [ -f "$log" ] && printf "log %s %s\\n" "$(wc -c <"$log")" "$log" && cat -- "$log"; done; exit 0'
+)
+BUFFERED = "direct=0: the page cache answered, not the drive"
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """One host's fio."""
+
+    host: str
+    version: str
+    jobs: Mapping[str, JobOutput]
+    """`host:drive` → its part."""
+    readings: Sequence[ToolReading]
+    raw: Mapping[str, bytes]
+
+
+async def check(hosts: Mapping[str, Host]) -> str:
+    """The version, of each host where they differ. Raises ToolMissing, ToolsMissing."""
+    return versions_of(dict(zip(hosts, await all_there(_version(host) for host in hosts.values()), strict=True)))
+
+
+async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
+    """Whether every drive that `cells` use is there, and free where they write. Raises TestbedError with all reasons, HostError."""
+    written = {name for cell in cells if cell.setting_as(FioSetting).writes for name in cell.links}
+    faults = list[str]()
+    for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
+        try:
+            found = await find(site.hosts[host], drives)
+            insist_unused({name: drive for name, drive in found.items() if drive.name in written})
+        except TestbedError as error:
+            faults.append(str(error))
+    if faults:
+        raise TestbedError("\n".join(faults))
+
+
+async def measure(site: GeneratorSite, cell: Cell) -> Measured:
+    """One job on every drive of the cell. Raises MeasurementError, HostError."""
+    setting = cell.setting_as(FioSetting)
+    found = dict[str, dict[str, FoundDrive]]()
+    try:
+        for host, drives in _by_host(site, cell.links).items():
+            found[host] = await find(site.hosts[host], drives)
+            if setting.writes:
+                insist_unused(found[host])
+    except TestbedError as error:
+        raise MeasurementError(str(error)) from error
+    ran = await asyncio.gather(*(_one(site.hosts[host], host, drives, setting) for host, drives in found.items()))
+    return _measured(cell, setting, ran, [drive for of_host in found.values() for drive in of_host.values()])
+
+
+def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> str:
+    """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
+    common = {"time_based": "1", "runtime": f"{setting.duration_s * 1e3:.0f}ms"}
+    common |= {"ramp_time": f"{setting.ramp_s * 1e3:.0f}ms"} if setting.ramp_s else {}
+    common |= {"group_reporting": "1", "new_group": "1", "per_job_logs": "0", "log_avg_msec": "1000", "log_unix_epoch": "1"}
+    defaults = {"direct": "1", "ioengine": "libaio", "thread": "1", "allow_mounted_write": "0"}
+    lines = list[str]()
+    for name, options in _jobs(setting, drives).items():
+        logs = {f"write_{kind}_log": name.replace(":", "-") for kind in ("iops", "bw", "lat")}
+        lines.append(f"[{name}]")
+        lines += [f"{key}={value}" for key, value in {**defaults, **options, **common, **logs}.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _jobs(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> dict[str, dict[str, str]]:
+    """Section → its options."""
+    if not setting.job:
+        return {drive.name: {**setting.options, **_place([drive])} for drive in drives.values()}
+    ours = {"filename", "group_reporting", "new_group", "name", "runtime", "timeout", "ramp_time", "time_based"}
+    return {
+        name: {**{key: value for key, value in of.items() if key not in ours}, **setting.options, **_place(list(drives.values()))}
+        for name, of in sections(setting.job).items()
+    }
+
+
+def _place(drives: Sequence[FoundDrive]) -> dict[str, str]:
+    """Where it goes, and no further than the testbed allows."""
+    sizes = {drive.size_bytes for drive in drives}
+    return {"filename": ":".join(drive.path.replace(":", "\\:") for drive in drives), "size": str(min(sizes) * len(drives))}
+
+
+async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting: FioSetting) -> _Ran:
+    """Raises ToolFailed with what fio said, HostError."""
+    text = job_file(setting, drives)
+    laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file) / LAYOUT_BYTES_PER_S
+    async with held_folder(host) as folder:
+        await host.put(text.encode(), f"{folder}/job.fio")
+        argv = ["sh", "-c", _IN_FOLDER, "dutlab", folder, TOOL, "--output-format=json+", "--output=report.json", "job.fio"]
+        try:
+            done = await host.run(argv, check=False, timeout_s=setting.loaded_s + laid_out_s + GRACE_S)
+            report = (await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False)).stdout
+            logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
+        finally:
+            if files := [d.path for d in drives.values() if d.is_file]:
+                await host.run(["rm", "-f", "--", *files], check=False)
+    raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
+    raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
+    version, jobs = _jobs_of(name, done, report, raw)
+    if setting.job:
+        return _Ran(name, version, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw)
+    read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
+    return _Ran(name, version, {job.name: job for job in jobs}, read, raw)
+
+
+def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput]]:
+    """The version and the jobs. Raises ToolFailed."""
+    try:
+        version, jobs = parse(report)
+    except UnreadableError as error:
+        said = done.complaint
+        raise ToolFailed(f"{error}{f'; it said: {said}' if said else ''}", tool=TOOL, host=name, raw=raw) from error
+    for job in jobs:
+        if job.error or done.status != 0:
+            why = os.strerror(job.error) if job.error in errno.errorcode else f"status {done.status}"
+            raise ToolFailed(f"{job.name}: {why}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=name, raw=raw)
+    if not sum(total(jobs).ios.values()):
+        raise ToolFailed("did no I/O", tool=TOOL, host=name, raw=raw)
+    return version, jobs
+
+
+def _of(logs: Mapping[str, bytes], job: str) -> dict[str, bytes]:
+    """The logs of one job, by their ending."""
+    stem = job.replace(":", "-")
+    return {log.removeprefix(f"{stem}_").removesuffix(".log"): data for log, data in logs.items() if log.startswith(f"{stem}_")}
+
+
+def _logs(data: bytes) -> dict[str, bytes]:
+    found, at = dict[str, bytes](), 0
+    while at < len(data) and (end := data.find(b"\n", at)) >= 0:
+        word, length, name = data[at:end].split(b" ", 2)
+        if word != b"log":
+            break
+        found[name.decode()] = data[end + 1 : end + 1 + int(length)]
+        at = end + 1 + int(length)
+    return found
+
+
+def _measured(cell: Cell, setting: FioSetting, ran: Sequence[_Ran], drives: Sequence[FoundDrive]) -> Measured:
+    jobs = {name: job for of_host in ran for name, job in of_host.jobs.items()}
+    figures = {name: job.figures for name, job in jobs.items()}
+    whole = total(list(jobs.values()))
+    figures[cell.link_label] = whole.figures
+    rows: list[Row] = [
+        {"direction": way, "clat_ns": value, "ios": count} for way, bins in whole.clat_bins.items() for value, count in sorted(bins.items())
+    ]
+    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=BUFFERED)] if setting.options.get("direct") == "0" else []
+    doubts += [Doubt(DoubtKind.FILE_SYSTEM, detail=f"{d.name}: {d.path}, {d.facts.get('file_system')}") for d in drives if d.is_file]
+    if whole.errors:
+        doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{whole.errors} I/Os"))
+    return Measured(
+        figures=figures,
+        doubts=tuple(doubts),
+        raw={name: data for of_host in ran for name, data in of_host.raw.items()},
+        facts={"fio_version": ran[0].version, **{f"{d.name}_{key}": value for d in drives for key, value in d.facts.items()}},
+        readings=[r for of_host in ran for r in of_host.readings],
+        tables={"latency_bins": rows},
+    )
+
+
+def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:
+    found: dict[str, dict[str, DriveSpec]] = defaultdict(dict)
+    for name in names:
+        host, _, drive = name.partition(":")
+        found[host][drive] = site.testbed.hosts[host].drives[drive]
+    return found
+
+
+async def _version(host: Host) -> str:
+    done = await host.run([TOOL, "--version"], check=False)
+    if done.status == NO_SUCH_PROGRAM:
+        raise ToolMissing("fio is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, FIO.package))
+    text = done.text.strip().removeprefix("fio-")
+    numbers = tuple(int(word) for word in text.split("-")[0].split(".")[:2] if word.isdecimal())
+    if len(numbers) < len(OLDEST) or numbers < OLDEST:
+        raise ToolMissing(f"fio {text or '(no version)'} is too old", tool=TOOL, host=host.name, remedy="install fio 3.0 or newer")
+    return text

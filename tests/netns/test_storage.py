@@ -1,0 +1,156 @@
+"""fio on the drives of the lab `jbod`: held to their ratings, never on a drive that somebody uses, and nothing left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capability import have_loop, need, need_program
+from dutlab.labs import drives
+from main_job import only_run, records
+from processes import LIMIT_S, eventually, running_with
+
+pytestmark = pytest.mark.timing
+
+EXPERIMENT = """
+experiment: storage
+testbed: {lab: jbod}
+factors: {mode: [as-found]}
+workloads:
+  - fio:
+      drives: [[server:d1, server:d2]]
+      options: {rw: WAY, bs: 4k, iodepth: 4}
+      duration: 2s
+repeats: 1
+disturbed: count
+"""
+RATED = {"randread": 2000, "randwrite": 1000}
+
+
+@pytest.fixture(autouse=True)
+def able():
+    need_program("fio")
+    need("loop", have_loop())
+
+
+def loops() -> str:
+    return subprocess.run(["losetup", "-a"], capture_output=True, text=True, check=True).stdout
+
+
+def left(label: str) -> list[Path]:
+    return [path for path in (drives.folder_of(label), drives.group_of(label)) if path.exists()]
+
+
+def device_of(label: str, drive: str) -> str:
+    return str((drives.folder_of(label) / drive).resolve())
+
+
+@pytest.fixture
+def jbod(dutlab, label):
+    done = dutlab("lab", "up", "jbod", "--label", label)
+    assert done.returncode == 0, done.stderr
+    yield label
+    done = dutlab("lab", "down", label)
+    assert done.returncode == 0, done.stderr
+    assert not left(label) and f"drives-{label}/" not in loops()
+
+
+def digest(label: str, drive: str) -> str:
+    return hashlib.sha256((drives.folder_of(label) / f"{drive}.img").read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("way", ["randread", "randwrite"])
+def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, experiment, jbod, tmp_path, way):
+    bystanders = {drive: digest(jbod, drive) for drive in ("d3", "d4")}
+    done = dutlab("run", experiment(EXPERIMENT.replace("WAY", way)), "--lab", jbod)
+    assert done.returncode == 0, done.stderr
+    (record,) = records(only_run(tmp_path))
+    direction = way.removeprefix("rand")
+    figures = record["figures"]
+    both = figures["server:d1+server:d2"][f"{direction}_iops"]
+    assert both == pytest.approx(sum(figures[d][f"{direction}_iops"] for d in ("server:d1", "server:d2")))
+    assert both <= 2 * RATED[way] * 1.1, (
+        "no drive is faster than the kernel lets it be; how much slower a busy machine makes it is not held"
+    )
+    assert figures["server:d1"][f"{direction}_clat_p50_ns"] > 0
+    assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
+    assert "/dev/loop" in record["tool_facts"]["server:d1_path"]
+    samples = dutlab("query", "SELECT count(*) AS n FROM samples WHERE name LIKE '%_iops'", "--runs", str(tmp_path / "runs"))
+    assert samples.returncode == 0 and any(int(w) > 0 for w in samples.stdout.split() if w.isdecimal()), samples.stdout + samples.stderr
+
+
+PARTITION_TABLE = bytes(446) + bytes.fromhex("0020210083 4141030008000000080000".replace(" ", "")) + bytes(48) + b"\x55\xaa"
+"""A master boot record with one Linux partition of 1 MiB."""
+
+
+SIGNATURES = {"mke2fs": "ext2", "mkswap": "swap", "dos": "dos"}
+
+
+@pytest.mark.parametrize("spoil", SIGNATURES)
+def test_a_drive_that_has_something_on_it_is_read_and_never_written(dutlab, experiment, jbod, spoil):
+    device = device_of(jbod, "d2")
+    if spoil == "dos":
+        assert len(PARTITION_TABLE) == 512
+        with Path(device).open("r+b") as drive:
+            drive.write(PARTITION_TABLE)
+    else:
+        subprocess.run([need_program(spoil), "-q", *(["-F"] if spoil == "mke2fs" else []), device], check=True, capture_output=True)
+    before = {drive: digest(jbod, drive) for drive in ("d1", "d2")}
+    done = dutlab("run", experiment(EXPERIMENT.replace("WAY", "randwrite")), "--lab", jbod)
+    assert done.returncode == 3, done.stderr
+    assert f"signature of {SIGNATURES[spoil]}" in done.stderr
+    assert "server:d2" in done.stderr and "nothing was written" in done.stderr
+    assert {drive: digest(jbod, drive) for drive in before} == before
+    assert dutlab("run", experiment(EXPERIMENT.replace("WAY", "randread")), "--lab", jbod).returncode == 0
+
+
+def test_a_mounted_drive_and_a_drive_that_is_gone_are_named_together(dutlab, experiment, jbod, tmp_path):
+    need_program("mke2fs")
+    at = tmp_path / "mnt"
+    at.mkdir()
+    subprocess.run(["mke2fs", "-q", "-F", device_of(jbod, "d1")], check=True, capture_output=True)
+    subprocess.run(["mount", device_of(jbod, "d1"), str(at)], check=True)
+    try:
+        done = dutlab("run", experiment(EXPERIMENT.replace("WAY", "randwrite")), "--lab", jbod)
+        assert (done.returncode, f"mounted at {at}" in done.stderr) == (3, True), done.stderr
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
+    (drives.folder_of(jbod) / "d2").unlink()
+    done = dutlab("run", experiment(EXPERIMENT.replace("WAY", "randread")), "--lab", jbod)
+    assert (done.returncode, "server: d2: " in done.stderr and "is not there" in done.stderr) == (3, True), done.stderr
+
+
+def test_a_run_that_is_killed_leaves_no_drive_no_group_and_no_fio_and_goes_on(start, dutlab, experiment, tmp_path):
+    before = loops()
+    running = start("run", experiment(EXPERIMENT.replace("WAY", "randwrite").replace("2s", "8s")))
+    assert eventually(lambda: running_with("job.fio"), LIMIT_S)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    run = only_run(tmp_path)
+    (up,) = [e for line in (run / "journal.jsonl").read_text().splitlines() if (e := json.loads(line))["event"] == "lab-up"]
+    assert dutlab("undo", str(run)).returncode == 0
+    assert not left(up["label"]) and loops() == before
+    assert not running_with("job.fio")
+    assert dutlab("resume", str(run)).returncode == 0
+    assert [r["status"] for r in records(run)] == ["measured"] and loops() == before
+
+
+def test_a_file_in_place_of_a_drive_is_measured_as_such_and_removed(dutlab, experiment, tmp_path):
+    file = tmp_path / "in-place.img"
+    (tmp_path / "testbed.yaml").write_text(
+        f"testbed: file\nhosts:\n  here: {{local: true, drives: {{f: {{file: {file}, size: 8M, destroy: yes}}}}}}\n"
+    )
+    text = EXPERIMENT.replace("{lab: jbod}", "testbed.yaml").replace("[[server:d1, server:d2]]", "together").replace("WAY", "randwrite")
+    done = dutlab("run", experiment(text))
+    assert done.returncode == 0, done.stderr
+    (record,) = records(only_run(tmp_path))
+    assert "FILE_SYSTEM" in {doubt["kind"] for doubt in record["doubts"]} and not file.exists()
+    file.write_bytes(b"precious")
+    done = dutlab("run", experiment(text))
+    assert (done.returncode, "is there already" in done.stderr, file.read_bytes()) == (3, True, b"precious"), done.stderr

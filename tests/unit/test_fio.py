@@ -1,0 +1,194 @@
+"""fio's settings, its job file, and what it prints: bins added, percentiles of the sum, seconds of the logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.errors import SpecRefused
+from dutlab.spec.drives import parse_size
+from dutlab.spec.loader import load_experiment
+from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
+from dutlab.tools.fio.drives import FoundDrive
+from dutlab.tools.fio.histogram import merged, percentile, percentiles
+from dutlab.tools.fio.output import parse, readings, total
+from dutlab.tools.fio.program import job_file
+
+RECORDED = Path(__file__).parents[1] / "data" / "fio"
+
+TESTBED = """
+testbed: disks
+hosts:
+  server:
+    local: true
+    drives: {{{drives}}}
+"""
+EXPERIMENT = """
+experiment: disks
+testbed: testbed.yaml
+factors: {{mode: [as-found]}}
+workloads:
+  - fio: {body}
+"""
+D1 = "d1: {by-id: nvme-ACME_1, destroy: yes}"
+
+
+def loaded(folder, body, drives=D1):
+    (folder / "testbed.yaml").write_text(TESTBED.format(drives=drives))
+    (folder / "e.yaml").write_text(EXPERIMENT.format(body=body))
+    return load_experiment(folder / "e.yaml")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("{options: {rw: randread, filename: /dev/sda}}", "leads to other files"),
+        ("{options: {rw: randread, exec_prerun: reboot}}", "leads to other files"),
+        ("{options: {rw: randread, directory: /etc}}", "leads to other files"),
+        ("{options: {rw: randread, ioengine: http}}", "drives only"),
+        ("{options: {rw: randread, ioengine: 'external:/tmp/x.so'}}", "drives only"),
+        ("{options: {rw: randread, bs: '4k\\nfilename=/dev/sda'}}", "characters that no value of fio needs"),
+        ("{options: {rw: randread, bs: '${HOME}'}}", "characters that no value of fio needs"),
+        ("{options: {rw: randraed}}", "not a way to read or write"),
+        ("{options: {bs: 4k}}", "options.rw: missing"),
+        ("{options: {rw: read, runtime: 60}}", "is set by `ramp` and `duration`"),
+        ("{options: {rw: [read, read]}}", "written twice"),
+        ("{}", "write fio's options"),
+        ("{options: {rw: read}, links: [[a]]}", "fio drives drives"),
+        ("{options: {rw: read}, drives: [[server:d7]]}", "no drive 'server:d7'"),
+        ('{job: "[a]\\nrw=read\\nfilename=/dev/sda\\nexec_prerun=id\\n"}', "exec_prerun"),
+        ("{job: 'no job'}", "not a job file"),
+    ],
+)
+def test_what_would_touch_anything_but_the_drives_or_is_wrong_is_refused_with_its_place(tmp_path, body, words):
+    with pytest.raises(SpecRefused) as caught:
+        loaded(tmp_path, body)
+    assert words in str(caught.value) and "e.yaml:6:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("drives", "words"),
+    [
+        ("d1: {by-id: sda}", "letters change"),
+        ("d1: {by-id: /dev/nvme0n1}", "letters change"),
+        ("d1: {by-id: ../../sda}", "not a name of /dev/disk/by-id"),
+        ("d1: {serial: nvme0n1}", "not a serial number"),
+        ("d1: {}", "name the drive in one way"),
+        ("d1: {by-id: a, serial: b}", "name the drive in one way"),
+        ("d1: {file: /dev/sda, size: 1G}", "outside /dev"),
+        ("d1: {file: /tmp/x}", "write how large"),
+        ("d1: {serial: X}, d2: {serial: X}", "the same drive as d1"),
+        ("d1: {by-id: a, folder: /tmp}", "unknown key"),
+    ],
+)
+def test_a_drive_is_named_by_what_stays_and_once(tmp_path, drives, words):
+    with pytest.raises(SpecRefused) as caught:
+        loaded(tmp_path, "{options: {rw: read}}", drives)
+    assert words in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize("rw", ["randwrite", "write", "randrw", "trim", "trimwrite", "write:8k"])
+def test_nothing_is_written_without_leave(tmp_path, rw):
+    with pytest.raises(SpecRefused) as caught:
+        loaded(tmp_path, f"{{options: {{rw: [read, '{rw}']}}}}", "d1: {by-id: nvme-ACME_1}")
+    assert "writes to server:d1" in str(caught.value)
+    assert loaded(tmp_path, "{options: {rw: [read, randread]}}", "d1: {by-id: nvme-ACME_1}")
+
+
+def test_a_job_file_that_writes_needs_leave_too(tmp_path):
+    with pytest.raises(SpecRefused) as caught:
+        loaded(tmp_path, '{job: "[a]\\nreadwrite=randwrite\\n"}', "d1: {by-id: nvme-ACME_1}")
+    assert "writes to server:d1" in str(caught.value) or "write it as rw" in str(caught.value)
+
+
+def test_each_list_is_a_trial_each_and_depths_are_numbers():
+    from dutlab.spec.drives import DriveSpec  # noqa: PLC0415
+    from dutlab.spec.workloads import TestbedBounds  # noqa: PLC0415
+
+    drives = {f"server:d{i}": DriveSpec(name=f"d{i}", by_id=f"d{i}") for i in (1, 2, 3)}
+    bounds = TestbedBounds({}, drives)
+    work = FioWorkload.model_validate(
+        {"drives": ["each", "together", "halves"], "options": {"rw": ["read", "randread"], "iodepth": [1, 16], "bs": "4k"}}
+    )
+    found = list(work.drives(bounds))
+    assert work.count(bounds) == len(found) == (3 + 1 + 1) * 2 * 2  # the half of one drive is that drive alone
+    assert {d.links for d in found} == {(n,) for n in drives} | {tuple(drives), ("server:d2", "server:d3")}
+    assert {d.setting.params["iodepth"] for d in found} == {1, 16}
+
+
+def test_what_a_run_keeps_of_it_is_read_back(tmp_path):
+    experiment = loaded(tmp_path, "{options: {rw: [read, randread], iodepth: [1, 4]}, ramp: 1s}")
+    assert type(experiment).model_validate(experiment.model_dump(mode="json")) == experiment
+
+
+def test_a_job_file_names_the_drives_and_nothing_else():
+    setting = FioSetting(options={"rw": "randread", "bs": "4k"}, writes=False, ramp_s=0.5, duration_s=2)
+    text = job_file(
+        setting, {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30), "d2": FoundDrive("server:d2", "/dev/nvme1n1", 1 << 29)}
+    )
+    jobs = sections(text)
+    assert list(jobs) == ["server:d1", "server:d2"]
+    assert jobs["server:d1"]["filename"] == "/dev/nvme0n1" and jobs["server:d2"]["size"] == str(1 << 29)
+    assert all((j["direct"], j["runtime"], j["ramp_time"], j["time_based"]) == ("1", "2000ms", "500ms", "1") for j in jobs.values())
+    own = FioSetting(
+        options={"iodepth": "8"}, job="[global]\nbs=64k\nfilename=/dev/sda\n[a]\nrw=read\niodepth=1\n", writes=False, ramp_s=0, duration_s=2
+    )
+    (only,) = sections(job_file(own, {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30)})).values()
+    assert (only["filename"], only["bs"], only["iodepth"], only["rw"]) == ("/dev/nvme0n1", "64k", "8", "read")
+
+
+@pytest.mark.parametrize(("text", "found"), [("512", 512), ("4k", 4096), ("1M", 1 << 20), ("10G", 10 << 30), ("2TiB", 2 << 40)])
+def test_sizes_are_binary(text, found):
+    assert parse_size(text) == found
+
+
+BINS = st.dictionaries(st.integers(0, 1 << 34), st.integers(1, 1000), min_size=1, max_size=30)
+
+
+@given(st.lists(BINS, min_size=1, max_size=5), st.floats(0.001, 1))
+def test_bins_added_are_those_of_one_histogram_of_all(parts, share):
+    values = sorted(v for part in parts for v, n in part.items() for _ in range(n))
+    together = merged(parts)
+    assert sum(together.values()) == len(values)
+    rank = next(i for i in range(1, len(values) + 1) if i >= share * len(values))
+    assert percentile(together, share) == values[rank - 1]
+
+
+def test_a_percentile_that_too_few_ios_lie_beyond_is_not_told():
+    assert set(percentiles({100: 999})) == {"p50"}
+    assert set(percentiles({100: 10_000})) == {"p50", "p99", "p999"}
+
+
+def test_seconds_of_several_jobs_are_added_and_latencies_are_not():
+    logs = {
+        "iops": b"1700000001000, 100, 0, 4096, 0\n1700000001003, 150, 0, 4096, 0\n1700000002001, 90, 1, 4096, 0\n17000",
+        "bw": b"1700000001000, 400, 0, 4096, 0\n",
+        "clat": b"1700000001000, 1000, 0, 4096, 0\n1700000001003, 3000, 0, 4096, 0\n",
+    }
+    found = {(r.at_s, r.name): r.value for r in readings(logs, "server:d1")}
+    assert found == {
+        (1700000001.0, "read_iops"): 250,
+        (1700000002.0, "write_iops"): 90,
+        (1700000001.0, "read_bytes_per_s"): 400 * 1024,
+        (1700000001.0, "read_clat_mean_ns"): 2000,
+    }
+
+
+def test_our_percentiles_of_a_recorded_report_are_fios_own():
+    document = json.loads((RECORDED / "jbod-json-plus.json").read_text())
+    _, jobs = parse((RECORDED / "jbod-json-plus.json").read_bytes())
+    assert len(jobs) == 4
+    for job, raw in zip(jobs, document["jobs"], strict=True):
+        of_fio = raw["read"]["clat_ns"]["percentile"]
+        mine = job.figures
+        for name, key in (("p50", "50.000000"), ("p99", "99.000000"), ("p999", "99.900000")):
+            if f"read_clat_{name}_ns" in mine:
+                assert mine[f"read_clat_{name}_ns"] == pytest.approx(of_fio[key], rel=1 / 64)
+        assert mine["read_iops"] == raw["read"]["iops"]
+    whole = total(jobs).figures
+    assert whole["read_iops"] == pytest.approx(sum(raw["read"]["iops"] for raw in document["jobs"]))
+    assert whole["read_clat_max_ns"] == max(raw["read"]["clat_ns"]["max"] for raw in document["jobs"])
