@@ -71,6 +71,11 @@ OF_WORKLOAD = {
     "rfc2544": {"tests": st.lists(st.sampled_from(Benchmark), unique=True).map(tuple)},
     "state": {"tests": st.lists(st.sampled_from(StateTest), unique=True).map(tuple)},
     "routes": {"goals": st.none(), "preset": st.none()},
+    "fio": {
+        "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),
+        "job": st.sampled_from(["", "[a]\nrw=read\n"]), "writes": st.booleans(), "ramp_s": nought,
+    },
+    "generators": {"sender": st.just("s1")},
     "iperf3": {"duration_s": st.integers(1, 86400)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},
 }  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.plan.trials import make_plan
+from dutlab.spec.drives import DriveSpec
 from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.known import FAMILY_MODES, LABS
@@ -46,20 +47,20 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 
 @pytest.mark.parametrize(
     ("page", "model"),
-    [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link)]
+    [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, DriveSpec)]
     + [
         (EXPERIMENT_PAGE, m)
         for m in (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)
     ],
 )
 def test_every_key_has_its_row(page, model):
-    rows = set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE))
+    rows = set(re.findall(r"^\| `([a-z0-9_-]+)` \|", page, re.MULTILINE))
     assert set(model.file_keys()) <= rows
 
 
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
-        (TESTBED_PAGE, (Testbed, HostSpec, Link, *SENSORS.values())),
+        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, *SENSORS.values())),
         (EXPERIMENT_PAGE, (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS}

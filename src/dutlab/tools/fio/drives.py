@@ -92,7 +92,7 @@ async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mappi
     (device,) = entries
     path = device["path"]
     if device["type"] not in _DISKS:
-        raise TestbedError(f"{host.name}: {name}: {path} is no drive but a {device['type']}", remedy="name the drive that it is on")
+        raise TestbedError(f"{host.name}: {name}: {path} is a {device['type']}, not a drive", remedy="name the drive that it is on")
     size = min(int(device["size"]), spec.size or int(device["size"]))
     if size <= 0:
         raise TestbedError(f"{host.name}: {name}: {path} has no capacity", remedy="see that it is plugged in and answers")
@@ -142,7 +142,7 @@ async def _file(host: Host, name: str, spec: DriveSpec) -> FoundDrive:
         case []:
             raise TestbedError(f"{where}: its folder is not there", remedy="make it, or name another path")
         case _:
-            raise TestbedError(f"{where}: is no plain file", remedy="name a path that does not exist yet")
+            raise TestbedError(f"{where}: is not a plain file", remedy="name a path that does not exist yet")
 
 
 def _flat(entries: Sequence[Mapping[str, Any]], above: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
