@@ -59,7 +59,9 @@ def have_loop() -> bool:
     controllers = Path("/sys/fs/cgroup/cgroup.controllers")
     blkio = Path("/sys/fs/cgroup/blkio").is_dir() or (controllers.is_file() and "io" in controllers.read_text(encoding="ascii").split())
     asked = ["losetup", "--find"]
-    return have_root() and blkio and bool(shutil.which("losetup")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    return (
+        have_root() and blkio and bool(shutil.which("losetup")) and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    )
 
 
 @cache
