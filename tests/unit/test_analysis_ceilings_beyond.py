@@ -249,6 +249,36 @@ def test_reads_with_one_drive_gone(array: Array, iops: float, rate: float) -> No
     assert found["degraded_sequential_read_bytes_per_s"] == pytest.approx(rate)
 
 
+@pytest.mark.parametrize(
+    ("array", "iops"),
+    # Counted stripe by stripe. RAID 5 of 4: parity gone 0 reads and 1 write, block gone 2 and 1, another block gone 2 and 2, in 1, 1 and 2 of 4
+    # stripes: 1.5 reads and 1.5 writes on 3 drives. RAID 6 of 8: a parity gone 2 and 2, block gone 5 and 2, another 3 and 3, in 2, 1 and 5 of 8.
+    [
+        (Array(5, 4), 3 / (1.5 + 1.5)),
+        (Array(5, 16), 15 / (42 / 16 + 30 / 16)),
+        (Array(6, 8), 7 / (24 / 8 + 21 / 8)),
+        (Array(50, 16, 2), 2 * 7 / (18 / 8 + 14 / 8)),
+        (Array(10, 8), 4.0),
+        (Array(1, 2), 1.0),
+    ],
+    ids=str,
+)
+def test_writes_with_one_drive_gone(array: Array, iops: float) -> None:
+    found = values(raid_ceilings(array, DriveRating(read_iops=1.0, write_iops=1.0), degraded=True))
+    assert found["degraded_random_write_iops"] == pytest.approx(iops)
+
+
+def test_writes_with_one_drive_gone_are_bounded_by_each_kind_of_request() -> None:
+    (found,) = [
+        c
+        for c in raid_ceilings(Array(5, 16), DriveRating(read_iops=10.0, write_iops=1.0), degraded=True)
+        if "write_iops" in c.name and "gone" in c.what
+    ]
+    assert found.value == pytest.approx(15 / (42 / 16 / 10 + 30 / 16))
+    alone = values(raid_ceilings(Array(5, 16), DriveRating(write_iops=1.0), degraded=True))
+    assert alone["degraded_random_write_iops"] == pytest.approx(15 * 16 / 72)
+
+
 def test_raid_0_with_a_drive_gone_is_refused() -> None:
     with pytest.raises(ValueError, match="RAID 0 with a drive gone holds nothing"):
         raid_ceilings(Array(0, 4), DriveRating(read_iops=1.0), degraded=True)

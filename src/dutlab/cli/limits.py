@@ -192,7 +192,7 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
 @click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
 @click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
 @click.option("--groups", type=int, help="Of RAID 50 and 60: how many RAID 5 or 6 the data are striped over.")
-@click.option("--degraded", is_flag=True, help="Also reads with one drive gone.")
+@click.option("--degraded", is_flag=True, help="Also reads and writes with one drive gone.")
 @_JSON
 def raid(
     *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,

@@ -129,6 +129,20 @@ class Array:
         return min(1 + self.parity, self.group - self.parity - 1)
 
     @property
+    def degraded_write_requests(self) -> tuple[int, int]:
+        """Reads and writes of N small writes, one to each kind of stripe, in a group of N drives with parity that lost one.
+
+        The drive that is gone has the stripe's parity in m of N stripes, the block itself in one, and another block of data in the rest.
+        Without one of its parities a stripe is modified or reconstructed as before, whichever reads less. A block that is gone goes
+        into the parity, made of all other data. With another block gone only modifying is left.
+        """
+        n, m = self.group, self.parity
+        others = n - m - 1
+        reads = m * (min(m, others) if m > 1 else 0) + others + others * (1 + m)
+        writes = m * m + m + others * (1 + m)
+        return reads, writes
+
+    @property
     def data_drives(self) -> float:
         """Drives' worth of data in a full stripe."""
         return (self.drives - self.group_count * self.parity) / self.copies
@@ -139,6 +153,10 @@ class Array:
 
 _PENALTY = "write factors 2, 4, 6: servnetuk.com, RAID write penalty explained"
 _MD = "Linux md, commit d06f191f8eca: rmw costs 2(1 + m) requests, rcw N; rmw_level 1 takes the cheaper"
+_DEGRADED_WRITE = (
+    "derived: with the parity of a stripe gone the block alone is written; with the block gone its parity is made of all other data; "
+    "with another block gone the stripe is modified"
+)
 _SSD = "as above, with each read and write at the drive's own rate: an SSD reads faster than it writes"
 _CALCULATORS = "the formula of most RAID calculators; it averages rates, so it promises too much"
 _CONSERVED = "each write is its cost in requests, and the drives do no more than their sum"
@@ -146,7 +164,7 @@ _SPEC = "the drives' rating added up"
 
 
 def raid_ceilings(array: Array, drive: DriveRating, *, write_share: float | None = None, degraded: bool = False) -> tuple[Ceiling, ...]:
-    """Everything that the drive's rating allows to be computed; with `degraded` also reads with one drive gone.
+    """Everything that the drive's rating allows to be computed; with `degraded` also those with one drive gone.
 
     `write_share` of small requests (0 to 1) asks for the mix of reads and writes. Raises ValueError.
     """
@@ -157,8 +175,6 @@ def raid_ceilings(array: Array, drive: DriveRating, *, write_share: float | None
         "" if write_share is None or 0 <= write_share <= 1 else f"the share of writes lies between 0 and 1, not {write_share:g}",
         "" if write_share is None or drive.read_iops is not None else "the mix of reads and writes needs the drive's read IOPS",
         "" if not degraded or array.level else "RAID 0 with a drive gone holds nothing",
-        "" if not degraded or drive.read_iops is not None or drive.read_bytes_per_s is not None
-        else "reads with a drive gone need the drive's read IOPS or its read rate",
     ])  # fmt: skip
     out = [*_reads(array, drive), *_writes(array, drive)]
     if write_share is not None:
@@ -234,7 +250,24 @@ def _degraded(array: Array, drive: DriveRating) -> list[Ceiling]:
             each, formula, source = _fewer_copies(array, b)
         what = "sequential reads, one drive gone"
         out.append(_of_all(array, Ceiling("degraded_sequential_read_bytes_per_s", "", what, each, "B/s", formula, source)))
-    return out
+    return [*out, *_degraded_writes(array, drive)]
+
+
+def _degraded_writes(array: Array, drive: DriveRating) -> list[Ceiling]:
+    """Small writes with one drive gone; without parity each pair is left with one drive's rate, as it had before."""
+    n, m = array.group, array.parity
+    if (w := drive.write_iops) is None:
+        return []
+    what = "random writes, one drive gone"
+    if not m:
+        value, formula = n * w / array.copies, f"{n} × {number(w)} / {array.copies}"
+        return [Ceiling("degraded_random_write_iops", "", what, value, "IOPS", formula, "each pair, also the one that lost a drive")]
+    reads, writes = array.degraded_write_requests
+    r = drive.read_iops or w
+    value = (n - 1) * n / (reads / r + writes / w)
+    formula = f"({n} - 1) × {n} / ({reads} / {number(r)} + {writes} / {number(w)})"
+    source = _DEGRADED_WRITE + ("" if drive.read_iops else "; reads at the rate of writes, since theirs is not given")
+    return [_of_all(array, Ceiling("degraded_random_write_iops", "", what, value, "IOPS", formula, source))]
 
 
 def _fewer_copies(array: Array, rate: float) -> tuple[float, str, str]:
