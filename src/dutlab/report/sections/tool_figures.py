@@ -10,7 +10,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words, unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.store.run_folder import RunFolder
@@ -30,21 +30,36 @@ class _Table:
     asked: Mapping[int, str]
 
     def table(self, book: NoteBook) -> Table:
-        rows = [row for g in self.groups if _has(g, self.figures) for row in _rows(g, self.figures, book, self.asked)]
+        several = len({link for g in self.groups for link in _places(g)}) > 1
+        rows = [row for g in self.groups if _has(g, self.figures) for row in self._rows(g, book, several=several)]
         marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
         columns = (
+            *([Column("of")] if several else []),
             *([Column("asked")] if any(self.asked.values()) else []),
             *(Column(_head(name, self.direction), name) for name in self.figures),
         )
         slug = f"{self.workload}-{self.direction}" if self.direction else self.workload
         return Table(slug, self.direction or "figures", columns, tuple(rows), book.common(marks))
 
+    def _rows(self, group: Group, book: NoteBook, *, several: bool) -> list[Row]:
+        told = [self.asked[id(group)]] if any(self.asked.values()) else []
+        return [
+            Row(
+                group.label,
+                (*([place] if several else []), *told, *(_value(group, place, figure, book) for figure in self.figures)),
+                links=group.cell.link_label,
+                link=place,
+            )
+            for place in _places(group)
+            if place in group.cell.links or any(place in r.figures for r in group.measured)
+        ]
+
     def headline(self, book: NoteBook) -> Headline | None:
-        """Of the first figure, where more than one mode was asked the same."""
-        name = self.figures[0]
-        for asked in dict.fromkeys(self.asked.values()):
-            same = [g for g in self.groups if self.asked[id(g)] == asked]
-            named = [(g.label, value_of(g, link, name, book)) for g in same for link in g.cell.links]
+        """Of the first figure: modes that were asked the same of the same drives, or the drives where there is one mode."""
+        name, one_mode = self.figures[0], len({g.label for g in self.groups}) == 1
+        for asked, links in dict.fromkeys((self.asked[id(g)], "" if one_mode else g.cell.link_label) for g in self.groups):
+            same = [g for g in self.groups if self.asked[id(g)] == asked and (one_mode or g.cell.link_label == links)]
+            named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
             if found := compared(about, named, unit_of(name)):
                 return found
@@ -52,9 +67,10 @@ class _Table:
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table a direction, with a row a mode and what was asked, and a column a figure, in the order of the records."""
-    del run, labels
+    """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
+    del run
     workload = groups[0].cell.workload
+    groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
     alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
     asked = {id(g): asked_words(g.cell.params, "", without=alike).removeprefix(", ") for g in groups}
@@ -73,12 +89,21 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _rows(group: Group, figures: Sequence[str], book: NoteBook, asked: Mapping[int, str]) -> list[Row]:
-    told = [asked[id(group)]] if any(asked.values()) else []
-    return [
-        Row(group.label, (*told, *(value_of(group, link, figure, book) for figure in figures)), links=group.cell.link_label, link=link)
-        for link in group.cell.links
-    ]
+def _settings(group: Group) -> list[tuple[str, int, float | str]]:
+    """To sort by: numbers as numbers, so that a depth of 8 comes before one of 16."""
+    values = group.cell.params.items()
+    return [(name, 1, value) if isinstance(value, str) else (name, 0, value or 0) for name, value in values]
+
+
+def _places(group: Group) -> list[str]:
+    """What has figures of its own: all that was driven together, then each of it."""
+    return list(dict.fromkeys((group.cell.link_label, *group.cell.links)))
+
+
+def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
+    """A dash where the tool told none: of a percentile that too few I/Os lie beyond, or of the other direction."""
+    found = value_of(group, link, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def _has(group: Group, figures: Sequence[str]) -> bool:
