@@ -46,7 +46,7 @@ async def test_a_run_tells_what_happens_second_by_second_and_closes_with_it(tmp_
     kept = Kept()
     result = await run(read_experiment(tmp_path / "e.yaml"), options, kept)
     assert list(events_in(result.folder / EVENTS)) == kept.events, "the same to whoever looks on and in the folder"
-    kinds = [e.event for e in kept.events if e.event not in ("note", "reading", "doubt")]
+    kinds = [e.event for e in kept.events if e.event not in ("note", "reading", "doubt", "preparing")]
     assert kinds == ["run-begun", "mode-applying", "mode-verified", "trial-begun", "trial-ended", "run-ended"]
     readings = [e for e in kept.events if isinstance(e, Reading)]
     of = {who: [r for r in readings if r.who == who] for who in ("cpu", "dutlab-engine")}

@@ -73,7 +73,7 @@ def test_two_runs_of_one_box_take_turns_are_cut_and_go_on_together(
     assert min(done) >= BLOCK  # the first round is whole, and both are kept
     assert max(done) < TRIALS
     assert (
-        len(re.findall(r"run [12]: note: cut after \d of 6 trials: `dutlab resume runs/\S+-1 runs/\S+-2` goes on with all", said)) == 2
+        len(re.findall(r"run [12]: note: interrupted after \d of 6 trials: `dutlab resume runs/\S+-1 runs/\S+-2` continues all", said)) == 2
     ), said
     assert dut_state(standing_lab) == found_at_first
     assert not processes_in(standing_lab)

@@ -327,7 +327,7 @@ async def test_a_lab_can_be_found_again_by_another_process(lab: labs.Lab, python
 
 
 async def test_a_lab_that_is_not_whole_cannot_be_attached(lab: labs.Lab) -> None:
-    with pytest.raises(LabError, match=rf"no lab labelled never-was stands; .*{lab.label}"):
+    with pytest.raises(LabError, match=rf"no lab labelled never-was; labs here: .*{lab.label}"):
         await labs.attach("never-was")
     subprocess.run(["ip", "netns", "del", lab.namespaces["sink"]], check=True)
     with pytest.raises(LabError, match=r"is gone; .*build it again"):

@@ -36,7 +36,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
     clients = [c["argv"] for r in records if r["cell"]["setting"]["kind"] == "matrix" for c in r["commands"] if "-O" in c["argv"]]
     assert len(clients) >= 6 and all("-Z" in argv for argv in clients)
     html = report.with_name("report.html").read_text()
-    assert html.count('style="--share:') == 6
+    assert html.count('style="--share:') == 2 * 6, "each pair in the answer and in its section"
 
 
 def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python_env, tmp_path):

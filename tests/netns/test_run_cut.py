@@ -68,7 +68,7 @@ def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, 
     running.send_signal(sig)
     said = running.communicate(timeout=LIMIT_S)[1]
     assert running.returncode == 130, said
-    assert re.search(r"note: cut after \d+ of \d+ trials: `dutlab resume runs/\S+` continues it", said), said
+    assert re.search(r"note: interrupted after \d+ of \d+ trials: `dutlab resume runs/\S+` continues it", said), said
     assert dut_state(standing_lab) == found_at_first
     assert not processes_in(standing_lab)
     assert 1 <= len(records(only_run(tmp_path))) < TRIALS / 2

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from dutlab.methods.ports import Measured
 from dutlab.report.sections import tool_figures
-from dutlab.spec.workloads.base import Drive, Need, WorkloadModel
+from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 from dutlab.workloads import WORKLOADS, WorkloadPlug
@@ -39,7 +39,7 @@ class EchoWorkload(WorkloadModel):
 
     def drives(self, every_link):
         for links in self.link_sets(every_link):
-            yield Drive(links, EchoSetting(times=self.times), Seconds(self.times))
+            yield WorkloadDrive(links, EchoSetting(times=self.times), Seconds(self.times))
 
 
 async def echo(site, cell):

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dutlab.report.model.curve import Curve, Line, Moment
@@ -80,6 +80,7 @@ FLOATS = st.floats(-1e12, 1e12)
 
 
 @given(st.lists(st.lists(st.tuples(st.floats(0, 1e6), FLOATS), min_size=1, max_size=50), min_size=1, max_size=5))
+@example([[(0.0, 7.170075580081656e-10)]])  # its ticks lie below 1e-12
 def test_any_curve_has_finite_places_inside_its_box(points):
     plot = curve_plot(curve(*(Line(f"line {n}", tuple(p)) for n, p in enumerate(points))), [])
     assert plot is not None

@@ -40,6 +40,8 @@ if rules=ours
 > }
 $ nft -s list ruleset
 if rules=flushed
+$ cat /proc/sys/net/netfilter/nf_conntrack_max
+> 262144
 $ cat /proc/sys/net/ipv4/ip_forward
 if forwarding=1
 > 1

@@ -47,7 +47,7 @@ def test_an_old_client_says_nothing_of_it_and_the_server_is_asked():
     ("client", "why"),
     [
         (b"", "printed nothing"),
-        (b"Segmentation fault", "no JSON"),
+        (b"Segmentation fault", "not JSON"),
         (json.dumps(CLIENT).encode()[:200], "cut after 200"),
         ({"error": "error - unable to connect to server: Connection refused"}, "it reports: unable to connect"),
         (

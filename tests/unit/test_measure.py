@@ -76,7 +76,7 @@ def test_every_fault_is_told_at_once_and_a_mistyped_key_gets_a_suggestion(said: 
     [
         (("measure", "swep"), "swep: unknown workload (known: "),
         (("measure", "swep"), "did you mean sweep?"),
-        (("measure", "fio"), "fio: unknown workload"),
+        (("measure", "flent"), "flent: unknown workload"),
         (("measure", "sweep", "duration"), "duration: write duration=VALUE"),
         (("measure", "sweep", "duration", "5s"), "duration: write duration=VALUE"),
         (("measure", "sweep", "eth1"), "name two ports"),

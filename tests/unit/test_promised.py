@@ -12,7 +12,7 @@ import pytest
 from capability import need
 
 ROOT = Path(__file__).parents[2]
-OF_THE_KERNEL = {"ESP", "kernel without ESP", "napi-get", "veth that holds a socket back (Linux 6.16)"}
+OF_THE_KERNEL = {"ESP", "kernel without ESP", "loop", "napi-get", "veth that holds a socket back (Linux 6.16)"}
 """What no program brings: which of these tests run is the kernel's matter."""
 SETTLES = {"tests/capability.py", "tests/unit/test_promised.py"}
 

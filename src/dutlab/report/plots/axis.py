@@ -95,7 +95,7 @@ def _linear_ticks(low: float, high: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.8)
     first = math.ceil(low / step - 1e-9)
-    return [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [float(f"{n * step:.12g}") for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
