@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+
 import pytest
 
 from dutlab import labs
@@ -9,6 +13,7 @@ from dutlab.labs.labfile import lab_names
 from dutlab.runner.rig import RigLoad, calibrated
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
+from processes import LIMIT_S, eventually
 
 
 async def routes(lab):
@@ -54,3 +59,18 @@ async def test_a_rig_takes_no_network_and_no_route_of_its_lab(name, label):
         assert await routes(lab) == before
     finally:
         await labs.down(label)
+
+
+def test_what_a_killed_calibration_left_in_a_standing_lab_goes_with_the_next_one(start, dutlab, standing_lab, tmp_path):
+    def ports_now():
+        show = ["ip", "-n", f"dutlab-{standing_lab}-source", "-br", "link"]
+        return subprocess.run(show, capture_output=True, text=True, check=True).stdout.split()[::4]
+
+    before, cache = ports_now(), {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DUTLAB_DISTURBED": "count"}
+    running = start("calibrate", "--lab", standing_lab, "--sizes", "64", env=cache)
+    assert eventually(lambda: ports_now() != before, LIMIT_S)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    assert ports_now() != before, "nobody has put it right by now"
+    done = dutlab("calibrate", "--lab", standing_lab, "--sizes", "64", env=cache)
+    assert (done.returncode, ports_now()) == (0, before), done.stderr
