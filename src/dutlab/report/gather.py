@@ -19,7 +19,7 @@ from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value
-from dutlab.report.model.words import asked_words, duration_words
+from dutlab.report.model.words import duration_words
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
@@ -90,6 +90,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
 
 def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
+    folder = _link(run.path, base)
     records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
     found_sections = sections(run, groups, order, book)
     aside = _set_aside(run, faults)
@@ -109,7 +110,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
         testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
         lab=lab,
-        folder=_link(run.path, base),
+        folder=folder,
         started=_moment(started),
         ended=_moment(ended),
         seconds=(ended - started).total_seconds() if started and ended else 0.0,
@@ -133,7 +134,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         facts=fact_rows(facts),
         tools=tools(records),
         trials=tuple(
-            _line(of_trial[n], g, run, base, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
+            _line(of_trial[n], g, run, folder, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
         ),
         notes=book.notes,
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
@@ -213,8 +214,8 @@ def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     return tuple(by_price(found))
 
 
-def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: NoteBook) -> TrialLine:
-    folder, link = f"{run.path}/trials/{record.trial:04d}", f"{_link(run.path, base)}/trials/{record.trial:04d}"
+def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: NoteBook) -> TrialLine:
+    folder, link = f"{run.path}/trials/{record.trial:04d}", f"{linked}/trials/{record.trial:04d}"
     files = ["record.json", *record.raw, "samples.parquet"]
     return TrialLine(
         number=record.trial,
@@ -224,7 +225,7 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, base: Path, book: Note
         label=of.label,
         workload=record.cell.workload,
         links=record.cell.link_label,
-        asked=asked_words(record.cell.params, record.cell.tool),
+        asked=of.asked,
         repeat=record.cell.repeat,
         started=_moment(record.started),
         seconds=(record.ended - record.started).total_seconds(),
@@ -237,7 +238,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
     return TrialLine(
         number=number, group=of.planned[0], status="not done", why="the run ended before it",
         label=of.label, workload=cell.workload, links=cell.link_label,
-        asked=asked_words(cell.params, cell.tool), repeat=cell.repeat, started="", seconds=0.0, marks=(), files=(),
+        asked=of.asked, repeat=cell.repeat, started="", seconds=0.0, marks=(), files=(),
     )  # fmt: skip
 
 

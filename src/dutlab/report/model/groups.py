@@ -9,9 +9,11 @@ from itertools import groupby
 from typing import Any
 
 from dutlab.plan.cell import Cell
+from dutlab.report.model.words import asked_words
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
+from dutlab.workloads import main_figures
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -31,6 +33,19 @@ class Group:
     def measured(self) -> list[TrialRecord]:
         """Those with a result that counts; to be asked for once all records are there."""
         return [r for r in self.records if counts(r)]
+
+    @cached_property
+    def main(self) -> tuple[str, str]:
+        """The figure that is judged, and of what: the links together, and of a load that goes in both directions, both."""
+        names = {name: None for r in self.measured for name in r.figures}
+        link = max(names, key=lambda name: (name.count("+"), name == self.cell.link_label), default=self.cell.link_label)
+        there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
+        return (there[0], link) if there else ("", link)
+
+    @cached_property
+    def asked(self) -> str:
+        """What its workload asked for, in words."""
+        return asked_words(self.cell.params, self.cell.tool)
 
     @property
     def why_missing(self) -> str:

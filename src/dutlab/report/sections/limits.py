@@ -20,7 +20,6 @@ from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
-from dutlab.workloads import main_figures
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
 """Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
@@ -60,7 +59,7 @@ class LimitContext:
 
 def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
     """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
-    measured = [g for g in groups if g.measured and _main(g)[0].endswith(_LIMITED)]
+    measured = [g for g in groups if g.measured and g.main[0].endswith(_LIMITED)]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
     near = _Near.of(measured, bed)
     ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
@@ -90,7 +89,7 @@ class _Near:
         others: dict[_Place, list[Group]] = defaultdict(list)
         most: dict[tuple[str, int | None, float, str], float] = defaultdict(float)
         for group in groups:
-            place, size, (figure, link) = _place(group), _size(group), _main(group)
+            place, size, (figure, link) = _place(group), _size(group), group.main
             of_label[place, group.label].append(group)
             others[place].append(group)
             if (key := _line_key(group, bed)) is not None:
@@ -106,7 +105,7 @@ class _Near:
 
 
 def _row(group: Group, near: _Near, bed: LimitContext) -> LimitRow:
-    figure, link = _main(group)
+    figure, link = group.main
     found = what_limited(_facts(group, near, bed))
     return LimitRow(
         label=group.label, workload=group.cell.workload, links=link, size=_size(group) or _pair(group), figure=figure,
@@ -116,7 +115,7 @@ def _row(group: Group, near: _Near, bed: LimitContext) -> LimitRow:
 
 
 def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
-    (figure, link), place, size = _main(group), _place(group), _size(group)
+    (figure, link), place, size = group.main, _place(group), _size(group)
     line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
     tcp = figure == "goodput_bps"
     frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
@@ -167,7 +166,7 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
 
 def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighbour]:
     """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
-    figure, link = _main(group)
+    figure, link = group.main
     own = [g for g in near.of_label[_place(group), group.label] if _size(g) != _size(group)]
     for other in own or [g for g in near.others.get(_place(group), ()) if _size(g) != _size(group)]:
         mean, pps, value = _mean_bytes(other, bed.mtus), _pps(other, bed.mtus), _figure(other, link, figure)
@@ -204,7 +203,7 @@ def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | Non
 
 def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
     """Of goodput through a path whose MTU is known, segments a second."""
-    figure, link = _main(group)
+    figure, link = group.main
     if figure.endswith("_pps"):
         return _figure(group, link, figure)
     if (counted := _figure(group, link, _LIKE_RECEIVED)) is not None:
@@ -224,14 +223,14 @@ def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
 
 def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, str] | None:
     """Cells with the same one went through the same link, as far as is known."""
-    figure, link = _main(group)
+    figure, link = group.main
     line = _ceiling(group, link, figure)
     return None if line is None or not bed.one else (link, _mtu(group, bed.mtus), line, figure)
 
 
 def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
     """Those that touch the figure of the verdict."""
-    figure, link = _main(group)
+    figure, link = group.main
     marks = {number for r in group.measured for number in book.touching(r, link, figure)}
     return [note for note in book.notes if note.number in marks]
 
@@ -248,7 +247,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
         return median([f.mean_frame_bytes for f in flows])
     if _size(group).isdigit():
         return float(_size(group))
-    figure, link = _main(group)
+    figure, link = group.main
     if figure == "goodput_bps" and (mtu := _mtu(group, mtus)):
         return float(mtu + AROUND_PACKET_BYTES - ETH_L1_OVERHEAD_BYTES)
     pps, bits = _figure(group, link, figure), _figure(group, link, figure.replace("_pps", "_bps_l1"))
@@ -257,19 +256,11 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 def _generator_best(group: Group, near: _Near) -> float | None:
     """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
-    figure, link = _main(group)
+    figure, link = group.main
     if figure in _ONE_LOAD:
         return max((v for v, _ in near.fastest.get((_place(group), _size(group), "offered_pps"), ())), default=None)
     headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
     return value * headroom if headroom is not None and value is not None else None
-
-
-def _main(group: Group) -> tuple[str, str]:
-    """The figure that is judged, and of what: the links together, and of a load that goes in both directions, both."""
-    names = {name: None for r in group.measured for name in r.figures}
-    link = max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
-    there = main_figures(group.cell.workload, (name for r in group.measured for name in r.figures.get(link, ())))
-    return (there[0], link) if there else ("", link)
 
 
 def _figure(group: Group, link: str, figure: str) -> float | None:

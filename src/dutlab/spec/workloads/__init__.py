@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, SerializeAsAny, ValidationError, ValidationInfo
@@ -70,16 +69,20 @@ def _setting(value: Any) -> Any:  # noqa: ANN401 JSON
     if isinstance(value, Setting):
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    if kind != IMPORTED and kind not in settable():
+    if kind != IMPORTED and not plug_of(str(kind)).settings:
         raise ValueError(f"kind: unknown workload {did_you_mean(str(kind), settable())}")
-    return _read_setting(kind, json.dumps(value, sort_keys=True))
+    text = str(value)
+    if (known := _READ.get(text)) is None:
+        model: type[Setting] = ImportedSetting if kind == IMPORTED else model_of(str(kind)).setting
+        known = model.model_validate_json(json.dumps(value))
+        if len(_READ) < _MOST_KEPT:
+            _READ[text] = known
+    return known
 
 
-@lru_cache(maxsize=1024)
-def _read_setting(kind: str, text: str) -> Setting:
-    """A plan has each setting once a repeat and mode, and it is frozen."""
-    model: type[Setting] = ImportedSetting if kind == IMPORTED else model_of(kind).setting
-    return model.model_validate_json(text)
+_READ: dict[str, Setting] = {}
+"""Text of a mapping → its setting, which is frozen: a plan has each once a repeat and mode, and a record once more."""
+_MOST_KEPT = 1024
 
 
 AnySetting = Annotated[SerializeAsAny[Setting], BeforeValidator(_setting)]
