@@ -126,19 +126,30 @@ def test_a_mounted_drive_and_a_drive_that_is_gone_are_named_together(dutlab, exp
     assert (done.returncode, "server: d2: " in done.stderr and "is not there" in done.stderr) == (3, True), done.stderr
 
 
+def fios_of(tmp_path: Path) -> list[int]:
+    """Those of this test's run: in the control group of the lab that its journal names."""
+    journals = list((tmp_path / "runs").glob("*/journal.jsonl"))
+    lines = [json.loads(line) for p in journals for line in p.read_text().splitlines() if line.endswith("}")]
+    groups = [drives.group_of(e["label"]) / "cgroup.procs" for e in lines if e["event"] == "lab-up"]
+    inside = {int(pid) for group in groups if group.exists() for pid in group.read_text().split()}
+    return [pid for pid in running_with("job.fio") if pid in inside]
+
+
 def test_a_run_that_is_killed_leaves_no_drive_no_group_and_no_fio_and_goes_on(start, dutlab, experiment, tmp_path):
-    before = loops()
     running = start("run", experiment(EXPERIMENT.replace("WAY", "randwrite").replace("2s", "8s")))
-    assert eventually(lambda: running_with("job.fio"), LIMIT_S)
+    assert eventually(lambda: fios_of(tmp_path), LIMIT_S)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
+    assert eventually(lambda: not fios_of(tmp_path)), "fio goes with the run that started it"
     run = only_run(tmp_path)
     (up,) = [e for line in (run / "journal.jsonl").read_text().splitlines() if (e := json.loads(line))["event"] == "lab-up"]
     assert dutlab("undo", str(run)).returncode == 0
-    assert not left(up["label"]) and loops() == before
-    assert not running_with("job.fio")
-    assert dutlab("resume", str(run)).returncode == 0
-    assert [r["status"] for r in records(run)] == ["measured"] and loops() == before
+    assert not left(up["label"]) and f"drives-{up['label']}/" not in loops()
+    done = dutlab("resume", str(run))
+    assert done.returncode == 0, done.stderr
+    assert [r["status"] for r in records(run)] == ["measured"]
+    labels = {e["label"] for line in (run / "journal.jsonl").read_text().splitlines() if (e := json.loads(line))["event"] == "lab-up"}
+    assert len(labels) == 2 and not any(left(label) or f"drives-{label}/" in loops() for label in labels)
 
 
 def test_a_file_in_place_of_a_drive_is_measured_as_such_and_removed(dutlab, experiment, tmp_path):
