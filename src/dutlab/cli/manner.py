@@ -47,7 +47,7 @@ class Manner:
         return Console(name, also=_print_event if self.form == "json-lines" else None)
 
     def insist_on_time(self, plan: Plan) -> None:
-        """Asks a person whether a run of hours is wanted. Raises InputError where the answer is no."""
+        """Asks a person whether to start a run of hours. Raises InputError if the person declines."""
         from dutlab.report.model.words import duration_words, plural  # noqa: PLC0415 -- `--help` needs none of it
 
         if plan.estimate_s <= LONG_S or (self.budget_s is not None and self.budget_s <= LONG_S):

@@ -127,7 +127,7 @@ async def _facts_now(testbed: Testbed, recorded: Mapping[str, Any]) -> dict[str,
 
 
 def _of_machines(facts: Mapping[str, Mapping[str, Any]], *, cards: bool) -> dict[str, dict[str, Any]]:
-    """What is compared of each host; of its cards only where they are no lab's."""
+    """The facts of each host that are compared; those of its cards too, except in a lab."""
     return {
         name: {
             **{key: of[key] for key in _COMPARED if key in of},

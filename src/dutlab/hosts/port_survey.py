@@ -45,7 +45,7 @@ class PortSurvey:
     flags: frozenset[str]
     mtu: int
     speed: BpsL1 | None
-    """None where there is no cable, or no carrier."""
+    """None without a cable or a carrier."""
     master: str | None
     lower: str | None
     """The port that this one is a part of: a VLAN's."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from dutlab.tools.fio.output import DIRECTIONS
 from dutlab.tools.json_text import UnreadableError
 
 _START = re.compile(
@@ -33,7 +34,6 @@ _ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d+)(?:/w=|,)(\d+)
 _VERSION = re.compile(r"fio-(\d+)\S*$")
 _NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}
 _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_WAYS = ("read", "write", "trim")
 
 
 def read_text(data: bytes) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def read_text(data: bytes) -> dict[str, Any]:
             version = line
         else:
             job.take(line)
-    if not any(name in found.said for found in jobs.values() for name in _WAYS):
+    if not any(name in found.said for found in jobs.values() for name in DIRECTIONS):
         raise UnreadableError("no job of fio with a result is in it")
     ended = max(found.said["timestamp"] or 0 for found in jobs.values())
     return {"fio version": version, "timestamp": ended or None, "jobs": [found.said for found in jobs.values()]}
@@ -86,7 +86,7 @@ class _Job:
         elif found := _CPU.match(line):
             self.said |= {"usr_cpu": float(found[1]), "sys_cpu": float(found[2])}
         elif found := _ISSUED.match(line):
-            for name, total in zip(_WAYS, found.groups(), strict=True):
+            for name, total in zip(DIRECTIONS, found.groups(), strict=True):
                 _count(self.said.get(name, {}), int(total))
 
 

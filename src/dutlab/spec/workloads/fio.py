@@ -37,6 +37,8 @@ ENGINES = frozenset(
 )
 """I/O engines that go where `filename` says and nowhere else."""
 OURS = frozenset({"runtime", "timeout", "ramp_time", "time_based"})
+PASSED_OVER = OURS | {"filename", "group_reporting", "new_group", "name"}
+"""Options of a job file that dutlab sets itself."""
 _ELSEWHERE = (
     r"filename\w*|directory|opendir|include|exec_\w+|trigger\w*|read_iolog|write_iolog|replay_\w+|write_\w+_log|log_\w+|output\w*|server|client"
     r"|allow_mounted_write|cgroup\w*|ioscheduler|verify_state\w*|kb_base|unit_base|create_only|unlink\w*|new_group|group_reporting|wait_for"
@@ -242,5 +244,5 @@ def _job_faults(job: str) -> Iterator[str]:
         yield f"has {len(found)} jobs; 1 to {MOST_JOBS} are taken"
     for name, of in found.items():
         for key, value in of.items():
-            if key not in OURS | {"filename", "group_reporting", "new_group", "name"}:  # what dutlab sets itself is passed over
+            if key not in PASSED_OVER:
                 yield from (f"[{name}] {key}: {what}" for what in _option_faults(key, value))

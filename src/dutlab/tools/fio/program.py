@@ -21,7 +21,7 @@ from dutlab.hosts.programs import Program, all_there, how_to_install, versions_o
 from dutlab.methods.ports import Measured, Row, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.workloads.fio import FioSetting, sections
+from dutlab.spec.workloads.fio import PASSED_OVER, FioSetting, sections
 from dutlab.tools.fio.drives import FoundDrive, find, insist_unused
 from dutlab.tools.fio.output import JobOutput, parse, readings, total
 from dutlab.tools.generator_tool import GeneratorSite
@@ -106,9 +106,8 @@ def _jobs(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> dict[str, di
     """Section → its options."""
     if not setting.job:
         return {drive.name: {**setting.options, **_place([drive])} for drive in drives.values()}
-    ours = {"filename", "group_reporting", "new_group", "name", "runtime", "timeout", "ramp_time", "time_based"}
     return {
-        name: {**{key: value for key, value in of.items() if key not in ours}, **setting.options, **_place(list(drives.values()))}
+        name: {**{key: value for key, value in of.items() if key not in PASSED_OVER}, **setting.options, **_place(list(drives.values()))}
         for name, of in sections(setting.job).items()
     }
 
