@@ -26,10 +26,9 @@ from dutlab import labs
 from dutlab.hosts.host import Host
 from dutlab.labs.napi import napi_threads
 from dutlab.methods.ports import Offer
-from dutlab.sensors.counters import difference
-from dutlab.sensors.procfs import cpu_times
-from dutlab.sensors.systems import read_counters
+from dutlab.sensors.totals import difference, read_counters
 from dutlab.spec.mixes import frame_mix
+from dutlab.systems.linux_proc import cpu_times
 from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.units import Seconds
 

@@ -22,7 +22,7 @@ from dutlab.hosts.programs import IP, IPERF3, missing_on
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import Lab
-from dutlab.sensors.systems import read_counters
+from dutlab.sensors.totals import read_counters
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.systems.windows import WINDOWS
 from dutlab.tools.iperf3.tcp import Iperf3

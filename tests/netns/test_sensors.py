@@ -16,9 +16,9 @@ from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
 from dutlab.sensors.cores import Sampler
-from dutlab.sensors.counters import difference
 from dutlab.sensors.sensor import SensorSite, Watched
-from dutlab.sensors.systems import read_counters
+from dutlab.sensors.totals import difference, read_counters
+from dutlab.systems.linux_proc import LINUX_CPU
 from processes import eventually, running_with
 
 pytestmark = pytest.mark.timing
@@ -33,7 +33,7 @@ async def lab(label: str) -> AsyncIterator[labs.Lab]:
 
 
 async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
-    sampler = Sampler(SensorSite(lab.hosts()["dut"], core=lab.watch_cpu))
+    sampler = Sampler(SensorSite(lab.hosts()["dut"], core=lab.watch_cpu), LINUX_CPU)
     await sampler.start()
     while len(sampler._readings) < 5:
         await asyncio.sleep(0.1)
@@ -50,7 +50,7 @@ async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
 async def test_a_busy_core_is_seen_as_busy() -> None:
     host = LocalHost("dut")
     cpu = max(os.sched_getaffinity(0))
-    sampler = Sampler(SensorSite(host))
+    sampler = Sampler(SensorSite(host), LINUX_CPU)
     await sampler.start()
     burner = await host.spawn(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
     begun_after = len(sampler._readings)
@@ -63,7 +63,7 @@ async def test_a_busy_core_is_seen_as_busy() -> None:
 
 async def test_the_sampler_leaves_no_process(lab: labs.Lab) -> None:
     host = lab.hosts()["dut"]
-    sampler = Sampler(SensorSite(host), interval_s=987.25)
+    sampler = Sampler(SensorSite(host), LINUX_CPU, interval_s=987.25)
     await sampler.start()
     assert running_with("987.25")
     await sampler.stop()
@@ -73,13 +73,13 @@ async def test_the_sampler_leaves_no_process(lab: labs.Lab) -> None:
 
 async def test_a_sampler_that_cannot_run_says_so_and_one_never_started_has_nothing(lab: labs.Lab) -> None:
     host = lab.hosts()["dut"]
-    assert await Sampler(SensorSite(host)).stop() == Watched()
+    assert await Sampler(SensorSite(host), LINUX_CPU).stop() == Watched()
     with pytest.raises(HostError, match="taskset"):
-        await Sampler(SensorSite(host, core=4095)).start()
+        await Sampler(SensorSite(host, core=4095), LINUX_CPU).start()
 
 
 async def test_times_count_from_where_the_trial_starts(lab: labs.Lab) -> None:
-    sampler = Sampler(SensorSite(lab.hosts()["dut"]), interval_s=0.2)
+    sampler = Sampler(SensorSite(lab.hosts()["dut"]), LINUX_CPU, interval_s=0.2)
     await sampler.start()
     while len(sampler._readings) < 3:
         await asyncio.sleep(0.02)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.sensors.counters import difference, parse_counters
-from dutlab.sensors.sensor import CONNTRACK_ENTRIES
+from dutlab.sensors.totals import difference
+from dutlab.systems.linux_proc import parse_counters
+from dutlab.systems.watched import CONNTRACK_ENTRIES
 
 OUTPUT = """\
 \x1esoftnet

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.sensors import procfs
-from dutlab.sensors.procfs import CpuTimes, Softnet
+from dutlab.systems import linux_proc
+from dutlab.systems.watched import CpuTimes, Softnet, sections
 
 STAT = """\
 cpu  13010 5 6300 259117 830 3 663 19 7 0
@@ -19,7 +19,7 @@ ctxt 1
 
 
 def test_cores_are_read_with_nice_as_user_and_disk_waits_as_idle() -> None:
-    assert procfs.cpu_times(STAT) == {
+    assert linux_proc.cpu_times(STAT) == {
         0: CpuTimes(user=4663, system=2548, idle=132333, irq=1, softirq=383, steal=6),
         12: CpuTimes(user=8352, system=3752, idle=127614, irq=2, softirq=280, steal=13),
     }
@@ -27,7 +27,7 @@ def test_cores_are_read_with_nice_as_user_and_disk_waits_as_idle() -> None:
 
 def test_a_kernel_that_knows_fewer_columns_leaves_the_later_ones_0() -> None:
     # Linux 2.4 had user, nice, system and idle only (proc(5)).
-    assert procfs.cpu_times("cpu0 10 0 20 70\n") == {0: CpuTimes(user=10, system=20, idle=70, irq=0, softirq=0, steal=0)}
+    assert linux_proc.cpu_times("cpu0 10 0 20 70\n") == {0: CpuTimes(user=10, system=20, idle=70, irq=0, softirq=0, steal=0)}
 
 
 def test_shares_are_of_the_time_between_two_readings() -> None:
@@ -69,13 +69,13 @@ def test_shares_are_never_negative_and_add_up_to_100(before: CpuTimes, after: Cp
     ],
 )
 def test_softnet_counters_are_the_first_three_columns_in_every_kernel(kernel: str, line: str) -> None:
-    assert procfs.softnet(line + "\n") == {0: Softnet(processed=10029, dropped=2, squeezed=20)}, kernel
+    assert linux_proc.softnet(line + "\n") == {0: Softnet(processed=10029, dropped=2, squeezed=20)}, kernel
 
 
 def test_softnet_lines_name_their_core_where_the_kernel_does() -> None:
     columns = "00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000"
     # Core 1 is offline, so its line is missing: the second line is core 2.
-    assert list(procfs.softnet(f"{columns} 00000000\n{columns} 00000002\n")) == [0, 2]
+    assert list(linux_proc.softnet(f"{columns} 00000000\n{columns} 00000002\n")) == [0, 2]
 
 
 def test_softirqs_are_read_by_the_cores_their_first_line_names() -> None:
@@ -85,8 +85,8 @@ def test_softirqs_are_read_by_the_cores_their_first_line_names() -> None:
       NET_TX:         23         57
       NET_RX:    5762191     305584
 """
-    assert procfs.softirqs(text) == {"NET_TX": {0: 23, 2: 57}, "NET_RX": {0: 5762191, 2: 305584}}
-    assert procfs.softirqs("") == {}
+    assert linux_proc.softirqs(text) == {"NET_TX": {0: 23, 2: 57}, "NET_RX": {0: 5762191, 2: 305584}}
+    assert linux_proc.softirqs("") == {}
 
 
 def test_protocol_counters_come_as_pairs_of_lines() -> None:
@@ -96,7 +96,7 @@ Ip: 1 64 14114 9000
 Tcp: MaxConn RetransSegs
 Tcp: -1 2
 """
-    assert procfs.protocol_counters(text) == {
+    assert linux_proc.protocol_counters(text) == {
         "Ip": {"Forwarding": 1, "DefaultTTL": 64, "InReceives": 14114, "ForwDatagrams": 9000},
         "Tcp": {"MaxConn": -1, "RetransSegs": 2},
     }
@@ -112,16 +112,16 @@ entries  found new drop early_drop
 cpu=0   \tfound=1 drop=10 early_drop=0\x20
 cpu=1   \tfound=2 drop=1 early_drop=0\x20
 """
-    assert procfs.conntrack_counters(proc) == {"found": 3, "new": 0, "drop": 11, "early_drop": 0}
-    assert procfs.conntrack_counters(tool) == {"found": 3, "drop": 11, "early_drop": 0}
-    assert procfs.conntrack_counters("") == {}
+    assert linux_proc.conntrack_counters(proc) == {"found": 3, "new": 0, "drop": 11, "early_drop": 0}
+    assert linux_proc.conntrack_counters(tool) == {"found": 3, "drop": 11, "early_drop": 0}
+    assert linux_proc.conntrack_counters("") == {}
 
 
 def test_uptime_is_the_first_of_two_numbers() -> None:
-    assert procfs.uptime_s("3021.46 5012.20\n") == 3021.46
+    assert linux_proc.uptime_s("3021.46 5012.20\n") == 3021.46
 
 
 @given(st.dictionaries(st.text("abcxyz", min_size=1), st.text("abc \n", max_size=20)))
 def test_sections_give_back_what_was_written(parts: dict[str, str]) -> None:
     text = "".join(f"\x1e{name}\n{body}" for name, body in parts.items())
-    assert procfs.sections(text, "\x1e") == parts
+    assert sections(text) == parts

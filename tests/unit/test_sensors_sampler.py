@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dutlab.runner.trial import doubts_of
-from dutlab.sensors.cores import CpuReading, parse_reading, samples
+from dutlab.sensors.cores import samples
 from dutlab.sensors.sensor import WATCH_COST, Sample, Watched
+from dutlab.systems.linux_proc import parse_reading
+from dutlab.systems.watched import CpuReading
 
 
 def turn(uptime: float, *, softirq: int, idle: int, processed: int, own: str = "0m0.0s") -> CpuReading:

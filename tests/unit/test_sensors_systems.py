@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from dutlab.hosts.local import LocalHost
-from dutlab.sensors import bsd, systems
-from dutlab.sensors.cores import LINUX_CPU, Sampler, parse_reading, samples
-from dutlab.sensors.counters import difference
-from dutlab.sensors.freebsd_cpu import FREEBSD_CPU
-from dutlab.sensors.openbsd_cpu import OPENBSD_CPU
-from dutlab.sensors.sensor import CONNTRACK_ENTRIES, WATCH_COST, SensorSite
-from dutlab.sensors.systems import cpu_watch
+from dutlab.sensors.cores import Sampler, samples
+from dutlab.sensors.sensor import WATCH_COST, SensorSite
+from dutlab.sensors.totals import difference
 from dutlab.systems import SYSTEMS
+from dutlab.systems import bsd_counters as bsd
+from dutlab.systems.freebsd import FREEBSD_CPU
+from dutlab.systems.linux_proc import LINUX_CPU, parse_reading
+from dutlab.systems.openbsd import OPENBSD_CPU
 from dutlab.systems.posix import SH
+from dutlab.systems.watched import CONNTRACK_ENTRIES
 
 pytestmark = pytest.mark.timing
 
@@ -145,7 +146,9 @@ def test_openbsds_tables_are_one_and_what_queues_dropped_is_no_error() -> None:
 
 
 def test_vpp_counts_beside_the_linux_that_it_runs_on() -> None:
-    found = systems._of_vpp("\x1esoftnet\n00000064 00000001 00000002\n" + VPP)
+    counting = SYSTEMS["vpp"].counters
+    assert counting is not None
+    found = counting.parse("\x1esoftnet\n00000064 00000001 00000002\n" + VPP)
     assert (found["TenGigabitEthernet3/0/0_rx_packets"], found["TenGigabitEthernet3/0/0_rx_bytes"]) == (14880952, 1011904736)
     assert (found["TenGigabitEthernet3/0/0_rx_dropped"], found["TenGigabitEthernet3/0/0_rx_missed"]) == (27, 300)
     assert (found["TenGigabitEthernet3/0/1_tx_packets"], found["local0_rx_dropped"]) == (14880652, 1)
@@ -162,7 +165,7 @@ def test_a_trial_counts_what_came_in_between_and_flows_stay_a_level() -> None:
 @pytest.mark.parametrize("name", sorted(name for name, system in SYSTEMS.items() if system.shell is SH and system.kernel))
 def test_the_script_of_every_system_is_shell_and_ends_well_on_a_host_that_has_none_of_it(name: str, tmp_path: Path) -> None:
     (tmp_path / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
-    counting = systems.counting_of(SYSTEMS[name])
+    counting = SYSTEMS[name].counters
     assert counting is not None
     done = subprocess.run(["sh", "-c", counting.script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0
@@ -227,7 +230,7 @@ async def test_openbsds_cores_are_told_as_shares_of_each_turn(tmp_path: Path) ->
     for turn, (user, idle) in enumerate(((5, 40), (10, 35), (25.5, 19.5)), start=1):
         (tmp_path / str(turn)).write_text(SYSTAT.format(user=user, idle=idle))
     (tmp_path / "turns").write_text("0")
-    sampler = Sampler(SensorSite(host), interval_s=0.05, watch=OPENBSD_CPU)
+    sampler = Sampler(SensorSite(host), OPENBSD_CPU, interval_s=0.05)
     await sampler.start()
     while (tmp_path / "turns").read_text().strip() != "4":
         await asyncio.sleep(0.01)
@@ -249,7 +252,7 @@ async def test_openbsds_cores_are_told_as_shares_of_each_turn(tmp_path: Path) ->
 async def test_an_openbsd_whose_systat_fails_has_no_shares_and_is_not_kept_busy(tmp_path: Path) -> None:
     (tmp_path / "turns").write_text("0")
     host = speaks_openbsd(tmp_path, {**STAND_INS, "systat": 'echo >>"$D/asked"; exit 1'})
-    sampler = Sampler(SensorSite(host), interval_s=0.2, watch=OPENBSD_CPU)
+    sampler = Sampler(SensorSite(host), OPENBSD_CPU, interval_s=0.2)
     await sampler.start()
     while not (tmp_path / "asked").exists():
         await asyncio.sleep(0.01)
@@ -263,7 +266,7 @@ LATER = "\x1euptime\n2.0 1.0\n\x1estat\ncpu0 2 0 2 2 0 2 2 2\n\x1esoftnet\n\x1eo
 
 
 def test_cores_are_watched_in_the_words_of_the_family_or_not_at_all() -> None:
-    assert cpu_watch(SYSTEMS["pfsense"]) is FREEBSD_CPU
-    assert cpu_watch(SYSTEMS["vyos"]) is cpu_watch(SYSTEMS["linux"]) is LINUX_CPU
-    assert cpu_watch(SYSTEMS["openbsd-pf"]) is cpu_watch(SYSTEMS["openbsd"]) is OPENBSD_CPU
-    assert cpu_watch(SYSTEMS["windows"]) is cpu_watch(SYSTEMS["macos"]) is None
+    assert SYSTEMS["pfsense"].cores is FREEBSD_CPU
+    assert SYSTEMS["vyos"].cores is SYSTEMS["linux"].cores is LINUX_CPU
+    assert SYSTEMS["openbsd-pf"].cores is SYSTEMS["openbsd"].cores is OPENBSD_CPU
+    assert SYSTEMS["windows"].cores is SYSTEMS["macos"].cores is None

@@ -18,7 +18,6 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import Sample, SensorSite
-from dutlab.sensors.systems import cpu_watch
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.ping import Ping
@@ -102,8 +101,8 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
 
 async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
     """The cores of each host, in the words of its system; one that tells nothing of them is left out."""
-    loops = {name: cpu_watch(host.system) for name, host in hosts.items()}
-    samplers = {name: Sampler(SensorSite(hosts[name]), interval_s=WATCH_S, watch=loop) for name, loop in loops.items() if loop}
+    loops = {name: host.system.cores for name, host in hosts.items()}
+    samplers = {name: Sampler(SensorSite(hosts[name]), loop, interval_s=WATCH_S) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
     await asyncio.sleep(WATCH_S * 1.2)
     found = {}

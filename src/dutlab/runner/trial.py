@@ -21,13 +21,13 @@ from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Trial
 from dutlab.runner.rig import with_headroom
 from dutlab.runner.stage import Stage
-from dutlab.sensors.counters import CARRIER_CHANGES
 from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.units import unit_in
 from dutlab.workloads import LoadPattern, plug_of
 

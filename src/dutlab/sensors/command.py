@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from dutlab.sensors import procfs
-from dutlab.sensors.loop import MARK, ShellLoop, loop_of
+from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.sensors import CommandSensor
+from dutlab.systems.watched import loop_of, sections
 
 _LOOP = loop_of(r"""
   said=$(sh -c "$2" </dev/null 2>&1); status=$?
@@ -32,7 +32,7 @@ class CommandLoop(ShellLoop):
         self._values: list[tuple[float, float]] = []
 
     def _turn(self, at_s: float, text: str) -> None:
-        value = number_in(procfs.sections(text, MARK))
+        value = number_in(sections(text))
         self._values.append((at_s, value))
         self._tell(self.host, self.name, {self.name: value})
 

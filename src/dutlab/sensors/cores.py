@@ -2,54 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Literal
 
-from dutlab.sensors import procfs
-from dutlab.sensors.loop import MARK, ShellLoop, loop_of
+from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite
+from dutlab.spec.sensors import CpuSensor
+from dutlab.systems.watched import CpuReading, CpuWatch
 
 CORES = "cpu"
-_BODY = r"""
-  printf '\036uptime\n'; cat /proc/uptime
-  printf '\036stat\n'; cat /proc/stat
-  printf '\036softnet\n'; cat /proc/net/softnet_stat
-"""
-
-
-@dataclass(frozen=True)
-class CpuReading:
-    """One turn of the loop."""
-
-    uptime_s: float
-    cpus: dict[int, procfs.CpuTimes]
-    softnet: dict[int, procfs.Softnet]
-    own_s: float
-    """CPU time of the loop and its commands since it began."""
-
-    def busy_since(self, before: CpuReading) -> dict[str, float]:
-        """Core → share of the time that it did anything at all."""
-        found = {}
-        for cpu in sorted(before.cpus.keys() & self.cpus.keys()):
-            if shares := self.cpus[cpu].percent_since(before.cpus[cpu]):
-                found[f"cpu{cpu}_busy_percent"] = round(100.0 - shares["idle"], 1)
-        return found
-
-    def after(self, before: CpuReading) -> CpuReading:
-        """Its cores' times on top of those of the turn before."""
-        return replace(self, cpus={n: times + before.cpus[n] if n in before.cpus else times for n, times in self.cpus.items()})
-
-
-@dataclass(frozen=True)
-class CpuWatch:
-    """How a system is watched: a shell loop over `$1` seconds, each turn of which ends with the mark `end`, and what a turn means."""
-
-    loop: str
-    parse: Callable[[str], CpuReading]
-    since: Literal["boot", "turn"] = "boot"
-    """What the times of the cores are counted from: the host's start, or the end of the turn before."""
 
 
 class Sampler(ShellLoop):
@@ -57,9 +18,8 @@ class Sampler(ShellLoop):
 
     needs = "the host needs sh, cat and /proc/stat"
 
-    def __init__(self, site: SensorSite, *, watch: CpuWatch | None = None, interval_s: float = 1.0, name: str = CORES) -> None:
-        """`watch` is for a host that is not Linux."""
-        self._watch = watch or LINUX_CPU
+    def __init__(self, site: SensorSite, watch: CpuWatch, *, interval_s: float = 1.0, name: str = CORES) -> None:
+        self._watch = watch
         super().__init__(name, site, self._watch.loop, interval_s=interval_s)
         self._readings: list[CpuReading] = []
 
@@ -73,20 +33,6 @@ class Sampler(ShellLoop):
 
     def _samples(self, began_s: float) -> Iterable[Sample]:
         return samples(self._readings, host=self.host, ahead_s=began_s - self._first_s, sensor=self.name)
-
-
-def parse_reading(text: str) -> CpuReading:
-    """One turn's output."""
-    part = procfs.sections(text, MARK)
-    return CpuReading(
-        procfs.uptime_s(part["uptime"]),
-        procfs.cpu_times(part["stat"]),
-        procfs.softnet(part["softnet"]),
-        procfs.shell_times_s(part["own"]),
-    )
-
-
-LINUX_CPU = CpuWatch(loop_of(_BODY), parse_reading)
 
 
 def samples(readings: Sequence[CpuReading], *, host: str, ahead_s: float = 0.0, sensor: str = CORES) -> Iterator[Sample]:
@@ -107,3 +53,9 @@ def samples(readings: Sequence[CpuReading], *, host: str, ahead_s: float = 0.0, 
             for name in ("processed", "dropped", "squeezed"):
                 counted = (getattr(after.softnet[cpu], name) - getattr(before.softnet[cpu], name)) % 2**32
                 yield Sample(t_s, host, sensor, f"cpu{cpu}_softnet_{name}_per_s", "/s", counted / seconds)
+
+
+def make(spec: CpuSensor, site: SensorSite) -> Sampler | None:
+    """The sensor `cpu`; None where the cores of such a system cannot be watched."""
+    watch = site.host.system.cores
+    return None if watch is None else Sampler(site, watch, interval_s=spec.every, name=spec.name)

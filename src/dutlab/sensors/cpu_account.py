@@ -20,8 +20,8 @@ from dutlab.analysis.interference import CpuAccount, ThreadTime
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.sensors import procfs
 from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
+from dutlab.systems import linux_proc
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
@@ -206,7 +206,7 @@ def machine_account(
     at_s: float, stat: str, pressure: str, ticks: int, *, own_s: float | None, threads: Mapping[str, ThreadTime]
 ) -> CpuAccount:
     """An account out of /proc/stat and /proc/pressure/cpu. Raises ValueError without a core in `stat`."""
-    cores = procfs.cpu_times(stat)
+    cores = linux_proc.cpu_times(stat)
     if not cores:
         raise ValueError("/proc/stat names no core")
     return CpuAccount(
@@ -214,7 +214,7 @@ def machine_account(
         cores=len(cores),
         busy_s=sum(c.user + c.system for c in cores.values()) / ticks,
         steal_s=sum(c.steal for c in cores.values()) / ticks,
-        pressure_s=procfs.cpu_pressure_s(pressure),
+        pressure_s=linux_proc.cpu_pressure_s(pressure),
         own_s=own_s,
         threads=dict(threads),
     )

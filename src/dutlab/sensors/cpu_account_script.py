@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dutlab.analysis.interference import CpuAccount, ThreadTime
-from dutlab.sensors import procfs
+from dutlab.systems import linux_proc
+from dutlab.systems.watched import sections
 
 USER_HZ = 100
 """Ticks a second of what /proc shows, on every architecture that dutlab knows (include/asm-generic/param.h)."""
@@ -36,8 +37,8 @@ def parse_account(text: str) -> CpuAccount | None:
 
     A program that has ended took its time with it, so `own_s` can be compared between two readings with the same `programs` only.
     """
-    part = procfs.sections(text, "\x1e")
-    cores = procfs.cpu_times(part.get("stat", ""))
+    part = sections(text)
+    cores = linux_proc.cpu_times(part.get("stat", ""))
     uptime = part.get("uptime", "").split()
     if not cores or not uptime:
         return None
@@ -61,7 +62,7 @@ def parse_account(text: str) -> CpuAccount | None:
         cores=len(cores),
         busy_s=sum(c.user + c.system for c in cores.values()) / USER_HZ,
         steal_s=sum(c.steal for c in cores.values()) / USER_HZ,
-        pressure_s=procfs.cpu_pressure_s(part.get("pressure", "")),
+        pressure_s=linux_proc.cpu_pressure_s(part.get("pressure", "")),
         own_s=own_s,
         threads=threads,
         programs=frozenset(programs),

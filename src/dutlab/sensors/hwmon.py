@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from dutlab.sensors import procfs
-from dutlab.sensors.loop import MARK, ShellLoop, loop_of
+from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.sensors import HwmonSensor
+from dutlab.systems.watched import loop_of, sections
 
 _LOOP = loop_of(r"""
   printf '\036hwmon\n'
@@ -86,7 +86,7 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
 
 
 def _rows(text: str) -> Iterator[tuple[str, str, str, str]]:
-    parts = procfs.sections(text, MARK)
+    parts = sections(text)
     for line in (parts.get("hwmon", "") + parts.get("zones", "")).splitlines():
         match line.split("|"):
             case [chip, file, label, raw]:

@@ -15,19 +15,13 @@ from itertools import pairwise
 from dutlab.errors import CommandFailed, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
-from dutlab.sensors import procfs
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
+from dutlab.systems.watched import MARK, sections, shell_times_s
 
-MARK = "\x1e"
 _END = f"{MARK}end\n"
 _FIRST_TURN_S = 30.0
 _MOST_LINES = 4096
 """Of one turn: a sensor that never ends its turn does not fill the memory."""
-
-
-def loop_of(body: str) -> str:
-    """A loop over `body`, a turn every `$1` seconds."""
-    return f"while :; do\n{body}\nprintf '\\036own\\n'; times\nprintf '\\036end\\n'\nsleep \"$1\"\ndone\n"
 
 
 class ShellLoop(ABC):
@@ -119,7 +113,7 @@ class ShellLoop(ABC):
     def _enter(self, at_s: float, text: str) -> None:
         try:
             self._turn(at_s, text)
-            self._own.append((at_s, procfs.shell_times_s(procfs.sections(text, MARK).get("own", ""))))
+            self._own.append((at_s, shell_times_s(sections(text).get("own", ""))))
         except (ValueError, KeyError) as e:
             self._faults.append(str(e))
         if not self._first.is_set():

@@ -1,6 +1,6 @@
 """What a sensor is: something that is started before a trial and stopped after it, and hands back what it read.
 
-Adding one takes its settings (spec/sensors.py), a module with `make(spec, site)` here, and its line in registry.py.
+Adding one takes its settings (spec/sensors.py), a module with `make(spec, site)` here, and its line in watch.py.
 """
 
 from __future__ import annotations
@@ -81,7 +81,3 @@ class Sensor(Protocol):
 def all_of(watched: Iterable[Watched]) -> Watched:
     """What several sensors read, together."""
     return sum(watched, Watched())
-
-
-CONNTRACK_ENTRIES = "conntrack_entries"
-"""Flows that the host tracks. A level, not a counter: difference() leaves it as it was after the trial."""

@@ -8,10 +8,9 @@ from contextlib import AsyncExitStack
 from dutlab.analysis.interference import CpuAccount
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
-from dutlab.sensors.counters import difference
 from dutlab.sensors.cpu_account import AccountReader
 from dutlab.sensors.sensor import Watched
-from dutlab.sensors.systems import read_counters
+from dutlab.systems.watched import CONNTRACK_ENTRIES
 
 
 class CounterTotals:
@@ -58,3 +57,33 @@ class CpuTotals:
         await self._meanwhile.aclose()
         before, after = self._before, await self._accounts.read()
         return Watched(interference={name: after[name].since(before[name]) for name in sorted(after.keys() & before.keys())})
+
+
+async def read_counters(host: Host) -> dict[str, float]:
+    """All counters of `host` as they are now, in one command; none of a system whose words nobody knows. Raises HostError."""
+    counting = host.system.counters
+    if counting is None:
+        return {}
+    done = await host.run(host.system.shell.text(counting.script))
+    return counting.parse(done.text)
+
+
+def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What was counted in between, and `softnet_dropped` etc. as sums over the cores.
+
+    A counter that is in one reading only, or went backwards because its interface was made anew, is left out: it tells nothing.
+    32-bit counters that wrapped are put right.
+    """
+    found: dict[str, float] = {}
+    for name in before.keys() & after.keys():
+        change = after[name] - before[name]
+        if name == CONNTRACK_ENTRIES:
+            found[name] = after[name]
+        elif change < 0 and "_softnet_" in name:
+            found[name] = change + 2**32
+        elif change >= 0:
+            found[name] = change
+    for name in ("processed", "dropped", "squeezed"):
+        if parts := [value for key, value in found.items() if key.startswith("cpu") and key.endswith(f"_softnet_{name}")]:
+            found[f"softnet_{name}"] = sum(parts)
+    return dict(sorted(found.items()))

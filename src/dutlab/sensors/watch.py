@@ -15,7 +15,7 @@ from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
 from dutlab.spec.sensors import SensorSpec
 
 MODULES: Mapping[str, str] = {
-    "cpu": "dutlab.sensors.systems",
+    "cpu": "dutlab.sensors.cores",
     "hwmon": "dutlab.sensors.hwmon",
     "command": "dutlab.sensors.command",
 }

@@ -7,9 +7,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import IPSEC, PF_FIREWALL, PingWords, System
+from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
+_CORES = r"""
+ticks=$(sysctl -n kern.clockrate)
+while :; do
+  printf '\036clockrate\n%s\n' "$ticks"
+  printf '\036times\n'; sysctl -n kern.cp_times
+  printf '\036own\n'; times
+  printf '\036end\n'
+  sleep "$1"
+done
+"""
+_STATES = 5
+"""user nice sys intr idle (sys/resource.h)"""
+
+
+def parse_cores(text: str) -> CpuReading:
+    """One turn's output: kern.cp_times, five states a core in ticks of the statistics clock (sysctl(3)).
+
+    FreeBSD has no clock in its shell finer than a second, so time is told by the ticks of the first core.
+    """
+    part = sections(text)
+    ticks = [int(word) for word in part["times"].split()]
+    cores = [ticks[at : at + _STATES] for at in range(0, len(ticks) - _STATES + 1, _STATES)]
+    cpus = {n: CpuTimes(user + nice, system, idle, interrupts, 0, 0) for n, (user, nice, system, interrupts, idle) in enumerate(cores)}
+    return CpuReading(sum(cores[0]) / ticks_per_s(part["clockrate"]) if cores else 0.0, cpus, {}, shell_times_s(part.get("own", "")))
+
+
+FREEBSD_CPU = CpuWatch(_CORES, parse_cores)
 FREEBSD = System(
     name="freebsd",
     title="FreeBSD",
@@ -23,6 +52,8 @@ FREEBSD = System(
     ports=("ifconfig", "-l"),
     pin=("cpuset", "-l"),
     as_root=DOAS_OR_SUDO,
+    counters=BSD_COUNTERS,
+    cores=FREEBSD_CPU,
 )
 FREEBSD_PF = replace(FREEBSD, name="freebsd-pf", title="FreeBSD with pf", modes=(*PF_FIREWALL, *IPSEC))
 PFSENSE = replace(FREEBSD_PF, name="pfsense", title="pfSense")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import FIREWALL, IPSEC, PingWords, System
 
@@ -23,6 +24,8 @@ LINUX = System(
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,
+    counters=LINUX_COUNTERS,
+    cores=LINUX_CPU,
     kernel_tables=True,
     runs_engine=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dutlab.systems.bsd_counters import BSD_COUNTERS
 from dutlab.systems.posix import SH, is_listening, listens
 from dutlab.systems.system import PingWords, System
 
@@ -16,4 +17,5 @@ MACOS = System(
     install="brew install {}",
     ports=("ifconfig", "-l"),
     as_root=(("sudo", "-n"),),
+    counters=BSD_COUNTERS,
 )

@@ -1,12 +1,50 @@
-"""OpenBSD, alone and as router with pf(4). Read in the sources of OpenBSD 7.6 (sbin/ping/ping.c, sbin/ifconfig); never run on a machine."""
+"""OpenBSD, alone and as router with pf(4). Read in the sources of OpenBSD 7.6 (sbin/ping/ping.c, sbin/ifconfig); never run on a machine.
+
+The kernel has the times of each core (KERN_CPTIME2 of sysctl(2)), but sysctl(8) prints those of all cores together only; systat is the
+program of the base system that tells them apart. `-B` waits for a second reading and prints what came between the two; a turn therefore
+sees the whole of its interval, and not the moments between two turns. Shares come in steps of 0.1 %.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import PF_FIREWALL, PingWords, System
+from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
+_CORES = r"""
+ticks=$(sysctl -n kern.clockrate)
+while :; do
+  printf '\036shares\n'; systat -a -B -s "$1" cpu || sleep "$1"
+  printf '\036clockrate\n%s\n' "$ticks"
+  printf '\036times\n'; sysctl -n kern.cp_time
+  printf '\036own\n'; times
+  printf '\036end\n'
+done
+"""
+# CPU User Nice System Spin Interrupt Idle; a core that is off has `-` for each
+_ROW = re.compile(r"^\s*(\d+)" + r"\s+([\d.]+)%" * 6 + r"\s*$", re.MULTILINE)
+
+
+def parse_cores(text: str) -> CpuReading:
+    """One turn's output: its cores' shares in thousandths.
+
+    OpenBSD's shell has no clock finer than a second, so time is told by the mean ticks of a core since boot (kern.cp_time). Spinning on a
+    lock of the kernel is counted as `system`, as vmstat(8) does.
+    """
+    part = sections(text)
+    cpus = {}
+    for core, *shares in _ROW.findall(part.get("shares", "")):
+        user, nice, system, spin, interrupt, idle = (round(10 * float(share)) for share in shares)
+        cpus[int(core)] = CpuTimes(user + nice, system + spin, idle, interrupt, 0, 0)
+    ticks = sum(int(word) for word in part["times"].split(",") if word.strip().isdigit())
+    return CpuReading(ticks / ticks_per_s(part["clockrate"]), cpus, {}, shell_times_s(part.get("own", "")))
+
+
+OPENBSD_CPU = CpuWatch(_CORES, parse_cores, since="turn")
 OPENBSD = System(
     name="openbsd",
     title="OpenBSD",
@@ -19,6 +57,8 @@ OPENBSD = System(
     install="pkg_add {}",
     ports=("sh", "-c", r"ifconfig | sed -n 's/^\([a-z0-9]*\):.*/\1/p'"),
     as_root=DOAS_OR_SUDO,
+    counters=BSD_COUNTERS,
+    cores=OPENBSD_CPU,
 )
 # ipsecctl(8) takes no fixed keys for AES-GCM.
 OPENBSD_PF = replace(OPENBSD, name="openbsd-pf", title="OpenBSD with pf", modes=(*PF_FIREWALL, "ipsec-cbc"))

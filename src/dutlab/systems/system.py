@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dutlab.errors import MeasurementError
+from dutlab.systems.watched import Counting, CpuWatch
 
 IPSEC = ("ipsec", "ipsec-cbc")
 """Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
@@ -116,6 +117,10 @@ class System:
     facts: tuple[str, Callable[[str, Sequence[str]], dict[str, object]]] | None = None
     """A script in the language of `shell.text`, and what it prints as path of a fact → value, for so many interfaces (ValueError where it
     is not an answer). None where a POSIX shell is asked the questions of hosts/facts."""
+    counters: Counting | None = None
+    """How its counters are read before and after a trial; None where nobody knows."""
+    cores: CpuWatch | None = None
+    """How its cores are watched; None where they cannot be."""
     runs_engine: bool = False
     """Whether our engine runs there; elsewhere modes are verified by pings."""
 

@@ -1,9 +1,64 @@
-"""VPP, a router in user space on a Linux, whose ports are its own."""
+"""VPP, a router in user space on a Linux, whose ports are its own. Its counters stand beside those of its Linux.
+
+Words: `show interface` and `show errors` of VPP's CLI. Tried against transcripts of documented outputs only, never on a machine.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+from dutlab.systems import linux_proc
 from dutlab.systems.linux import LINUX
+from dutlab.systems.plain import plain
+from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
 
-VPP = replace(LINUX, name="vpp", title="VPP", ports=(), kernel_tables=False, runs_engine=False)
+SCRIPT = r"""
+ask() { vppctl "$@" 2>/dev/null || sudo -n vppctl "$@" 2>/dev/null; }
+part vpp_interfaces; ask show interface
+part vpp_errors; ask show errors
+part vpp_sessions; ask show acl-plugin sessions; ask show nat44 summary
+"""
+"""Goes before the end of the script of a Linux host, whose part() it uses."""
+
+_COUNTERS = {
+    "rx packets": "rx_packets", "rx bytes": "rx_bytes", "tx packets": "tx_packets", "tx bytes": "tx_bytes", "drops": "rx_dropped",
+    "rx-miss": "rx_missed", "rx-error": "rx_errors", "tx-error": "tx_errors", "rx-no-buf": "rx_no_buffers", "punt": "punted",
+}  # fmt: skip
+_NAME = re.compile(r"^(\S+)\s+\d+\s+(?:up|down)\b")
+_COUNTER = re.compile(r"\s(" + "|".join(_COUNTERS) + r")\s+(\d+)\s*$")
+_ERROR = re.compile(r"^\s*(\d+)\s+(\S+)\s+(\S.*?)(?:\s+(?:error|info|warn|none)\s*)?$")
+_SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MULTILINE)
+
+
+def parse_counters(text: str) -> dict[str, float]:
+    """The parts of the script above."""
+    part = sections(plain(text))
+    found: dict[str, float] = {}
+    name = ""
+    for line in part.get("vpp_interfaces", "").splitlines():
+        if m := _NAME.match(line):
+            name = m[1]
+        if name and (m := _COUNTER.search(line)):
+            found[f"{name}_{_COUNTERS[m[1]]}"] = float(m[2])
+    for line in part.get("vpp_errors", "").splitlines():
+        if m := _ERROR.match(line):
+            key = re.sub(r"[^a-z0-9]+", "_", f"{m[2]} {m[3]}".lower()).strip("_")
+            found[f"vpp_{key}"] = found.get(f"vpp_{key}", 0.0) + float(m[1])
+    if sessions := _SESSIONS.findall(part.get("vpp_sessions", "")):
+        found[CONNTRACK_ENTRIES] = float(max(map(int, sessions)))
+    return found
+
+
+VPP = replace(
+    LINUX,
+    name="vpp",
+    title="VPP",
+    ports=(),
+    kernel_tables=False,
+    runs_engine=False,
+    counters=Counting(
+        linux_proc.SCRIPT.removesuffix("exit 0\n") + SCRIPT + "exit 0\n",
+        lambda text: {**linux_proc.parse_counters(text), **parse_counters(text)},
+    ),
+)

@@ -25,6 +25,7 @@ from subprocess import list2cmdline
 from dutlab.errors import InputError
 from dutlab.systems import windows_facts
 from dutlab.systems.system import Argv, PingWords, Shell, System
+from dutlab.systems.watched import Counting
 
 _POWERSHELL = ("powershell.exe", "-NoProfile", "-NonInteractive", "-InputFormat", "None", "-EncodedCommand")
 _RUN = r"""
@@ -156,5 +157,6 @@ WINDOWS = System(
     listens=lambda _: ("netstat.exe", "-an"),
     is_listening=_is_listening,
     install="put the folder of {} on the system's PATH",
+    counters=Counting(COUNTERS, parse_counters),
     facts=(windows_facts.SCRIPT, windows_facts.parse),
 )

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from dutlab.sensors import procfs
-from dutlab.sensors.sensor import CONNTRACK_ENTRIES
+from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
 
 # pfctl needs root; a login that is none asks doas or sudo, which fail rather than ask for a password.
 SCRIPT = r"""
@@ -48,12 +47,14 @@ _SENTENCES = (
     ("udp", "udp_receive_buffer_errors", re.compile(r"(\d+) dropped due to full socket buffers")),
 )
 _PF_LINE = re.compile(r"^  (\S[^\d]*?)\s+(\d+)(?:\s+[\d.]+/s)?\s*$")
+_USUAL_HZ = 127
+_STATHZ = re.compile(r"stathz = ([1-9]\d*)")
 _INTERRUPT = re.compile(r"^(\S.*?)\s+(\d+)\s+\d+\s*$")
 
 
 def parse(text: str) -> dict[str, float]:
     """The output of the script above; what a system does not say is not there."""
-    part = procfs.sections(text, "\x1e")
+    part = sections(text)
     found = interfaces(part.get("interfaces", ""))
     for section, kind in _ONE_KIND.items():
         found.update(interfaces(part.get(section, ""), kind))
@@ -109,3 +110,12 @@ def pf(text: str) -> dict[str, float]:
 
 def _word(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def ticks_per_s(clockrate: str) -> int:
+    """Of the statistics clock, from kern.clockrate of any BSD."""
+    found = _STATHZ.search(clockrate)
+    return int(found[1]) if found else _USUAL_HZ
+
+
+BSD_COUNTERS = Counting(SCRIPT, parse)

@@ -1,0 +1,207 @@
+"""What Linux says of its cores and its network: what is asked, and the values in the answers. Pure: text in, numbers out.
+
+Columns: proc(5) for stat and softirqs, net/core/net-procfs.c (softnet_seq_show) for softnet_stat, RFC 4293 and RFC 1213 names in snmp.
+Names of counters carry their place: `cpu0_softnet_dropped`, `in-a_rx_dropped`, `ip_forwarded_datagrams`. What a host does not have is not
+there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from dutlab.systems.watched import (
+    CARRIER_CHANGES,
+    CONNTRACK_ENTRIES,
+    Counting,
+    CpuReading,
+    CpuTimes,
+    CpuWatch,
+    Softnet,
+    loop_of,
+    sections,
+    shell_times_s,
+)
+
+_CPU_LINE = re.compile(r"cpu(\d+)\s+(.+)")
+_PRESSURE = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
+_STAT_COLUMNS = 8
+"""user nice system idle iowait irq softirq steal; guest time is in user already."""
+
+_SOFTNET_CPU_COLUMN = 12  # since Linux 5.10; before, the line number is all there is
+_BODY = r"""
+  printf '\036uptime\n'; cat /proc/uptime
+  printf '\036stat\n'; cat /proc/stat
+  printf '\036softnet\n'; cat /proc/net/softnet_stat
+"""
+SCRIPT = r"""
+part() { printf '\036%s\n' "$1"; }
+part softnet; cat /proc/net/softnet_stat
+part softirqs; cat /proc/softirqs
+part snmp; cat /proc/net/snmp
+part netstat; cat /proc/net/netstat
+part link; ip -s -j link
+part carrier; (cd /sys/class/net && grep . /dev/null */carrier_changes)
+part conntrack_count; cat /proc/sys/net/netfilter/nf_conntrack_count
+part conntrack
+if [ -r /proc/net/stat/nf_conntrack ]; then cat /proc/net/stat/nf_conntrack
+elif command -v conntrack >/dev/null; then conntrack -S; fi
+exit 0
+"""
+
+_PROTOCOLS = {
+    "Ip": {
+        "ForwDatagrams": "ip_forwarded_datagrams",
+        "InHdrErrors": "ip_in_header_errors",
+        "InAddrErrors": "ip_in_address_errors",
+        "InDiscards": "ip_in_discards",
+        "OutDiscards": "ip_out_discards",
+        "OutNoRoutes": "ip_out_no_routes",
+    },
+    "IpExt": {"InNoRoutes": "ip_in_no_routes", "InTruncatedPkts": "ip_in_truncated"},
+    "Tcp": {"RetransSegs": "tcp_retransmitted_segments"},
+    "Udp": {"NoPorts": "udp_no_ports", "RcvbufErrors": "udp_receive_buffer_errors", "SndbufErrors": "udp_send_buffer_errors"},
+}
+_INTERFACE = ("packets", "bytes", "dropped", "errors")
+_SOFTNET = ("processed", "dropped", "squeezed")
+
+
+def parse_counters(text: str) -> dict[str, float]:
+    """The output of the script above; parts that a kernel lacks are empty."""
+    part = sections(text)
+    found: dict[str, float] = {}
+    for cpu, counts in softnet(part.get("softnet", "")).items():
+        for name in _SOFTNET:
+            found[f"cpu{cpu}_softnet_{name}"] = getattr(counts, name)
+    for softirq, by_cpu in softirqs(part.get("softirqs", "")).items():
+        for cpu, count in by_cpu.items():
+            found[f"cpu{cpu}_{softirq.lower()}_softirqs"] = count
+    protocols = {**protocol_counters(part.get("snmp", "")), **protocol_counters(part.get("netstat", ""))}
+    for protocol, wanted in _PROTOCOLS.items():
+        for theirs, ours in wanted.items():
+            if theirs in protocols.get(protocol, {}):
+                found[ours] = protocols[protocol][theirs]
+    found.update(_interfaces(part.get("link", "")))
+    found.update(_carriers(part.get("carrier", "")))
+    if (entries := part.get("conntrack_count", "").strip()).isdigit():
+        found[CONNTRACK_ENTRIES] = int(entries)
+    for name, value in conntrack_counters(part.get("conntrack", "")).items():
+        found[f"conntrack_{name}"] = value
+    return found
+
+
+def _interfaces(text: str) -> dict[str, float]:
+    try:
+        links = json.loads(text or "[]")
+    except ValueError:  # an ip without JSON: iproute2 before 4.14, busybox
+        return {}
+    return {
+        f"{link['ifname']}_{direction}_{name}": counts[direction][name]
+        for link in links
+        if (counts := link.get("stats64"))
+        for direction in ("rx", "tx")
+        for name in _INTERFACE
+        if name in counts.get(direction, {})
+    }
+
+
+def _carriers(text: str) -> dict[str, float]:
+    lines = (line.partition("/carrier_changes:") for line in text.splitlines())
+    return {f"{interface}{CARRIER_CHANGES}": int(count) for interface, found, count in lines if found and count.isdigit()}
+
+
+def parse_reading(text: str) -> CpuReading:
+    """One turn's output."""
+    part = sections(text)
+    return CpuReading(
+        uptime_s(part["uptime"]),
+        cpu_times(part["stat"]),
+        softnet(part["softnet"]),
+        shell_times_s(part["own"]),
+    )
+
+
+LINUX_CPU = CpuWatch(loop_of(_BODY), parse_reading)
+
+
+def cpu_times(stat: str) -> dict[int, CpuTimes]:
+    """Core → times, from /proc/stat. Kernels that know fewer columns leave the later ones 0."""
+    found = {}
+    for line in stat.splitlines():
+        if m := _CPU_LINE.fullmatch(line.strip()):
+            columns = [int(c) for c in m[2].split()[:_STAT_COLUMNS]]
+            user, nice, system, idle, iowait, irq, softirq, steal = columns + [0] * (_STAT_COLUMNS - len(columns))
+            found[int(m[1])] = CpuTimes(user + nice, system, idle + iowait, irq, softirq, steal)
+    return found
+
+
+def softnet(text: str) -> dict[int, Softnet]:
+    """Core → counters, from /proc/net/softnet_stat of any kernel: 9 to 15 hexadecimal columns."""
+    found = {}
+    for number, line in enumerate(line for line in text.splitlines() if line.strip()):
+        columns = [int(c, 16) for c in line.split()]
+        cpu = columns[_SOFTNET_CPU_COLUMN] if len(columns) > _SOFTNET_CPU_COLUMN else number
+        found[cpu] = Softnet(*columns[:3])
+    return found
+
+
+def softirqs(text: str, names: tuple[str, ...] = ("NET_RX", "NET_TX")) -> dict[str, dict[int, int]]:
+    """Softirq → core → count, from /proc/softirqs, whose first line names the cores."""
+    lines = text.splitlines()
+    if not lines:
+        return {}
+    cpus = [int(word.removeprefix("CPU")) for word in lines[0].split()]
+    found = {}
+    for line in lines[1:]:
+        name, _, counts = line.partition(":")
+        if name.strip() in names:
+            found[name.strip()] = dict(zip(cpus, (int(c) for c in counts.split()), strict=False))
+    return found
+
+
+def protocol_counters(text: str) -> dict[str, dict[str, int]]:
+    """Protocol → counter → value, from /proc/net/snmp or /proc/net/netstat: pairs of lines, names then values."""
+    found: dict[str, dict[str, int]] = {}
+    for names, values in _pairs(text):
+        protocol, _, keys = names.partition(":")
+        found[protocol] = dict(zip(keys.split(), (int(v) for v in values.partition(":")[2].split()), strict=False))
+    return found
+
+
+def conntrack_counters(text: str) -> dict[str, int]:
+    """Counter → sum over cores, from /proc/net/stat/nf_conntrack (a line of names, then hexadecimal) or `conntrack -S` (name=value)."""
+    total: dict[str, int] = {}
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and "=" not in lines[0]:
+        names = lines[0].split()
+        rows = [dict(zip(names, (int(c, 16) for c in line.split()), strict=False)) for line in lines[1:]]
+    else:
+        rows = [{k: int(v) for k, v in (word.split("=", 1) for word in line.split()) if v.isdigit()} for line in lines]
+    for row in rows:
+        for name, value in row.items():
+            if name not in ("cpu", "entries"):  # `entries` repeats the whole table's size on each line
+                total[name] = total.get(name, 0) + value
+    return total
+
+
+def cpu_pressure_s(text: str) -> float | None:
+    """Seconds since boot in which some thread waited for a CPU, from /proc/pressure/cpu; None where the kernel does not tell (psi.rst)."""
+    found = _PRESSURE.search(text)
+    return int(found[1]) / 1e6 if found else None
+
+
+def uptime_s(text: str) -> float:
+    """Seconds since boot, from /proc/uptime."""
+    return float(text.split(maxsplit=1)[0])
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    lines = [line for line in text.splitlines() if ":" in line]
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        if names.partition(":")[0] == values.partition(":")[0]:
+            yield names, values
+
+
+LINUX_COUNTERS = Counting(SCRIPT, parse_counters)
+LINUX_CPU = CpuWatch(loop_of(_BODY), parse_reading)
