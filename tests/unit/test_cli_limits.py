@@ -23,7 +23,7 @@ def refused(*words: str) -> str:
 
 def test_a_table_has_value_formula_and_source() -> None:
     lines = said("ethernet", "--speed", "10G", "--frame", "64").splitlines()
-    assert lines[1].split("  ") == ["64 B", "frames a second", "14 880 952.38 pps", "= 10000000000 / ((64 + 20) × 8)", "[1]"]
+    assert lines[2].split("  ") == ["64 B", "frames a second", "14 880 952.38 pps", "= 10000000000 / ((64 + 20) × 8)", "[1]"]
     assert lines[-1].startswith("[1] RFC 5180 appendix A")
 
 

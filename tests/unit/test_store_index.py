@@ -261,7 +261,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_answers_come_as_table_csv_and_json(folder: Path) -> None:
     question = "SELECT run, count(*) AS n FROM trials GROUP BY run ORDER BY run LIMIT 1"
-    assert said(query, question, "--runs", folder).output.splitlines()[1].split() == [FIRST, "20"]
+    assert said(query, question, "--runs", folder).output.splitlines()[2].split() == [FIRST, "20"]
     assert said(query, question, "--runs", folder, "--format", "csv").output == f"run,n\n{FIRST},20\n"
     assert json.loads(said(query, question, "--runs", folder, "--format", "json").output) == [{"run": FIRST, "n": 20}]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.report import report as report_command
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, word_table
 from dutlab.report.model.words import better_of
 from dutlab.report.pages.terminal import terminal_table
 from fake_run import Wanted, build
@@ -94,3 +95,11 @@ def test_report_prints_its_tables_and_writes_nothing(tmp_path: Path) -> None:
     assert max(len(line) for line in done.output.splitlines() if not line.startswith("  dutlab ")) <= 80  # commands can be pasted
     assert sorted(run.rglob("*")) == before
     assert CliRunner().invoke(report_command, [str(run), "--print", "--format", "md"]).exit_code == 2
+
+
+def test_words_are_as_wide_as_they_need_and_a_number_is_not_torn_apart() -> None:
+    lines = list(terminal_table(word_table(("of", "at most"), [("64 B", "14\u202f880\u202f952.38 pps")], right={1}), width=sys.maxsize))
+    assert lines[-1] == "64 B  14\u202f880\u202f952.38 pps" and lines[0].endswith(" at most")
+    assert "14\u202f880\u202f952.38" in "\n".join(
+        terminal_table(word_table(("a", "b"), [("x " * 20, "14\u202f880\u202f952.38 pps")]), width=30)
+    )

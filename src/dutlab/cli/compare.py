@@ -13,8 +13,7 @@ import click
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.cli.quantities import SHARE
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.errors import InputError
 from dutlab.printable import printable
 
@@ -176,7 +175,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
     if pair.differences:
         yield "differences beside the results:"
         shown = [(d.path, d.first[:60], d.second[:60]) for d in pair.differences[:_MOST_DIFFERENCES]]
-        yield from (f"  {line}" for line in table(("what", "first", "second"), shown))
+        yield from table(("what", "first", "second"), shown, indent="  ")
         if (more := len(pair.differences) - _MOST_DIFFERENCES) > 0:
             yield f"  and {more} more (--json has all)"
     yield ""

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from dutlab.cli.config_file import RUNS_FOLDER, Config, colour_of, config_path, defaults_of, read_config
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.errors import Fault, SpecRefused
 from dutlab.printable import printable
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from dutlab.cli.quantities import AMOUNT
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.errors import InputError
 from dutlab.printable import printable
 

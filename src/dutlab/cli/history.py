@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.runs import FOLDER
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.errors import InputError
 from dutlab.printable import printable
 

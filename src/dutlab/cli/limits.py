@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from dutlab.analysis.ceilings.storage import CABLES
 from dutlab.analysis.ceilings.tunnel import TUNNELS
 from dutlab.cli.quantities import AMOUNT, BIT_RATE, BYTE_RATE, DURATION, SHARE
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.errors import InputError
 from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds, si
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,11 +10,9 @@ import click
 
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import RUNS, TESTBED_WORDS
-from dutlab.cli.text_table import table
-from dutlab.cli.told import answer, say
+from dutlab.cli.told import answer, say, table
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
-from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.analysis.differences import ValueDifference
@@ -105,8 +103,8 @@ async def _differing(run: Path, testbed: Testbed) -> list[str]:
     found = differences(_of_machines(recorded, cards=cards), _of_machines(now, cards=cards))
     if not found:
         return ["no difference between the machines of the run and these"]
-    lines = table(("what", "then", "here"), [(d.path, d.first[:60], d.second[:60]) for d in _shared(found, list(recorded))])
-    return ["differs here:", *(f"  {printable(line)}" for line in lines)]
+    rows = [(d.path, d.first[:60], d.second[:60]) for d in _shared(found, list(recorded))]
+    return ["differs here:", *table(("what", "then", "here"), rows, indent="  ")]
 
 
 async def _facts_now(testbed: Testbed, recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 
 if TYPE_CHECKING:
     from dutlab.report.sections.rescored import Rescored, SaturatedRamp
@@ -47,7 +46,7 @@ def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterato
     for r in found:
         of = f"trial {numbers_words(r.trials)}: {plural(r.points, 'load trial')}"
         yield f"{r.label}, {r.workload}, frame size {r.size}, link {r.links}, {of}"
-        yield from (f"  {line}" for line in table(head, [_row(a) for a in r.answers], right={1, 2, 3}))
+        yield from table(head, [_row(a) for a in r.answers], right={1, 2, 3}, indent="  ")
     for ramp in risen:
         yield f"{ramp.label}, ramp, frame size {ramp.size}, direction {ramp.direction}, trial {ramp.trial}: {_saturated(ramp.saturation)}"
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.choices import STATUSES
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say, tell
+from dutlab.cli.told import say, table, tell
 from dutlab.printable import printable
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 import click
@@ -52,3 +53,13 @@ def terminal() -> tuple[int, bool]:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     coloured = {"always": True, "never": False}.get(_chosen["colour"], coloured)
     return shutil.get_terminal_size((80, 24)).columns, coloured
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), indent: str = "") -> Iterator[str]:
+    """Lines of a table of words: as wide as the terminal, and where there is none as they need; columns in `right` go to the right."""
+    from dutlab.report.model.table import word_table  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.pages.terminal import terminal_table  # noqa: PLC0415 -- `--help` needs none of it
+
+    width = terminal()[0] - len(indent) if sys.stdout.isatty() else sys.maxsize
+    for line in terminal_table(word_table(head, rows, right=right), width=width):
+        yield indent + line

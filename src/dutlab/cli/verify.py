@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.choices import METHODS
-from dutlab.cli.text_table import table
-from dutlab.cli.told import say
+from dutlab.cli.told import say, table
 from dutlab.cli.userns import become_root
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ HTML, Markdown, CSV, JSON and the terminal write it down; none of them decides w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -230,6 +230,12 @@ class Table:
             return 0
         most = self.darkest or max(c.median for row in self.rows for c in row.cells if isinstance(c, Figure))
         return round(100 * cell.median / most) if most > 0 else 0
+
+
+def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str = "", right: Collection[int] = ()) -> Table:
+    """A table of words under `head`, which says nothing of modes; columns numbered in `right` go to the right."""
+    columns = tuple(Column(words, align="right" if n in right else "left") for n, words in enumerate(head))
+    return Table("", title, columns, tuple(Row("", tuple(cells)) for cells in rows), first="")
 
 
 def number_text(cell: Figure | float, unit: Unit) -> str:

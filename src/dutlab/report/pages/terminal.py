@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -143,5 +144,5 @@ def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """On one line, without what could move the cursor or colour the terminal."""
-    return printable(" ".join(text.replace("\u00ad", "").split()))
+    """On one line, without what could move the cursor or colour the terminal; spaces inside numbers stay."""
+    return printable(re.sub(r"[ \t\r\n\f\v]+", " ", text.replace("\u00ad", "")).strip())
