@@ -199,3 +199,17 @@ def test_the_examples_take_as_long_as_they_say(name, trials, most_s):
     assert plan.estimate_s < most_s
     assert {t.cell.mode for t in plan.trials} == {"router", "filter-empty", "filter-default", "nat"}
     assert {t.cell.link_label for t in plan.trials if t.cell.workload == "iperf3"} == {"a", "b", "a+b"}
+
+
+@pytest.mark.parametrize(("family", "shut"), [("linux", {("sink", "source")}), ("black-box", set())])
+def test_a_pair_whose_flow_the_modes_own_rule_drops_is_not_tried(family: str, shut: set[tuple[str, str]]) -> None:
+    modes = ["router", "nat", "filter-default"] if family == "linux" else ["as-found"]
+    raw = {"experiment": "x", "testbed": {"lab": "three-node"}, "factors": {"mode": modes}, "workloads": [{"matrix": {"duration": "1s"}}]}
+    hosts = {**HOSTS, "dut": {"family": family} | ({} if family == "black-box" else {"ssh": "dut"})}
+    bed = Testbed.model_validate({"testbed": "t", "hosts": hosts, "links": raw_links(2)}, context=FILE_CONTEXT)
+    plan = make_plan(Experiment.model_validate(raw, context=FILE_CONTEXT), bed)
+    every = {(a, b) for a in HOSTS for b in HOSTS if a != b}
+    for mode in modes:
+        for link in ("a", "b"):
+            tried = {(t.cell.setting.client, t.cell.setting.server) for t in plan.trials if (t.cell.mode, t.cell.links) == (mode, (link,))}
+            assert tried == (every if mode == "router" else every - shut)

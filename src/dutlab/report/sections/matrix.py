@@ -8,8 +8,9 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words, bit_rate_unit
+from dutlab.spec.known import INSIDE_ONLY
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.testbed_said import hosts_along
 
@@ -71,10 +72,17 @@ def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: Not
     figure, words = shown
     by_pair = {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups}
     hosts = hosts_of(by_pair, way)
+    mode = groups[0].cell.mode
+
+    def value(client: str, server: str) -> Value:
+        if (client, server) not in by_pair and mode in INSIDE_ONLY:
+            return Missing(f"not tried: mode {mode} admits no flow from {client} to {server}")
+        return value_of(by_pair.get((client, server)), link, figure, book)
+
     rows = [
         Row(
             groups[0].label,
-            (client, *("" if client == server else value_of(by_pair.get((client, server)), link, figure, book) for server in hosts)),
+            (client, *("" if client == server else value(client, server) for server in hosts)),
             link=link,
         )
         for client in hosts
