@@ -15,7 +15,7 @@ from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
-from dutlab.tools.fio.output import parse, readings, total
+from dutlab.tools.fio.output import jobs_of, readings, total
 from dutlab.tools.fio.program import job_file
 
 RECORDED = Path(__file__).parents[1] / "data" / "fio"
@@ -180,7 +180,7 @@ def test_seconds_of_several_jobs_are_added_and_latencies_are_not():
 
 def test_our_percentiles_of_a_recorded_report_are_fios_own():
     document = json.loads((RECORDED / "jbod-json-plus.json").read_text())
-    _, jobs = parse((RECORDED / "jbod-json-plus.json").read_bytes())
+    jobs = jobs_of(document)
     assert len(jobs) == 4
     for job, raw in zip(jobs, document["jobs"], strict=True):
         of_fio = raw["read"]["clat_ns"]["percentile"]
@@ -192,3 +192,33 @@ def test_our_percentiles_of_a_recorded_report_are_fios_own():
     whole = total(jobs).figures
     assert whole["read_iops"] == pytest.approx(sum(raw["read"]["iops"] for raw in document["jobs"]))
     assert whole["read_clat_max_ns"] == max(raw["read"]["clat_ns"]["max"] for raw in document["jobs"])
+
+
+def test_cores_of_jobs_are_counted_once_where_fio_reports_each_by_itself():
+    job = {"jobname": "a", "usr_cpu": 25.0, "sys_cpu": 25.0, "read": {"total_ios": 1, "iops": 1.0}}
+    grouped = jobs_of({"jobs": [{**job, "job options": {"numjobs": "4", "group_reporting": ""}}]})
+    alone = jobs_of({"jobs": [{**job, "job options": {"numjobs": "4"}}] * 4})
+    assert total(grouped).figures["fio_cpu_cores"] == total(alone).figures["fio_cpu_cores"] == 2.0
+
+
+def test_the_sum_that_fio_makes_over_its_clients_is_not_counted_again():
+    job = {"jobname": "a", "hostname": "one", "read": {"total_ios": 10, "iops": 5.0, "clat_ns": {"mean": 2.0, "bins": {"100": 10}}}}
+    jobs = jobs_of({"client_stats": [job, {**job, "hostname": "two"}, {**job, "jobname": "All clients"}]})
+    assert [of.client for of in jobs] == ["one", "two"]
+    whole = total(jobs)
+    assert (whole.ways["read"].iops, whole.ways["read"].clat.bins, whole.ways["read"].clat.mean_ns) == (10.0, {100: 20}, 2.0)
+
+
+def test_percentiles_of_several_jobs_without_bins_are_not_told():
+    job = {"jobname": "a", "read": {"total_ios": 10, "iops": 5.0, "clat_ns": {"mean": 2.0, "percentile": {"99.000000": 7}}}}
+    assert total(jobs_of({"jobs": [job]})).figures["read_clat_p99_ns"] == 7
+    assert "read_clat_p99_ns" not in total(jobs_of({"jobs": [job, job]})).figures
+
+
+@pytest.mark.parametrize(("options", "through_memory"), [
+    ({}, True), ({"direct": "0"}, True), ({"buffered": "1"}, True), ({"direct": "1"}, False), ({"direct": ""}, False), ({"buffered": "0"}, False),
+    ({"ioengine": "null"}, False), ({"ioengine": "io_uring"}, True),
+])  # fmt: skip
+def test_what_memory_may_have_answered_is_known_from_the_options_of_a_job(options, through_memory):
+    (job,) = jobs_of({"jobs": [{"jobname": "a", "job options": options, "read": {"total_ios": 1, "iops": 1.0}}]})
+    assert bool(job.buffered) is through_memory

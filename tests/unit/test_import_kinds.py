@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.imported_run import ImportOptions, write_imported
@@ -20,6 +22,10 @@ from dutlab.interop.importers import KINDS, read_files
 from dutlab.report import write_report
 from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
+from dutlab.spec.drives import DriveSpec
+from dutlab.spec.workloads import TestbedBounds
+from dutlab.spec.workloads.fio import FioWorkload
+from dutlab.tools.fio.output import jobs_of, total
 from import_files import FIO, FIO_CACHED, FLENT, conductor, ndr
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -39,7 +45,9 @@ def test_a_mixed_load_of_fio_has_both_ways_in_base_units():
     said = json.loads(VALID["fio"])["jobs"][0]
     figures = trial.measured.figures["storage"]
     assert trial.cell.mode == "nvme-raid"
-    assert trial.cell.params == {"job": "rand", "rw": "randrw", "bs": "4k", "iodepth": "4", "ioengine": "null"}
+    assert trial.cell.params == {
+        "job": "rand", "rw": "randrw", "rwmixread": 70, "bs": "4k", "iodepth": 4, "ioengine": "null", "size": "64M", "ramp_s": 0.0, "duration_s": 1.0,
+    }  # fmt: skip
     for way in ("read", "write"):
         assert figures[f"{way}_iops"] == said[way]["iops"]
         assert figures[f"{way}_bytes_per_s"] == said[way]["bw_bytes"]
@@ -54,7 +62,7 @@ def test_a_mixed_load_of_fio_has_both_ways_in_base_units():
 
 def test_jobs_reported_as_a_group_are_one_trial_and_bins_do_no_harm():
     (trial,) = read("fio", FIO_CACHED.read_bytes())
-    assert trial.cell.params["numjobs"] == "2"
+    assert trial.cell.params["numjobs"] == 2
     assert trial.measured.figures["storage"]["read_iops"] > 0
 
 
@@ -83,13 +91,8 @@ def test_the_text_of_fio_says_what_its_json_says_of_the_same_run():
         assert text.measured.facts == report.measured.facts
         assert text.ended == report.ended.replace(microsecond=0)
         assert len(text.measured.tables["latency"]) == len(report.measured.tables["latency"])
-        assert {**text.cell.params, "bs": ""} == {
-            "numjobs": "1",
-            "iodepth": "1",
-            **report.cell.params,
-            "bs": "",
-            "rw": text.cell.params["rw"],
-        } | {"ioengine": "psync"}
+        both = text.cell.params.keys() & report.cell.params.keys() - {"rw"}
+        assert {"job", "bs"} <= both and {k: text.cell.params[k] for k in both} == {k: report.cell.params[k] for k in both}
     assert [t.cell.params["rw"] for t in of_text] == ["randrw", "read"]
 
 
@@ -114,12 +117,44 @@ def test_the_text_of_fio_2_has_kilobytes_of_1024_and_any_unit_of_latency():
     assert figures["write_bytes_per_s"] == 12800 * 1024
     assert figures["write_iops"] == pytest.approx(1600)
     assert (figures["write_clat_mean_ns"], figures["write_clat_max_ns"], figures["write_clat_p99_ns"]) == (19.96e6, 1.2e9, 31e6)
-    assert trial.cell.params["bs"] == "8K"
+    assert trial.cell.params["bs"] == "8k"
 
 
 def test_a_text_of_fio_that_was_cut_before_its_result_is_refused():
     with pytest.raises(InputError, match="no job of fio with a result"):
         read("fio", FIO_2_TEXT[: FIO_2_TEXT.index(b"  write:")])
+
+
+def test_a_report_that_dutlab_had_written_lands_in_the_cell_that_it_was_measured_in():
+    drives = {f"server:d{n}": DriveSpec(name=f"d{n}", by_id=f"d{n}") for n in (1, 2, 3, 4)}
+    asked = {"options": {"rw": "randread", "bs": "4k", "iodepth": 16}, "ramp": "500ms", "duration": "2s"}
+    (drive,) = FioWorkload.model_validate(asked).drives(TestbedBounds({}, drives))
+    data = (FIO.parent / "jbod-json-plus.json").read_bytes()
+    (trial,) = read("fio", data)
+    assert (trial.cell.workload, trial.cell.tool, trial.cell.links) == ("fio", "fio", drive.links)
+    assert trial.cell.params == drive.setting.params
+    jobs = jobs_of(json.loads(data))
+    assert trial.measured.figures == {**{job.name: job.figures for job in jobs}, "+".join(drives): total(jobs).figures}
+    assert trial.measured.tables["latency_bins"] == total(jobs).bins != []
+    assert not trial.measured.doubts
+
+
+def test_reads_that_memory_may_have_answered_are_doubted():
+    (trial,) = read("fio", FIO_CACHED.read_bytes())
+    assert [d.kind for d in trial.measured.doubts] == [DoubtKind.PAGE_CACHE]
+    (one,) = read("fio", (FIO.parent / "jbod-json-plus.json").read_bytes().replace(b'"direct" : "1"', b'"direct" : "0"'))
+    assert [d.kind for d in one.measured.doubts] == [DoubtKind.PAGE_CACHE]
+
+
+def test_depths_of_imported_jobs_stand_in_the_order_of_numbers(tmp_path):
+    trials = []
+    for depth in (16, 2, 128):
+        said = json.loads(VALID["fio"])
+        said["jobs"][0]["job options"]["iodepth"] = str(depth)
+        trials += read("fio", json.dumps(said).encode(), "a.json")
+    run = write_imported(tmp_path, "fio", trials, command=(), now=NOW)
+    text = next(p for p in write_report([run.path], formats=("md",), out=None)).read_text()
+    assert [int(n) for n in re.findall(r"^\| a \| iodepth (\d+) \|", text, re.MULTILINE)][:3] == [2, 16, 128], text
 
 
 def test_each_client_of_fio_is_a_trial():
@@ -369,9 +404,9 @@ def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_o
     ]
     run = write_imported(tmp_path, "fio", trials, command=(), now=NOW)
     text = next(p for p in write_report([run.path], formats=("md",), out=None)).read_text()
-    assert "Figures reported by the tool: fio, bs 4k." in text
+    assert "Figures reported by the tool: fio, 1 s, bs 4k." in text
     assert "a is the fastest at" in text
-    assert "| c | ioengine psync, job cache, numjobs 2, rw randread |" in text
+    assert "| c | ioengine psync, job cache, numjobs 2, rw randread, size 4M |" in text
     assert text.index("\nread") < text.index("\nwrite")
 
 

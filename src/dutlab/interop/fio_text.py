@@ -31,6 +31,7 @@ _PERCENTILE = re.compile(r"(\d+\.\d+)th=\[\s*(\d+)\]")
 _VALUE = re.compile(r"(\w+)=\s*([\d.]+)([kKMG]?)")
 _CPU = re.compile(r"\s+cpu\s*: usr=\s*([\d.]+)%, sys=\s*([\d.]+)%")
 _ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d+)(?:/w=|,)(\d+)(?:/d=|,)(\d+)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGT])(?:i?B)?", re.IGNORECASE)
 _VERSION = re.compile(r"fio-(\d+)\S*$")
 _NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}
 _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -128,7 +129,18 @@ def _prefix(unit: str) -> str:
 def _block_size(said: str) -> str:
     """`(R) 4096B-4096B, (W) …` becomes `4096B` where all of it says the same."""
     sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", said.replace(" ", ""))) if "-" in said else {said}
-    return sizes.pop() if len(sizes) == 1 else said
+    return _binary(sizes.pop()) if len(sizes) == 1 else said
+
+
+def _binary(size: str) -> str:
+    """`4096B`, or `4.0KiB`, as the `4k` of a job file."""
+    found = _SIZE.fullmatch(size)
+    if found is None or (float(found[1]) * 1024 ** "BKMGT".index(found[2].upper())) % 1:
+        return size
+    count, power = int(float(found[1]) * 1024 ** "BKMGT".index(found[2].upper())), 0
+    while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the last
+        count, power = count // 1024, power + 1
+    return f"{count}{' kMGT'[power].strip()}"
 
 
 def _timestamp(date: str | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -70,6 +71,7 @@ _WORDS = {
     "warmup_pps": "warm-up at {} pps",
     "warmup_mult": "warm-up at {}",
     "rampup_s": "ramp of {} s",
+    "ramp_s": "first {} s left out",
     "target_percent": "to {} % of line rate",
     "hold_s": "{} s hold",
     "share_percent": "{} % of it",
@@ -99,9 +101,18 @@ _WORDS = {
     "length_bytes": "datagrams of {} bytes",
     "zerocopy": "sent without a copy (-Z)",
 }
+_NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _ORDER = (*_WORDS, "streams")
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
-_NOTHING = {("scale", 1), ("omit_s", 0), ("warmup_s", 0), ("drain_s", 0), ("early_stop", "at-once"), ("again_at_end", "upper")}
+_NOTHING = {
+    ("scale", 1),
+    ("omit_s", 0),
+    ("ramp_s", 0),
+    ("warmup_s", 0),
+    ("drain_s", 0),
+    ("early_stop", "at-once"),
+    ("again_at_end", "upper"),
+}
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:
@@ -156,12 +167,17 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     elif "early_stop" in params or "goals" in params:
         words.append(f"search for {_goals_words(left)}")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
-        value = f"{left[key]:g}" if isinstance(left[key], (int, float)) else str(left[key])
+        value = f"{left[key]:g}" if isinstance(left[key], float) else str(left[key])
         if key == "streams":
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
     return ", ".join([by_words(tool, params.get("generator")), *words])
+
+
+def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
+    """To sort texts by, their numbers as numbers: `iodepth 2` comes before `iodepth 16`."""
+    return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
 
 
 def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:

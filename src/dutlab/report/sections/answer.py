@@ -15,7 +15,7 @@ from dutlab.report.model.groups import SIZES, Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, number_text
-from dutlab.report.model.words import asked_words, better_of, column_words, plural, size_order
+from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
 from dutlab.report.sections.headline import spread_sentence
 from dutlab.workloads import main_figures
 
@@ -81,7 +81,7 @@ class _Place:
 
     @property
     def order(self) -> tuple[object, ...]:
-        return (self.asked, len(self.links), self.links, size_order(self.size))
+        return (in_order(self.asked), len(self.links), self.links, size_order(self.size))
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,13 @@ _ELSEWHERE = (
     r"|name|nrfiles|openfiles|file_service_type|file_append|zonemode|uid|gid|hostname|port|protocol"
 )
 _NOT_TAKEN = re.compile(_ELSEWHERE)
+_PLACE_OR_LOG = re.compile(r"filename\w*|directory|output\w*|write_\w+_log|log_\w+")
+DEFAULTS = {"direct": "1", "ioengine": "libaio"}
+"""What dutlab takes where fio's own default would go through the page cache, one request at a time."""
+HOW = {"thread": "1", "allow_mounted_write": "0", "time_based": "1", "group_reporting": "1", "new_group": "1", "per_job_logs": "0"}
+"""How dutlab has fio run every job; no setting, so no cell differs by it."""
+_FIO_TIMES = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FIO_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|)")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,48}")
 _VALUE = re.compile(r"[\w.,:%/+ =@*-]{1,200}", re.ASCII)
 MOST_JOBS = 64
@@ -88,9 +95,30 @@ class FioSetting(Setting):
     @cached_property
     def params(self) -> Params:
         """Each option under its own name: numbers are numbers, so that depths are in their order."""
-        of_options = {name: int(text) if text.isdecimal() else text for name, text in self.options.items()}
         times: dict[str, float] = {"ramp_s": self.ramp_s, "duration_s": self.duration_s}
-        return {**({"job": " ".join(sections(self.job))} if self.job else {}), **of_options, **times}
+        return {**({"job": " ".join(sections(self.job))} if self.job else {}), **_of_options(self.options), **times}
+
+
+def _of_options(options: Mapping[str, str]) -> dict[str, str | int]:
+    return {name: int(text) if text.isdecimal() else text for name, text in options.items()}
+
+
+def params_of(options: Mapping[str, str]) -> Params:
+    """What the options of a job in a report are as parameters: those of the cell that it was measured in, if dutlab had it written."""
+    is_ours = options.get("allow_mounted_write") == HOW["allow_mounted_write"]
+    kept = {
+        name: text
+        for name, text in options.items()
+        if name not in PASSED_OVER and HOW.get(name) != text and not (name == "size" and is_ours) and not _PLACE_OR_LOG.fullmatch(name)
+    }
+    times = {key: _fio_seconds(options[name]) for name, key in (("ramp_time", "ramp_s"), ("runtime", "duration_s")) if name in options}
+    return {**_of_options(kept), "ramp_s": 0.0, **times}
+
+
+def _fio_seconds(text: str) -> float | str:
+    """`500ms`, `2m`, `30`: fio's own unit is the second. What is none of these is kept as it is."""
+    found = _FIO_TIME.fullmatch(text)
+    return float(found[1]) * _FIO_TIMES[found[2]] if found else text
 
 
 class _JobFile(ConfigParser):
@@ -162,7 +190,11 @@ class FioWorkload(WorkloadModel):
             for values in product(*self.options.values()):
                 options = dict(zip(self.options, values, strict=True))
                 setting = FioSetting(
-                    options=options, job=self.job, writes=_writes(options, self.job), ramp_s=self.ramp, duration_s=self.duration
+                    options=options if self.job else {**options, **{k: v for k, v in DEFAULTS.items() if k not in options}},
+                    job=self.job,
+                    writes=_writes(options, self.job),
+                    ramp_s=self.ramp,
+                    duration_s=self.duration,
                 )
                 yield WorkloadDrive(names, setting, Seconds(self.ramp + self.duration))
 

@@ -1,123 +1,255 @@
-"""What fio leaves behind: its json+ report and its logs of each second.
+"""What fio leaves behind: its report, as json+, json or the members of it that a text has, and its logs of each second.
 
-Read from fio's stat.c and its HOWTO ("Log File Formats"): a log line is time in ms, value, direction (0 read, 1 write, 2 trim), block
-size, offset. With `log_unix_epoch=1` the time is wall clock; rates are KiB a second, latencies ns.
+Read from fio's stat.c and its HOWTO ("Log File Formats"). Up to version 2 latencies are in µs under `clat` and `lat`, since version 3 in
+ns under `clat_ns` and `lat_ns`; rates are KiB a second in `bw`, since 3.0 also bytes in `bw_bytes`. A log line is time in ms, value,
+direction (0 read, 1 write, 2 trim), block size, offset. With `log_unix_epoch=1` the time is wall clock; rates are KiB a second,
+latencies ns.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import io
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
-from dutlab.methods.ports import ToolReading
+from dutlab.methods.ports import Row, ToolReading
 from dutlab.tools.fio.histogram import merged, percentiles
-from dutlab.tools.json_text import UnreadableError, member, number, read_object
+from dutlab.tools.json_text import UnreadableError, member, number
 
 DIRECTIONS = ("read", "write", "trim")
+WAYS = (*DIRECTIONS, "mixed")
+"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting)."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → what its values are called, and their unit in ours."""
+_TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
+_SHARE = re.compile(r"\d{1,3}(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One kind of latency of one direction. `told` is fio's own percentiles, for a report without bins; None is not told."""
+
+    mean_ns: float | None = None
+    max_ns: float | None = None
+    bins: Mapping[int, int] = field(default_factory=dict)
+    told: Mapping[float, float] = field(default_factory=dict)
+    """Percent → ns."""
+
+    @property
+    def percentiles(self) -> dict[str, float]:
+        """By name, from the bins where there are any."""
+        return percentiles(self.bins) if self.bins else {name: self.told[share] for share, name in _TOLD.items() if share in self.told}
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What was read, or written. A rate is None where this fio does not tell it."""
+
+    ios: float
+    iops: float | None
+    bytes_per_s: float | None
+    clat: Latency
+    slat: Latency
+    lat: Latency
+
+    def figures(self, way: str) -> dict[str, float]:
+        """With units in their names."""
+        found = {"iops": self.iops, "bytes_per_s": self.bytes_per_s, "clat_mean_ns": self.clat.mean_ns}
+        found |= {f"clat_{name}_ns": value for name, value in self.clat.percentiles.items()}
+        found |= {"clat_max_ns": self.clat.max_ns, "slat_mean_ns": self.slat.mean_ns, "lat_mean_ns": self.lat.mean_ns}
+        return {f"{way}_{name}": value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class JobOutput:
     """One drive's part of a report, or the sum of several."""
 
-    ios: Mapping[str, float]
-    """Direction → I/Os."""
-    iops: Mapping[str, float]
-    bytes_per_s: Mapping[str, float]
-    clat_bins: Mapping[str, Mapping[int, int]]
-    clat_mean_ns: Mapping[str, float]
-    clat_max_ns: Mapping[str, float]
-    cpu_cores: float
+    ways: Mapping[str, Direction]
+    """Those that moved anything."""
+    cpu_cores: float | None
     """What fio's own threads used; what the kernel does for them elsewhere is not in it."""
     errors: int = 0
     error: int = 0
     """The number (errno) of the first error."""
     name: str = field(default="", compare=False)
+    client: str = field(default="", compare=False)
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)
+    lasted_ms: float = 0.0
+    steady: str = ""
+    """What fio says of its own steady state, where it was asked for one."""
+
+    @property
+    def ios(self) -> float:
+        """Of all directions."""
+        return sum(of.ios for of in self.ways.values())
 
     @property
     def figures(self) -> dict[str, float]:
-        """With units in their names; a direction without I/O has none. Percentiles come from the bins."""
-        found: dict[str, float] = {}
-        for way in DIRECTIONS:
-            if self.ios.get(way):
-                found[f"{way}_iops"] = self.iops[way]
-                found[f"{way}_bytes_per_s"] = self.bytes_per_s[way]
-                if self.clat_bins[way]:
-                    found[f"{way}_clat_mean_ns"] = self.clat_mean_ns[way]
-                    found |= {f"{way}_clat_{name}_ns": value for name, value in percentiles(self.clat_bins[way]).items()}
-                    found[f"{way}_clat_max_ns"] = self.clat_max_ns[way]
-        return {**found, "fio_cpu_cores": self.cpu_cores}
+        """With units in their names; a direction without I/O has none."""
+        found = {name: value for way, of in self.ways.items() for name, value in of.figures(way).items()}
+        return found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores}
+
+    @property
+    def bins(self) -> list[Row]:
+        """The histogram of completion latencies."""
+        return [
+            {"direction": way, "clat_ns": value, "ios": count}
+            for way, of in self.ways.items()
+            for value, count in sorted(of.clat.bins.items())
+        ]
+
+    @property
+    def buffered(self) -> str:
+        """Why the page cache may have answered; empty where it cannot have. fio's own default is to go through it."""
+        if self.options.get("ioengine") in ("null", "io_uring_cmd", "sg"):
+            return ""
+        given = self.options.get("direct", "0" if self.options.get("buffered", "1") != "0" else "1")
+        return (
+            ""
+            if given in ("1", "")
+            else f"{'direct=0' if 'direct' in self.options else 'direct is not set'}: the page cache may have answered"
+        )
 
 
-def parse(data: bytes) -> tuple[str, list[JobOutput]]:
-    """Fio's version, and each of its jobs. Raises UnreadableError."""
-    document, _ = read_object(data)
-    jobs = document.get("jobs")
-    if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs) or not jobs:
+def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
+    """Each job of a report, of each client; the sums that fio makes over clients are left out. Raises UnreadableError for none."""
+    common = document.get("global options")
+    asked = {str(key): str(value) for key, value in common.items()} if isinstance(common, Mapping) else {}
+    entries = [job for key in ("jobs", "client_stats") for job in _list(document.get(key)) if isinstance(job, Mapping)]
+    found = [_job(job, asked) for job in entries if job.get("jobname") != "All clients"]
+    if not found:
         raise UnreadableError("its report names no jobs")
-    return str(document.get("fio version", "unknown")), [_job(job) for job in jobs]
+    return found
+
+
+def version_of(document: Mapping[str, Any]) -> str:
+    """Fio's own."""
+    return str(document.get("fio version", "unknown"))
 
 
 def total(jobs: Sequence[JobOutput]) -> JobOutput:
     """All of them as one: rates are added, and so are the bins of latencies."""
-    ios = {way: sum(job.ios.get(way, 0.0) for job in jobs) for way in DIRECTIONS}
+    ways = {way: [job.ways[way] for job in jobs if way in job.ways] for way in WAYS}
+    cores = [job.cpu_cores for job in jobs if job.cpu_cores is not None]
     return JobOutput(
-        ios=ios,
-        iops={way: sum(job.iops.get(way, 0.0) for job in jobs) for way in DIRECTIONS},
-        bytes_per_s={way: sum(job.bytes_per_s.get(way, 0.0) for job in jobs) for way in DIRECTIONS},
-        clat_bins={way: merged(job.clat_bins.get(way, {}) for job in jobs) for way in DIRECTIONS},
-        clat_mean_ns={
-            way: sum(job.clat_mean_ns.get(way, 0.0) * job.ios.get(way, 0.0) for job in jobs) / ios[way] for way in DIRECTIONS if ios[way]
-        },
-        clat_max_ns={way: max((job.clat_max_ns.get(way, 0.0) for job in jobs), default=0.0) for way in DIRECTIONS},
-        cpu_cores=sum(job.cpu_cores for job in jobs),
+        ways={way: _sum(parts) for way, parts in ways.items() if parts},
+        cpu_cores=sum(cores) if cores else None,
         errors=sum(job.errors for job in jobs),
         error=next((job.error for job in jobs if job.error), 0),
+        lasted_ms=max((job.lasted_ms for job in jobs), default=0.0),
     )
 
 
 def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
     """Each second of the logs of one drive, those of several jobs added; `logs` is the ending of a log's name (`iops`) → its text."""
     for ending, (name, unit) in _LOGS.items():
-        seconds: dict[tuple[int, str], list[float]] = defaultdict(list)
-        for line in logs.get(ending, b"").splitlines():
-            words = line.split(b",")
+        sums: dict[tuple[int, str], float] = defaultdict(float)
+        counts: Counter[tuple[int, str]] = Counter()
+        for line in io.BytesIO(logs.get(ending, b"")):
+            words = line.split(b",", 3)
             try:
-                at_ms, value, way = int(words[0]), float(words[1]), DIRECTIONS[int(words[2])]
+                second = round(int(words[0]) / 1e3), DIRECTIONS[int(words[2])]
+                sums[second] += float(words[1])
             except (ValueError, IndexError):
                 continue  # the last line of a log whose writer was ended
-            seconds[round(at_ms / 1e3), way].append(value)
-        for (at_s, way), values in sorted(seconds.items()):
-            yield ToolReading(float(at_s), link, f"{way}_{name}", (fmean(values) if ending == "clat" else sum(values)) * unit)
+            counts[second] += 1
+        for (at_s, way), value in sorted(sums.items()):
+            yield ToolReading(float(at_s), link, f"{way}_{name}", value * unit / (counts[at_s, way] if ending == "clat" else 1))
 
 
-def _job(job: Mapping[str, Any]) -> JobOutput:
-    of = {way: member(job, way) for way in DIRECTIONS}
-    latency = {way: member(of[way], "clat_ns") for way in DIRECTIONS}
+def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> JobOutput:
+    options = {**common, **{str(key): str(value) for key, value in member(job, "job options").items()}}
+    ways = {way: _direction(member(job, way)) for way in WAYS}
+    cpu = [value for word in ("usr", "sys") if (value := number(job, f"{word}_cpu")) is not None]
     return JobOutput(
-        ios={way: number(of[way], "total_ios") or 0.0 for way in DIRECTIONS},
-        iops={way: number(of[way], "iops") or 0.0 for way in DIRECTIONS},
-        bytes_per_s={way: number(of[way], "bw_bytes") or 0.0 for way in DIRECTIONS},
-        clat_bins={way: _bins(member(latency[way], "bins")) for way in DIRECTIONS},
-        clat_mean_ns={way: number(latency[way], "mean") or 0.0 for way in DIRECTIONS},
-        clat_max_ns={way: number(latency[way], "max") or 0.0 for way in DIRECTIONS},
-        cpu_cores=((number(job, "usr_cpu") or 0.0) + (number(job, "sys_cpu") or 0.0)) / 100 * _threads(job),
+        ways={way: of for way, of in ways.items() if of.ios or of.iops},
+        cpu_cores=sum(cpu) / 100 * _threads(options) if cpu else None,
         errors=int(number(job, "total_err") or 0),
         error=int(number(job, "error") or number(job, "first_error") or 0),
-        name=str(job.get("jobname", "")),
+        name=str(job.get("jobname", "not named")),
+        client=str(job.get("hostname", "")),
+        options=options,
+        lasted_ms=max(number(member(job, way), "runtime") or 0.0 for way in WAYS),
+        steady=_steady(member(job, "steadystate")),
     )
 
 
-def _threads(job: Mapping[str, Any]) -> int:
+def _direction(of: Mapping[str, Any]) -> Direction:
+    kibibytes = number(of, "bw")
+    rate = number(of, "bw_bytes")
+    return Direction(
+        ios=number(of, "total_ios") or 0.0,
+        iops=number(of, "iops"),
+        bytes_per_s=kibibytes * 1024 if rate is None and kibibytes is not None else rate,
+        clat=_latency(of, "clat"),
+        slat=_latency(of, "slat"),
+        lat=_latency(of, "lat"),
+    )
+
+
+def _latency(of: Mapping[str, Any], kind: str) -> Latency:
+    block, scale = (member(of, f"{kind}_ns"), 1.0) if f"{kind}_ns" in of else (member(of, kind), 1e3)
+    if number(block, "N") == 0:
+        return Latency()
+    mean, most, table = number(block, "mean"), number(block, "max"), member(block, "percentile")
+    told = {float(share): value * scale for share in table if _SHARE.fullmatch(share) and (value := number(table, share)) is not None}
+    return Latency(
+        None if mean is None else mean * scale,
+        None if most is None else most * scale,
+        _bins(member(block, "bins"), scale),
+        dict(sorted(told.items())),
+    )
+
+
+def _bins(bins: Mapping[str, Any], scale: float) -> dict[int, int]:
+    """Midpoint in ns → I/Os."""
+    try:
+        found = {int(key): count for key, count in bins.items() if type(count) is int and count > 0}
+    except ValueError:
+        return {}
+    return found if scale == 1 else {round(key * scale): count for key, count in found.items()}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _threads(options: Mapping[str, str]) -> int:
     """With group_reporting fio divides by the time of all threads of a job together (stat.c, sum_thread_stats)."""
-    asked = str(member(job, "job options").get("numjobs", "1"))
-    return int(asked) if asked.isdecimal() else 1
+    asked = options.get("numjobs", "1")
+    return int(asked) if asked.isdecimal() and options.get("group_reporting", "0") != "0" else 1
 
 
-def _bins(bins: Mapping[str, Any]) -> dict[int, int]:
-    return {int(key): int(count) for key in bins if key.isdecimal() and (count := number(bins, key))}
+def _steady(state: Mapping[str, Any]) -> str:
+    if "attained" not in state:
+        return ""
+    found = "was attained" if state["attained"] else "was not attained"
+    return f"fio's steady state ({state.get('ss', 'not named')}) {found}; the figures are of the whole job"
+
+
+def _sum(parts: Sequence[Direction]) -> Direction:
+    iops, rates = [p.iops for p in parts if p.iops is not None], [p.bytes_per_s for p in parts if p.bytes_per_s is not None]
+    weights = [p.ios for p in parts]
+    return Direction(
+        ios=sum(weights),
+        iops=sum(iops) if iops else None,
+        bytes_per_s=sum(rates) if rates else None,
+        clat=_together([p.clat for p in parts], weights),
+        slat=_together([p.slat for p in parts], weights),
+        lat=_together([p.lat for p in parts], weights),
+    )
+
+
+def _together(parts: Sequence[Latency], weights: Sequence[float]) -> Latency:
+    """Bins are added. fio's percentiles are of one job, so those of several without bins are not known."""
+    if len(parts) == 1:
+        return parts[0]
+    told = [(p.mean_ns, weight) for p, weight in zip(parts, weights, strict=True) if p.mean_ns is not None and weight]
+    most = [p.max_ns for p in parts if p.max_ns is not None]
+    of_all = sum(weight for _, weight in told)
+    return Latency(
+        sum(mean * weight for mean, weight in told) / of_all if of_all else None, max(most) if most else None, merged(p.bins for p in parts)
+    )

@@ -18,14 +18,14 @@ from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissin
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
-from dutlab.methods.ports import Measured, Row, ToolReading
+from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.workloads.fio import PASSED_OVER, FioSetting, sections
+from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.tools.fio.drives import FoundDrive, find, insist_unused
-from dutlab.tools.fio.output import JobOutput, parse, readings, total
+from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
-from dutlab.tools.json_text import UnreadableError
+from dutlab.tools.json_text import UnreadableError, read_object
 
 FIO = Program("fio", "fio")
 TOOL = FIO.name
@@ -39,7 +39,6 @@ _IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
 _READ_LOGS = (
     'cd -- "$1" && for log in *.log; do [ -f "$log" ] && printf "log %s %s\\n" "$(wc -c <"$log")" "$log" && cat -- "$log"; done; exit 0'
 )
-BUFFERED = "direct=0: the page cache answered, not the drive"
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,8 @@ class _Ran:
     """`host:drive` → its part."""
     readings: Sequence[ToolReading]
     raw: Mapping[str, bytes]
+    buffered: Sequence[str]
+    """Why the page cache may have answered."""
 
 
 async def check(hosts: Mapping[str, Host]) -> str:
@@ -85,15 +86,15 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     except TestbedError as error:
         raise MeasurementError(str(error)) from error
     ran = await asyncio.gather(*(_one(site.hosts[host], host, drives, setting) for host, drives in found.items()))
-    return _measured(cell, setting, ran, [drive for of_host in found.values() for drive in of_host.values()])
+    return _measured(cell, ran, [drive for of_host in found.values() for drive in of_host.values()])
 
 
 def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> str:
     """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
-    common = {"time_based": "1", "runtime": f"{setting.duration_s * 1e3:.0f}ms"}
+    common = {"runtime": f"{setting.duration_s * 1e3:.0f}ms"}
     common |= {"ramp_time": f"{setting.ramp_s * 1e3:.0f}ms"} if setting.ramp_s else {}
-    common |= {"group_reporting": "1", "new_group": "1", "per_job_logs": "0", "log_avg_msec": "1000", "log_unix_epoch": "1"}
-    defaults = {"direct": "1", "ioengine": "libaio", "thread": "1", "allow_mounted_write": "0"}
+    common |= {**{key: value for key, value in HOW.items() if key != "thread"}, "log_avg_msec": "1000", "log_unix_epoch": "1"}
+    defaults = {**DEFAULTS, "thread": HOW["thread"]}
     lines = list[str]()
     for name, options in _jobs(setting, drives).items():
         logs = {f"write_{kind}_log": name.replace(":", "-") for kind in ("iops", "bw", "lat")}
@@ -135,16 +136,18 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs = _jobs_of(name, done, report, raw)
+    buffered = tuple(why for job in jobs if (why := job.buffered))
     if setting.job:
-        return _Ran(name, version, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw)
+        return _Ran(name, version, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, buffered)
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
-    return _Ran(name, version, {job.name: job for job in jobs}, read, raw)
+    return _Ran(name, version, {job.name: job for job in jobs}, read, raw, buffered)
 
 
 def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput]]:
     """The version and the jobs. Raises ToolFailed."""
     try:
-        version, jobs = parse(report)
+        document, _ = read_object(report)
+        version, jobs = version_of(document), jobs_of(document)
     except UnreadableError as error:
         said = done.complaint
         raise ToolFailed(f"{error}{f'; it said: {said}' if said else ''}", tool=TOOL, host=name, raw=raw) from error
@@ -152,7 +155,7 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> 
         if job.error or done.status != 0:
             why = os.strerror(job.error) if job.error in errno.errorcode else f"status {done.status}"
             raise ToolFailed(f"{job.name}: {why}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=name, raw=raw)
-    if not sum(total(jobs).ios.values()):
+    if not any(job.ios for job in jobs):
         raise ToolFailed("did no I/O", tool=TOOL, host=name, raw=raw)
     return version, jobs
 
@@ -174,15 +177,12 @@ def _logs(data: bytes) -> dict[str, bytes]:
     return found
 
 
-def _measured(cell: Cell, setting: FioSetting, ran: Sequence[_Ran], drives: Sequence[FoundDrive]) -> Measured:
+def _measured(cell: Cell, ran: Sequence[_Ran], drives: Sequence[FoundDrive]) -> Measured:
     jobs = {name: job for of_host in ran for name, job in of_host.jobs.items()}
     figures = {name: job.figures for name, job in jobs.items()}
     whole = total(list(jobs.values()))
     figures[cell.link_label] = whole.figures
-    rows: list[Row] = [
-        {"direction": way, "clat_ns": value, "ios": count} for way, bins in whole.clat_bins.items() for value, count in sorted(bins.items())
-    ]
-    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=BUFFERED)] if setting.options.get("direct") == "0" else []
+    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in dict.fromkeys(w for of in ran for w in of.buffered)]
     doubts += [Doubt(DoubtKind.FILE_SYSTEM, detail=f"{d.name}: {d.path}, {d.facts.get('file_system')}") for d in drives if d.is_file]
     if whole.errors:
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{whole.errors} I/Os"))
@@ -192,7 +192,7 @@ def _measured(cell: Cell, setting: FioSetting, ran: Sequence[_Ran], drives: Sequ
         raw={name: data for of_host in ran for name, data in of_host.raw.items()},
         facts={"fio_version": ran[0].version, **{f"{d.name}_{key}": value for d in drives for key, value in d.facts.items()}},
         readings=[r for of_host in ran for r in of_host.readings],
-        tables={"latency_bins": rows},
+        tables={"latency_bins": whole.bins},
     )
 
 
