@@ -88,6 +88,25 @@ async def test_a_wire_that_loses_long_packets_is_found_although_both_its_ends_ag
     assert "source:eth-a and dut:in-a" in found.what
 
 
+async def test_a_segment_is_examined_pair_by_pair(label: str) -> None:
+    flat = await labs.up("flat", label=label)
+    try:
+        hosts = flat.hosts()
+        assert not {"mtu-mismatch", "jumbo-meaning"} & set(await found_in(flat))
+        await sh(hosts["pc1"], "ip link set dev eth0 mtu 1400")
+        mismatch = (await found_in(flat))["mtu-mismatch"]
+        assert mismatch.where == ("link lan",)
+        assert "MTUs from 1400 to 1500; hosts of one network differ" in mismatch.what
+        await carry_out(flat, {"mtu-mismatch": mismatch}, "cure")
+        drop = "add table ip port; add chain ip port c {type filter hook prerouting priority -400;}; add rule ip port c meta length > 1486 drop"
+        await hosts["pc3"].run(["nft", drop])
+        found = await found_in(flat)
+        assert "mtu-mismatch" not in found
+        assert "between pc2:eth0 and pc3:eth0 packets of 1486 bytes pass, but none of 1500" in found["jumbo-meaning"].what
+    finally:
+        await labs.down(label)
+
+
 async def test_generator_and_dut_on_one_core_are_found(label: str) -> None:
     one_core = await labs.up("three-node", label=label, layout="one-core")
     try:

@@ -41,7 +41,25 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(tm
 
 def test_datagrams_between_every_pair_are_told_with_what_was_lost(python, python_env, tmp_path):
     need_program("iperf3")
-    command = [python, "-m", "dutlab", "matrix", "--udp", "-b", "2kpps", "-l", "1000", "-t", "1s", "--link", "a", "--mode", "router", "--mode", "nat"]
+    command = [
+        python,
+        "-m",
+        "dutlab",
+        "matrix",
+        "--udp",
+        "-b",
+        "2kpps",
+        "-l",
+        "1000",
+        "-t",
+        "1s",
+        "--link",
+        "a",
+        "--mode",
+        "router",
+        "--mode",
+        "nat",
+    ]
     done = subprocess.run(command, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert "source to sink a #1: 1" in done.stderr

@@ -88,6 +88,7 @@ def _mismatch(p: Inventory, link: InventoryLink, told: dict[InventoryPort, int])
     cables = [(a, b) for a, b in link.cables if a in told and b in told and told[a] != told[b]]
     why = (
         f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
+        else "; hosts of one network differ, so longer packets are dropped silently" if cables and link.is_segment
         else "; two ends of one cable differ, so longer packets are dropped silently" if cables
         else "; the router between must fragment, or say that packets are too big"
     )  # fmt: skip
