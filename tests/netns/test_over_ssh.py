@@ -16,6 +16,7 @@ from datetime import datetime
 from difflib import ndiff
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from capability import have_sshd, need, need_program
@@ -260,3 +261,37 @@ async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
     assert all(datetime.fromisoformat(e["at"]) for e in answers)
     assert sorted(p.name for p in (only_run(tmp_path) / "hosts").iterdir()) == ["sink.json", "source.json"]
     assert (only_run(tmp_path) / "report").exists() or dutlab("report", str(only_run(tmp_path))).returncode == 0
+
+
+def test_sensors_of_a_testbed_file_are_read_in_every_trial_and_what_fails_is_a_doubt(
+    machines: Path, dutlab: Command, tmp_path: Path
+) -> None:
+    commands = {
+        "wall": "echo 42",
+        "spoken": "echo forty-two",
+        "refused": "exit 3",
+        "hanging": "sleep 1000",
+        "killed": "kill -9 $PPID",
+        "absent": "dutlab-no-such-program",
+    }
+    sensors = "".join(f"  {name}: {{kind: command, command: '{command}', unit: W, every: 200ms}}\n" for name, command in commands.items())
+    on_dut = "  pids: {kind: command, host: dut, command: 'cat /proc/sys/kernel/pid_max', unit: '%', every: 200ms}\n"
+    machines.write_text(f"{machines.read_text()}\nsensors:\n{sensors}{on_dut}")
+    name = experiment(tmp_path, "bench.yaml", "router")
+    done = dutlab("run", name, "--set", "workloads.sweep.duration=1s")
+    assert done.returncode == 0, done.stderr
+    records = {p.parent: json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*/record.json")}
+    assert len(records) == 2
+    most = float(Path("/proc/sys/kernel/pid_max").read_text())
+    for folder, record in records.items():
+        assert record["status"] == "measured", record
+        failed = {d["detail"].partition(":")[0] for d in record["doubts"] if d["kind"] == "SENSOR_FAILED"}
+        assert failed == set(commands) - {"wall"}, record["doubts"]
+        rows = duckdb.connect().execute(f"SELECT sensor, name, host, unit, value FROM '{folder}/samples.parquet'").fetchall()
+        told = {(sensor, name): tuple(said) for sensor, name, *said in rows}
+        assert told["wall", "wall"][1:] == ("W", 42)
+        assert told["pids", "pids"] == ("dut", "%", most)
+        assert not {name for name, of in told if of == name} & failed, "no reading is made of a fault"
+    report = json.loads((only_run(tmp_path) / "report" / "report.json").read_text())
+    text = json.dumps(report)
+    assert "Sensor readings" in text and "forty-two" in text
