@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
 from dutlab.analysis.doctor import Inventory, InventoryLink, InventoryPort, examine
 from dutlab.hosts.facts import collect_facts
-from dutlab.hosts.facts.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
-from dutlab.hosts.facts.neighbours import arp_states
 from dutlab.hosts.local import LocalHost
+from dutlab.systems.bsd_facts import arp_states
+from dutlab.systems.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
 
 OPENBSD = {
     "hw.model": "AMD GX-412TC SOC", "hw.ncpu": "4", "hw.physmem": "4259930112", "hw.setperf": "0", "hw.perfpolicy": "auto", "hw.cpuspeed": "600",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.hosts.facts import collect_facts
-from dutlab.hosts.facts.pcie import pcie_path
 from dutlab.hosts.local import LocalHost
+from dutlab.systems.pcie import pcie_path
 from sysfs import PciDevice, pcie_registers, write_card
 
 # Built from PCI Express Base Specification 7.5.3: a list that begins at A0h and holds only the PCI Express capability (10h). Its device

@@ -5,13 +5,20 @@ Read in the sources of FreeBSD 14 (sbin/ping/ping.c, ping6.c; usr.bin/cpuset) an
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
+from dutlab.systems.bsd_facts import BsdFacts
+from dutlab.systems.facts import Answers, FactTree, Question
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import IPSEC, PF_FIREWALL, PingWords, System
 from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
+_KENV = {"machine.vendor": "smbios.system.maker", "machine.product": "smbios.system.product", "machine.bios": "smbios.bios.version"}
+_OF_DRIVER = {"description": "%desc", "driver_version": "iflib.driver_version", "firmware": "fw_version", "bus": "%location"}
+_PFSENSE = (("slurp", "/etc/platform"), ("slurp", "/etc/version"))
 _CORES = r"""
 ticks=$(sysctl -n kern.clockrate)
 while :; do
@@ -38,6 +45,36 @@ def parse_cores(text: str) -> CpuReading:
     return CpuReading(sum(cores[0]) / ticks_per_s(part["clockrate"]) if cores else 0.0, cpus, {}, shell_times_s(part.get("own", "")))
 
 
+class _Facts(BsdFacts):
+    """With what the firmware, the driver and pfSense's files tell."""
+
+    def questions(self, names: Sequence[str]) -> Iterator[Question]:
+        """Those of any BSD, and its own."""
+        yield from super().questions(names)
+        yield from _PFSENSE
+        yield from (("kenv", "-q", key) for key in _KENV.values())
+        yield from (_of_driver(name, leaf) for name in names for leaf in _OF_DRIVER.values())
+
+    def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
+        """Beside those of any BSD."""
+        super().put(facts, answers, names)
+        for path, key in _KENV.items():
+            facts.put(path, *answers.said("kenv", "-q", key))
+        for name in names:
+            for key, leaf in _OF_DRIVER.items():
+                facts.put(f"interfaces/{name}/{key}", *answers.said(*_of_driver(name, leaf)))
+
+    def title(self, answers: Answers, release: str) -> str:
+        """A pfSense says its own version."""
+        platform, version = (answers.of(*question)[0] for question in _PFSENSE)
+        return f"pfSense {version} ({release})" if (platform or "").strip().lower() == "pfsense" else release
+
+
+def _of_driver(name: str, leaf: str) -> Question:
+    m = re.fullmatch(r"([a-z_]+)(\d+)(?:\..*)?", name)  # a VLAN has its parent's card
+    return ("sysctl", "-n", f"dev.{m[1]}.{m[2]}.{leaf}" if m else f"dev.{name}.{leaf}")
+
+
 FREEBSD_CPU = CpuWatch(_CORES, parse_cores)
 FREEBSD = System(
     name="freebsd",
@@ -52,6 +89,21 @@ FREEBSD = System(
     ports=("ifconfig", "-l"),
     pin=("cpuset", "-l"),
     as_root=DOAS_OR_SUDO,
+    own_facts=_Facts(
+        "FreeBSD",
+        named={"cpu.threads_per_core": "kern.smp.threads_per_core", "cpu.now_mhz": "dev.cpu.0.freq", "virtual": "kern.vm_guest"},
+        sysctls=(
+            "net.inet6.ip6.forwarding",
+            "net.inet.ip.redirect",
+            "net.inet.ip.fw.enable",
+            "net.inet.tcp.cc.algorithm",
+            "net.isr.dispatch",
+            "net.isr.maxthreads",
+            "kern.ipc.maxsockbuf",
+            "net.link.ifqmaxlen",
+        ),
+        mitigations=("vm.pmap.pti", "hw.ibrs_active", "hw.mds_disable_state", "hw.spec_store_bypass_disable_active"),
+    ),
     counters=BSD_COUNTERS,
     cores=FREEBSD_CPU,
 )

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from dutlab.systems.bsd_counters import BSD_COUNTERS
+from dutlab.systems.bsd_facts import BsdFacts
+from dutlab.systems.facts import Answers, Question
 from dutlab.systems.posix import SH, is_listening, listens
 from dutlab.systems.system import PingWords, System
+
+_SW_VERS = ("sw_vers", "-productVersion")
+
+
+class _Facts(BsdFacts):
+    """With the version that Apple gives it; every port of Ethernet is an `en` there."""
+
+    def questions(self, names: Sequence[str]) -> Iterator[Question]:
+        """Those of any BSD, and its own."""
+        yield from super().questions(names)
+        yield _SW_VERS
+
+    def title(self, answers: Answers, release: str) -> str:
+        """As people know it."""
+        version, _ = answers.said(*_SW_VERS)
+        return f"macOS {version} ({release})" if version else release
+
+    def driver(self, name: str) -> None:
+        """A port's name does not tell."""
+
 
 MACOS = System(
     name="macos",
@@ -17,5 +41,15 @@ MACOS = System(
     install="brew install {}",
     ports=("ifconfig", "-l"),
     as_root=(("sudo", "-n"),),
+    own_facts=_Facts(
+        "Darwin",
+        named={
+            "cpu.model": "machdep.cpu.brand_string",
+            "memory_bytes": "hw.memsize",
+            "machine.product": "hw.model",
+            "cpu.physical_cores": "hw.physicalcpu",
+        },
+        sysctls=("net.inet.tcp.sendspace", "net.inet.tcp.recvspace", "kern.ipc.maxsockbuf"),
+    ),
     counters=BSD_COUNTERS,
 )

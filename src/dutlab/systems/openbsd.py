@@ -8,13 +8,18 @@ sees the whole of its interval, and not the moments between two turns. Shares co
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
+from dutlab.systems.bsd_facts import BsdFacts
+from dutlab.systems.facts import Answers, FactTree, Question
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import PF_FIREWALL, PingWords, System
 from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
+_RELINKED = ("ls", "/var/db/kernel.SHA256")
+"""reorder_kernel(8) links a new kernel only while this checksum is that of the kernel that runs."""
 _CORES = r"""
 ticks=$(sysctl -n kern.clockrate)
 while :; do
@@ -44,6 +49,24 @@ def parse_cores(text: str) -> CpuReading:
     return CpuReading(ticks / ticks_per_s(part["clockrate"]), cpus, {}, shell_times_s(part.get("own", "")))
 
 
+class _Facts(BsdFacts):
+    """With whether it links its kernel anew at each boot."""
+
+    def questions(self, names: Sequence[str]) -> Iterator[Question]:
+        """Those of any BSD, and its own."""
+        yield from super().questions(names)
+        yield _RELINKED
+
+    def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
+        """Beside those of any BSD."""
+        super().put(facts, answers, names)
+        facts.put("kernel.relinks_at_boot", answers.said(*_RELINKED)[0] is not None)
+
+    def ifconfig(self, name: str) -> Question:
+        """With what the card can take over."""
+        return ("ifconfig", name, "hwfeatures")
+
+
 OPENBSD_CPU = CpuWatch(_CORES, parse_cores, since="turn")
 OPENBSD = System(
     name="openbsd",
@@ -57,6 +80,18 @@ OPENBSD = System(
     install="pkg_add {}",
     ports=("sh", "-c", r"ifconfig | sed -n 's/^\([a-z0-9]*\):.*/\1/p'"),
     as_root=DOAS_OR_SUDO,
+    own_facts=_Facts(
+        "OpenBSD",
+        named={
+            "cpu.smt": "hw.smt",
+            "cpu.now_mhz": "hw.cpuspeed",
+            "cpu.governor": "hw.perfpolicy",
+            "cpu.setperf_percent": "hw.setperf",
+            "machine.vendor": "hw.vendor",
+            "machine.product": "hw.product",
+        },
+        sysctls=("net.inet6.ip6.forwarding", "net.inet.ip.ifq.maxlen"),
+    ),
     counters=BSD_COUNTERS,
     cores=OPENBSD_CPU,
 )

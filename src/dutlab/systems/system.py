@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dutlab.errors import MeasurementError
+from dutlab.systems.facts import OwnFacts
 from dutlab.systems.watched import Counting, CpuWatch
 
 IPSEC = ("ipsec", "ipsec-cbc")
@@ -117,6 +118,8 @@ class System:
     facts: tuple[str, Callable[[str, Sequence[str]], dict[str, object]]] | None = None
     """A script in the language of `shell.text`, and what it prints as path of a fact → value, for so many interfaces (ValueError where it
     is not an answer). None where a POSIX shell is asked the questions of hosts/facts."""
+    own_facts: OwnFacts | None = None
+    """What is asked beside those questions, in words of its own."""
     counters: Counting | None = None
     """How its counters are read before and after a trial; None where nobody knows."""
     cores: CpuWatch | None = None

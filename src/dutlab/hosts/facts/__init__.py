@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dutlab.hosts.facts import bsd, bsd_slot, bsd_system, card, firewall, machine, neighbours
+from dutlab.hosts.facts import card, firewall, machine, neighbours
 from dutlab.hosts.facts.questions import LONGEST_WAIT_S, ask
-from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.host import Host
+from dutlab.systems import SYSTEMS
+from dutlab.systems.facts import FactTree
 
 
 async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = "") -> dict[str, Any]:
@@ -24,19 +25,18 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     names = tuple(dict.fromkeys(interfaces))
     if host.system.facts is not None:
         return await _in_own_words(host, *host.system.facts, names)
-    of_cards = [*(q for name in names for q in card.questions(name, root)), *bsd_slot.questions(), *neighbours.questions(names)]
-    answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *bsd.questions(), *of_cards])
+    of_cards = [*(q for name in names for q in card.questions(name, root)), *neighbours.questions(names)]
+    answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *of_cards])
     facts = FactTree()
     machine.put(facts, answers, root)
     firewall.put(facts, answers, root)
-    bsd.put(facts, answers)
     for name in names:
         card.put(facts, answers, name, root)
-    bsd_slot.put(facts, answers, names)
     neighbours.put(facts, answers, names)
-    system, _ = answers.said("uname", "-s")
-    if system in bsd_system.SYSTEMS:
-        bsd_system.put(facts, await ask(host, list(bsd_system.questions(system, names))), system, names)
+    kernel, _ = answers.said("uname", "-s")
+    own = next((system.own_facts for system in SYSTEMS.values() if system.own_facts and system.kernel == kernel), None)
+    if own is not None:
+        own.put(facts, await ask(host, list(own.questions(names))), names)
     return {"host": host.name, **facts.to_json()}
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dutlab.hosts.facts.pcie import pcie_path
-from dutlab.hosts.facts.questions import Answers, Question
 from dutlab.hosts.facts.text import coalescing, colon_pairs, first_of_json, irq_cores, pause_frames, ring_sizes
-from dutlab.hosts.facts.tree import FactTree
 from dutlab.hosts.optics import optic_of
+from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.pcie import pcie_path
 
 _FILES = {
     "speed": "speed_mbps",

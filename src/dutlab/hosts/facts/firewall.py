@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dutlab.hosts.facts.questions import Answers, Question
-from dutlab.hosts.facts.tree import FactTree
+from dutlab.systems.facts import Answers, FactTree, Question
 
 _LIST = ("nft", "-j", "list", "ruleset")
 

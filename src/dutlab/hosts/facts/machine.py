@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dutlab.hosts.facts.questions import Answers, Question
 from dutlab.hosts.facts.text import chosen, lscpu_fields, os_name
-from dutlab.hosts.facts.tree import FactTree
+from dutlab.systems.facts import Answers, FactTree, Question
 
 _CPUS = "/sys/devices/system/cpu"
 _FILES = {

@@ -6,9 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from dutlab.hosts.host import Host
-
-Question = tuple[str, ...]
-"""A command, or one of the words that the script below defines: slurp, every, lines, pcie, irqs, optic."""
+from dutlab.systems.facts import Answers, Question
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
 LONGEST_WAIT_S = 60.0
@@ -26,16 +24,11 @@ slurp() {
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
-system=$(uname -s)
 asroot() {  # as root where a way is given: these answer others too, but not whole
   [ "$(id -u)" != 0 ] && for way in doas sudo; do
     "$way" -n true 2>/dev/null && { "$way" -n "$@"; return; }
   done
   "$@"
-}
-bsd() {
-  [ "$system" != Linux ] || { echo 'a question for BSD' >&2; return 1; }
-  case $1 in pfctl | pciconf | pcidump) asroot "$@" ;; *) "$@" ;; esac
 }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
@@ -75,22 +68,6 @@ irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what t
   done
 }
 """
-
-
-class Answers:
-    """What a host answered, by question."""
-
-    def __init__(self, by_question: dict[Question, tuple[str | None, str]], why: str) -> None:
-        self._by_question, self._why = by_question, why
-
-    def of(self, *question: str) -> tuple[str | None, str]:
-        """The answer without white space around it, or None and why; an empty file is an answer."""
-        return self._by_question.get(question, (None, self._why))
-
-    def said(self, *question: str) -> tuple[str | None, str]:
-        """The same of a command, for which nothing is not an answer."""
-        text, why = self.of(*question)
-        return text or None, why or f"`{question[0]}` said nothing"
 
 
 async def ask(host: Host, questions: Sequence[Question]) -> Answers:

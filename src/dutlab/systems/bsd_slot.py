@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dutlab.hosts.facts.pcie import PcieStep
-from dutlab.hosts.facts.questions import Answers, Question
-from dutlab.hosts.facts.tree import FactTree
+from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.pcie import PcieStep
 
-_PCICONF = ("bsd", "pciconf", "-lBc")
-_PCIDUMP = ("bsd", "pcidump", "-v")
-_DMESG = ("bsd", "grep", "-E", "^[a-z]+[0-9]+ at pci[0-9]+ dev|^pci[0-9]+ at .* bus [0-9]+", "/var/run/dmesg.boot")
+_PCICONF = ("asroot", "pciconf", "-lBc")
+_PCIDUMP = ("asroot", "pcidump", "-v")
+_DMESG = ("grep", "-E", "^[a-z]+[0-9]+ at pci[0-9]+ dev|^pci[0-9]+ at .* bus [0-9]+", "/var/run/dmesg.boot")
 _LONGEST_WAY = 16
 
 
@@ -34,7 +33,7 @@ class PciAddress:
 
 
 def questions() -> Iterator[Question]:
-    """What is asked; Linux refuses it at once, and each of the two systems what is the other's."""
+    """What is asked; each of the two systems refuses what is the other's."""
     yield from (_PCICONF, _PCIDUMP, _DMESG)
 
 

@@ -1,0 +1,128 @@
+"""The BSDs and macOS: facts of machine, card and neighbours by the names of Linux's, from sysctl(8), ifconfig(8), pfctl(8) and arp(8).
+
+FreeBSD's arp(8) prints a sentence an entry (usr.sbin/arp/arp.c), OpenBSD's a row of a table; whose an entry is stays out of the facts.
+
+Tried against transcripts of documented outputs only, never on a machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dutlab.systems import bsd_slot
+from dutlab.systems.facts import Answers, FactTree, Question
+
+_SYSCTLS = (
+    "net.inet.ip.forwarding",
+    "kern.timecounter.choice",
+    "kern.pool_debug",
+    "hw.setperf",
+    "hw.perfpolicy",
+    "hw.cpuspeed",
+    "dev.cpu.0.freq",
+)
+_NAMED = {"cpu.model": "hw.model", "cpu.cores": "hw.ncpu", "memory_bytes": "hw.physmem", "clocksource": "kern.timecounter.hardware"}
+_PF = ("asroot", "pfctl", "-s", "info")
+_ARP = ("arp", "-an")
+_FREEBSD = re.compile(
+    r"^\S+ \([\d.]+\) at (?P<mac>\S+) on (?P<on>\S+) (?:(?P<word>permanent|expired)|expires in (?P<expires>\d+) seconds)", re.MULTILINE
+)
+_OPENBSD = re.compile(r"^[\d.]+ +(?P<mac>\S+) +(?P<on>\S+) +(?:(?P<word>permanent|expired)|(?P<expires>(?:\d+[dhms])+))\b", re.MULTILINE)
+_SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "": 1}
+_SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)base", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class BsdFacts:
+    """What one of them has beside what all of them have."""
+
+    kernel: str
+    named: Mapping[str, str] = field(default_factory=dict)
+    """Fact → the sysctl that tells it."""
+    sysctls: tuple[str, ...] = ()
+    """Those that are facts by their own names."""
+    mitigations: tuple[str, ...] = ()
+
+    def questions(self, names: Sequence[str]) -> Iterator[Question]:
+        """What is asked of it, and of its interfaces `names`."""
+        yield ("uname", "-r")
+        yield from (_sysctl(name) for name in (*_SYSCTLS, *self.sysctls, *self.mitigations, *self._named().values()))
+        yield from (_PF, _ARP, *bsd_slot.questions())
+        yield from (self.ifconfig(name) for name in names)
+
+    def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
+        """Into the same paths as Linux's facts."""
+        facts.put("os", self.title(answers, f"{self.kernel} {answers.said('uname', '-r')[0] or ''}".strip()))
+        for path, name in self._named().items():
+            text, why = answers.said(*_sysctl(name))
+            facts.put(path, int(text) if text and text.isdigit() else text, why)
+        told = {name: text for name in self.mitigations if (text := answers.said(*_sysctl(name))[0])}
+        facts.put("mitigations", told or None, "no sysctl tells")
+        for name in (*_SYSCTLS, *self.sysctls):
+            facts.put(f"sysctls/{name}", *answers.said(*_sysctl(name)))
+        said, why = answers.said(*_PF)
+        facts.put("firewall/pf_enabled", "Status: Enabled" in said if said else None, why)
+        tables, why = answers.of(*_ARP)
+        for name in names:
+            self.put_interface(facts, answers, name)
+            facts.put(f"neighbours/{name}", None if tables is None else arp_states(tables, name), why)
+        bsd_slot.put(facts, answers, names)
+
+    def title(self, answers: Answers, release: str) -> str:
+        """What the system is called; `release` is what uname(1) says."""
+        del answers
+        return release
+
+    def ifconfig(self, name: str) -> Question:
+        """What tells of an interface."""
+        return ("ifconfig", "-v", name)
+
+    def driver(self, name: str) -> str | None:
+        """The driver of an interface: drivers number their interfaces (ifconfig(8))."""
+        return re.sub(r"[\d.]+$", "", name)
+
+    def put_interface(self, facts: FactTree, answers: Answers, name: str) -> None:
+        """What ifconfig(8) says of it."""
+        at = f"interfaces/{name}"
+        said, why = answers.said(*self.ifconfig(name))
+        why = "not in the output of ifconfig" if said else why
+        text = said or ""
+        if driver := self.driver(name):
+            facts.put(f"{at}/driver", driver)
+        facts.put(f"{at}/mtu", int(m[1]) if (m := re.search(r"\bmtu (\d+)", text)) else None, why)
+        facts.put(f"{at}/mac", m[1] if (m := re.search(r"\b(?:ether|lladdr) ([0-9a-f:]{17})", text)) else None, why)
+        facts.put(f"{at}/operstate", m[1] if (m := re.search(r"\bstatus: (.+)", text)) else None, why)
+        media = m[1] if (m := re.search(r"\bmedia: (.+)", text)) else None
+        facts.put(f"{at}/media", media, why)
+        speed = _SPEED.search(media or "")
+        facts.put(f"{at}/speed_mbps", round(float(speed[1]) * (1000 if speed[2] else 1)) if speed else None, why)
+        facts.put(f"{at}/duplex", next((way for way in ("full", "half") if f"{way}-duplex" in (media or "")), None), why)
+        options = re.search(r"\b(?:options|hwfeatures)=[0-9a-f]+<([A-Za-z0-9_,]*)>", text)
+        facts.put(f"{at}/offloads", {word: True for word in options[1].split(",") if word} if options else None, why)
+
+    def _named(self) -> dict[str, str]:
+        return {**_NAMED, **self.named}
+
+
+def _sysctl(name: str) -> Question:
+    return ("sysctl", "-n", name)
+
+
+def arp_states(text: str, name: str) -> list[dict[str, Any]]:
+    """`arp -an` of FreeBSD and OpenBSD: state in Linux's words, and seconds until it expires, of each entry on the interface `name`."""
+    rows = [m for form in (_FREEBSD, _OPENBSD) for m in form.finditer(text) if m["on"] == name]
+    return [{"state": _state(m), "expires_s": _in_seconds(m["expires"])} for m in rows]
+
+
+def _state(entry: re.Match[str]) -> str:
+    if entry["mac"] == "(incomplete)":
+        return "INCOMPLETE"
+    return {"permanent": "PERMANENT", "expired": "STALE"}.get(entry["word"] or "", "REACHABLE")
+
+
+def _in_seconds(text: str | None) -> int | None:
+    """`1186`, `19m46s`."""
+    return sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([dhms]?)", text)) if text else None
