@@ -230,6 +230,15 @@ _PLUGS = (
         section="dutlab.report.sections.tool_figures:section",
         load=LoadPattern.STEADY,
     ),
+    WorkloadPlug(
+        "storage-limit",
+        says="I/O on drives at rising depth, up to where more of it gives no more.",
+        settings="dutlab.spec.workloads.storage_limit:StorageLimitWorkload",
+        tool="dutlab.tools.fio.limit:measure",
+        section="dutlab.report.sections.storage_limit:section",
+        figures=("peak_iops",),
+        load=LoadPattern.ONE,
+    ),
     WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}

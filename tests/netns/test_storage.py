@@ -85,6 +85,34 @@ def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, ex
     assert samples.returncode == 0 and any(int(w) > 0 for w in samples.stdout.split() if w.isdecimal()), samples.stdout + samples.stderr
 
 
+LIMIT = """
+experiment: limit
+testbed: {lab: jbod}
+factors: {mode: [as-found]}
+workloads:
+  - storage-limit: {drives: [[server:d1]], block_sizes: 4k, reads_percent: 70, deepest: 8, ramp: 0s, duration: 500ms}
+repeats: 1
+disturbed: count
+"""
+
+
+def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(dutlab, experiment, jbod, tmp_path):
+    bystanders = {drive: digest(jbod, drive) for drive in ("d2", "d3", "d4")}
+    done = dutlab("run", experiment(LIMIT), "--lab", jbod)
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    (record,) = records(run)
+    assert record["status"] == "measured", record["why"]
+    figures = record["figures"]["server:d1"]
+    depths = {row["depth"]: row["iops"] for row in record["tables"]["depths"]}
+    assert {1, 2, 4} <= depths.keys() <= set(range(1, 9)), depths
+    assert figures["peak_iops"] == max(depths.values()) == depths[figures["peak_depth"]]
+    assert figures["least_iops"] >= 0.95 * figures["peak_iops"] and figures["least_depth"] <= figures["peak_depth"]
+    assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
+    page = (run / "report" / "report.html").read_text()
+    assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"
+
+
 PARTITION_TABLE = bytes(446) + bytes.fromhex("0020210083 4141030008000000080000".replace(" ", "")) + bytes(48) + b"\x55\xaa"
 """A master boot record with one Linux partition of 1 MiB."""
 

@@ -75,6 +75,10 @@ OF_WORKLOAD = {
         "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),
         "job": st.sampled_from(["", "[a]\nrw=read\n"]), "writes": st.booleans(), "ramp_s": nought,
     },
+    "storage-limit": {
+        "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
+        "jobs": st.integers(1, 64), "deepest": st.integers(1, 4096), "engine": st.just("libaio"), "writes": st.booleans(), "ramp_s": nought,
+    },
     "generators": {"sender": st.just("s1")},
     "iperf3": {"duration_s": st.integers(1, 86400)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},

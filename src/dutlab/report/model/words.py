@@ -59,6 +59,7 @@ _UNITS = (
     ("_iops", IOPS),
     ("_bytes_per_s", BYTE_RATE),
     ("_per_s", PER_SECOND),
+    ("_cores", Unit("", 1.0, 2)),
     ("watts", Unit("W", 1.0, 1)),
     ("_s", SECONDS),
 )

@@ -22,10 +22,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.drives import DriveSpec
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, did_you_mean, fault
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkSet, Need, TestbedBounds, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
 
@@ -64,26 +64,17 @@ def _text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 Value = Annotated[str, BeforeValidator(_text)]
 
 
-def _levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    return value if isinstance(value, list | tuple) else [value]
+Levels = Annotated[tuple[Value, ...], BeforeValidator(levels)]
 
 
-Levels = Annotated[tuple[Value, ...], BeforeValidator(_levels)]
-Among = Literal["each", "together", "halves"]
-
-
-class FioSetting(Setting):
+class FioSetting(DriveSetting):
     """One job, or one job file, on one set of drives."""
 
     kind: Literal["fio"] = "fio"
-    left_out: ClassVar[frozenset[str]] = frozenset({"job", "writes"})
-
     options: dict[str, str]
     """By fio's names, in the order in which they were written."""
     job: str = ""
     """A job file; empty for one job of the options alone."""
-    writes: bool
-    """Whether it changes what is on the drives."""
     ramp_s: SecondsOrNone
     duration_s: SecondsLong
 
@@ -140,16 +131,12 @@ def sections(job: str) -> dict[str, dict[str, str]]:
     return {name: {key: "1" if value is None else value for key, value in reader[name].items()} for name in reader.sections()}
 
 
-class FioWorkload(WorkloadModel):
+class FioWorkload(DriveWorkload):
     """One trial a set of drives and combination of options."""
 
     kind: ClassVar[str] = "fio"
-    tool: ClassVar[str] = "fio"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DRIVES})
     setting: ClassVar[type[Setting]] = FioSetting
 
-    drives_: Annotated[tuple[Among | LinkSet, ...], Field(alias="drives"), BeforeValidator(_levels)] = ("together",)
-    """Which are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
     options: Annotated[dict[str, Levels], Field(default_factory=dict)]
     job: str = ""
     ramp: Duration = Seconds(0.0)
@@ -160,84 +147,36 @@ class FioWorkload(WorkloadModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """Whether fio would do it, to these drives and to nothing else."""
         faults = super().cross_faults(data, made)
-        if data.get("links") is not None:
-            faults.append(fault(("links",), "fio drives drives, not links: write `drives`"))
         if made is None:
             return faults
         if not made.options and not made.job:
             faults.append(fault(("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job"))
         if not 0 < made.duration <= LONGEST_TRIAL:
             faults.append(fault(("duration",), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
-        for name, levels in made.options.items():
-            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in levels for w in _option_faults(name, level))]
-            if len(set(levels)) < len(levels) or not levels:
-                faults.append(fault(("options", name), "a value is written twice" if levels else "empty; write a value"))
+        for name, given in made.options.items():
+            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in _option_faults(name, level))]
+            if len(set(given)) < len(given) or not given:
+                faults.append(fault(("options", name), "a value is written twice" if given else "empty; write a value"))
         if not made.job and made.options and "rw" not in made.options:
             faults.append(fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}"))
         return [*faults, *(fault(("job",), what) for what in _job_faults(made.job))]
 
-    def count(self, every_link: Mapping[str, Any]) -> int:
-        """How many drives of it there are."""
-        found = len(self._sets(every_link.drives)) if isinstance(every_link, TestbedBounds) else 1
-        for levels in self.options.values():
-            found *= len(levels)
-        return found
+    def settings(self) -> Iterator[tuple[FioSetting, float]]:
+        """Each combination of the options."""
+        for values in product(*self.options.values()):
+            options = dict(zip(self.options, values, strict=True))
+            writes = _writes(options, self.job)
+            if not self.job:
+                options |= {key: value for key, value in DEFAULTS.items() if key not in options}
+            yield (
+                FioSetting(options=options, job=self.job, writes=writes, ramp_s=self.ramp, duration_s=self.duration),
+                self.ramp + self.duration,
+            )
 
-    def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
-        """Each set of drives with each combination of the options."""
-        of_testbed = every_link.drives if isinstance(every_link, TestbedBounds) else {}
-        for names in self._sets(of_testbed):
-            for values in product(*self.options.values()):
-                options = dict(zip(self.options, values, strict=True))
-                setting = FioSetting(
-                    options=options if self.job else {**options, **{k: v for k, v in DEFAULTS.items() if k not in options}},
-                    job=self.job,
-                    writes=_writes(options, self.job),
-                    ramp_s=self.ramp,
-                    duration_s=self.duration,
-                )
-                yield WorkloadDrive(names, setting, Seconds(self.ramp + self.duration))
-
-    def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
-        """It drives no link."""
-        del every_link
-        return ()
-
-    def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
-        """Drives that are not there, and those that it would write to without leave."""
-        of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
-        if not of_testbed:
-            yield (), "needs drives, and the testbed names none: write `drives` at a host"
-            return
-        for i, entry in enumerate(self.drives_):
-            for name in () if isinstance(entry, str) else entry:
-                if name not in of_testbed:
-                    yield ("drives", i), f"no drive {name!r} {did_you_mean(name, of_testbed)}"
-        levels = self.options.get("rw", ("",))
-        if any(_writes({**({"rw": rw} if rw else {})}, self.job) for rw in levels):
-            used = {name for names in self._sets(of_testbed) for name in names}
-            for name in sorted(used & of_testbed.keys()):
-                if not of_testbed[name].destroy:
-                    yield (
-                        ("options", "rw"),
-                        f"writes to {name}, and the testbed does not say `destroy: yes` there: what is on it would be lost",
-                    )
-
-    def _sets(self, of_testbed: Mapping[str, DriveSpec]) -> list[LinkSet]:
-        every = tuple(of_testbed)
-        half = len(every) // 2
-        made: list[LinkSet] = []
-        for entry in self.drives_:
-            match entry:
-                case "each":
-                    made += [(name,) for name in every]
-                case "together":
-                    made.append(every)
-                case "halves":
-                    made += [part for part in (every[:half], every[half:]) if part]
-                case _:
-                    made.append(tuple(entry))
-        return list(dict.fromkeys(made))
+    def what_writes(self) -> Loc | None:
+        """The way to read or write."""
+        given = self.options.get("rw", ("",))
+        return ("options", "rw") if any(_writes({"rw": rw} if rw else {}, self.job) for rw in given) else None
 
 
 def _writes(options: Mapping[str, str], job: str) -> bool:

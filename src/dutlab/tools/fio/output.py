@@ -87,6 +87,13 @@ class JobOutput:
         return sum(of.ios for of in self.ways.values())
 
     @property
+    def both(self) -> Direction:
+        """All directions together. Raises ValueError where nothing moved."""
+        if not self.ways:
+            raise ValueError("no I/O was done")
+        return _sum(list(self.ways.values()))
+
+    @property
     def figures(self) -> dict[str, float]:
         """With units in their names; a direction without I/O has none."""
         found = {name: value for way, of in self.ways.items() for name, value in of.figures(way).items()}

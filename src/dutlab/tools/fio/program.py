@@ -12,6 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
@@ -22,6 +23,7 @@ from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
+from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.tools.fio.drives import FoundDrive, find, insist_unused
 from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
@@ -41,18 +43,36 @@ _READ_LOGS = (
 )
 
 
-@dataclass(frozen=True)
-class _Ran:
-    """One host's fio."""
+Found = Mapping[str, Mapping[str, FoundDrive]]
+"""Host → its drives by name."""
 
-    host: str
-    version: str
+
+@dataclass(frozen=True)
+class Ran:
+    """What fio did, on all hosts."""
+
+    versions: Mapping[str, str]
     jobs: Mapping[str, JobOutput]
     """`host:drive` → its part."""
     readings: Sequence[ToolReading]
     raw: Mapping[str, bytes]
-    buffered: Sequence[str]
-    """Why the page cache may have answered."""
+    doubts: tuple[Doubt, ...]
+
+    @property
+    def whole(self) -> JobOutput:
+        """All drives together."""
+        return total(list(self.jobs.values()))
+
+    @classmethod
+    def of(cls, parts: Sequence[Self]) -> Self:
+        """Those of several hosts as one."""
+        return cls(
+            {host: version for part in parts for host, version in part.versions.items()},
+            {name: job for part in parts for name, job in part.jobs.items()},
+            [reading for part in parts for reading in part.readings],
+            {name: data for part in parts for name, data in part.raw.items()},
+            tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),
+        )
 
 
 async def check(hosts: Mapping[str, Host]) -> str:
@@ -62,7 +82,7 @@ async def check(hosts: Mapping[str, Host]) -> str:
 
 async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
     """Whether every drive that `cells` use is there, and free where they write. Raises TestbedError with all reasons, HostError."""
-    written = {name for cell in cells if cell.setting_as(FioSetting).writes for name in cell.links}
+    written = {name for cell in cells if cell.setting_as(DriveSetting).writes for name in cell.links}
     faults = list[str]()
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
         try:
@@ -76,17 +96,50 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One job on every drive of the cell. Raises MeasurementError, HostError."""
-    setting = cell.setting_as(FioSetting)
+    found = await drives_of(site, cell)
+    ran = await run(site, found, cell.setting_as(FioSetting))
+    figures = {name: job.figures for name, job in ran.jobs.items()}
+    return Measured(
+        figures={**figures, cell.link_label: ran.whole.figures},
+        doubts=(*ran.doubts, *doubts_of(found)),
+        raw=ran.raw,
+        facts=facts_of(found, ran),
+        readings=ran.readings,
+        tables={"latency_bins": ran.whole.bins},
+    )
+
+
+async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
+    """The drives of the cell as they are now, free where it writes. Raises MeasurementError, HostError."""
     found = dict[str, dict[str, FoundDrive]]()
     try:
         for host, drives in _by_host(site, cell.links).items():
             found[host] = await find(site.hosts[host], drives)
-            if setting.writes:
+            if cell.setting_as(DriveSetting).writes:
                 insist_unused(found[host])
     except TestbedError as error:
         raise MeasurementError(str(error)) from error
-    ran = await asyncio.gather(*(_one(site.hosts[host], host, drives, setting) for host, drives in found.items()))
-    return _measured(cell, ran, [drive for of_host in found.values() for drive in of_host.values()])
+    return found
+
+
+async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> Ran:
+    """One job on every drive, on all hosts at once. Raises ToolFailed, HostError."""
+    return Ran.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting) for host, drives in found.items())))
+
+
+def doubts_of(found: Found) -> tuple[Doubt, ...]:
+    """Those that the drives themselves raise."""
+    files = [d for of_host in found.values() for d in of_host.values() if d.is_file]
+    return tuple(Doubt(DoubtKind.FILE_SYSTEM, detail=f"{d.name}: {d.path}, {d.facts.get('file_system')}") for d in files)
+
+
+def facts_of(found: Found, ran: Ran) -> dict[str, str]:
+    """What fio and the drives are."""
+    drives = [d for of_host in found.values() for d in of_host.values()]
+    return {
+        "fio_version": next(iter(ran.versions.values())),
+        **{f"{d.name}_{key}": value for d in drives for key, value in d.facts.items()},
+    }
 
 
 def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> str:
@@ -119,7 +172,7 @@ def _place(drives: Sequence[FoundDrive]) -> dict[str, str]:
     return {"filename": ":".join(drive.path.replace(":", "\\:") for drive in drives), "size": str(min(sizes) * len(drives))}
 
 
-async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting: FioSetting) -> _Ran:
+async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting: FioSetting) -> Ran:
     """Raises ToolFailed with what fio said, HostError."""
     text = job_file(setting, drives)
     laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file) / LAYOUT_BYTES_PER_S
@@ -136,11 +189,13 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs = _jobs_of(name, done, report, raw)
-    buffered = tuple(why for job in jobs if (why := job.buffered))
+    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for job in jobs if (why := job.buffered)]
+    if errors := sum(job.errors for job in jobs):
+        doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
     if setting.job:
-        return _Ran(name, version, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, buffered)
+        return Ran({name: version}, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, tuple(doubts))
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
-    return _Ran(name, version, {job.name: job for job in jobs}, read, raw, buffered)
+    return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts))
 
 
 def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput]]:
@@ -175,25 +230,6 @@ def _logs(data: bytes) -> dict[str, bytes]:
         found[name.decode()] = data[end + 1 : end + 1 + int(length)]
         at = end + 1 + int(length)
     return found
-
-
-def _measured(cell: Cell, ran: Sequence[_Ran], drives: Sequence[FoundDrive]) -> Measured:
-    jobs = {name: job for of_host in ran for name, job in of_host.jobs.items()}
-    figures = {name: job.figures for name, job in jobs.items()}
-    whole = total(list(jobs.values()))
-    figures[cell.link_label] = whole.figures
-    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in dict.fromkeys(w for of in ran for w in of.buffered)]
-    doubts += [Doubt(DoubtKind.FILE_SYSTEM, detail=f"{d.name}: {d.path}, {d.facts.get('file_system')}") for d in drives if d.is_file]
-    if whole.errors:
-        doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{whole.errors} I/Os"))
-    return Measured(
-        figures=figures,
-        doubts=tuple(doubts),
-        raw={name: data for of_host in ran for name, data in of_host.raw.items()},
-        facts={"fio_version": ran[0].version, **{f"{d.name}_{key}": value for d in drives for key, value in d.facts.items()}},
-        readings=[r for of_host in ran for r in of_host.readings],
-        tables={"latency_bins": whole.bins},
-    )
 
 
 def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:

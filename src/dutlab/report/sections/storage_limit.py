@@ -1,0 +1,124 @@
+"""What drives give at most: where more depth gives no more, the least depth that is near the peak, and the curves over depth."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.words import IOPS, in_order
+from dutlab.report.sections.headline import compared
+from dutlab.stats.summary import median
+from dutlab.store.run_folder import RunFolder
+
+_COLUMNS = (
+    Column("peak", "peak_iops"),
+    Column("peak rate", "peak_bytes_per_s"),
+    Column("depth at the peak", "peak_depth"),
+    Column("depth at the knee", "knee_depth"),
+    Column("at the knee", "knee_iops"),
+    Column("latency at the knee", "knee_clat_mean_ns"),
+    Column("least depth for 95 %", "least_depth"),
+    Column("there", "least_iops"),
+    Column("latency there, mean", "least_clat_mean_ns"),
+    Column("p99", "least_clat_p99_ns"),
+    Column("cores of fio", "fio_cpu_cores"),
+)
+_PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, set of drives, mix and block size; of each set and mix a curve of IOPS and one of latency."""
+    del run
+    groups = sorted(groups, key=lambda g: (_place(g), in_order(_block(g)), labels.index(g.label)))
+    rows = [
+        Row(
+            g.label,
+            (g.cell.link_label, _mix(g), _block(g), *(_value(g, c.figure, book) for c in _COLUMNS)),
+            links=g.cell.link_label,
+            link=g.cell.link_label,
+            size=_block(g),
+        )
+        for g in groups
+    ]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (Column("drives"), Column("mix"), Column("block"), *_COLUMNS)
+    return Section(
+        slug="storage-limit",
+        workload="storage-limit",
+        title="I/O over depth",
+        lead="Depth is outstanding I/Os of each thread and drive. It is doubled until twice in a row it gives less than 5 % more. At the "
+        "knee IOPS ÷ latency is greatest; beyond it waiting grows and little else. Latency is from submission to completion.",
+        tables=(Table("storage-limit", "Peak, knee and least depth", columns, tuple(rows), book.common(marks)),),
+        curves=tuple(_curves(groups)),
+        words=tuple(dict.fromkeys(f"{_about(g)}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        headlines=tuple(found for found in [_headline(groups, labels, book)] if found is not None),
+    )
+
+
+def _value(group: Group, figure: str, book: NoteBook) -> Value | str:
+    """A dash where too few I/Os lie beyond a percentile."""
+    found = value_of(group, group.cell.link_label, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
+
+
+def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
+    for (_, links, mix), same in groupby(groups, key=_place):
+        held = [g for g in same if g.measured]
+        several = len({g.label for g in held}) > 1
+        for slug, figure, words in _PLOTS if held else ():
+            lines = tuple(Line(f"{g.label}, {_block(g)}" if several else _block(g), _points(g, figure)) for g in held)
+            yield Curve(
+                slug=f"storage-limit-{slug}-{links}-{mix}".replace(" ", "-").replace("%", "percent"),
+                title=f"{words[0].upper()}{words[1:]} over depth: {mix}, {links}",
+                x_title="depth",
+                x="depth",
+                y_title=words,
+                y=figure,
+                lines=lines,
+                scale="log",
+                x_scale="log",
+            )
+
+
+def _points(group: Group, figure: str) -> tuple[tuple[float, float], ...]:
+    """The median of the repeats at each depth."""
+    found = defaultdict(list)
+    for row in (row for r in group.measured for row in r.tables.get("depths", ())):
+        if isinstance(value := row.get(figure), int | float) and isinstance(depth := row.get("depth"), int | float):
+            found[float(depth)].append(float(value))
+    return tuple((depth, median(values)) for depth, values in sorted(found.items()))
+
+
+def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
+    """Modes against one another, at the first place and block size that several have."""
+    for (place, block), same in groupby(groups, key=lambda g: (_place(g), _block(g))):
+        cells = {g.label: g for g in same}
+        named = [(label, value_of(cells[label], place[1], "peak_iops", book)) for label in labels if label in cells]
+        if (found := compared(f"{place[2]}, {block}, {place[1]}", named, IOPS)) is not None:
+            return found
+    return None
+
+
+def _place(group: Group) -> tuple[int, str, str]:
+    return len(group.cell.links), group.cell.link_label, _mix(group)
+
+
+def _mix(group: Group) -> str:
+    """`random reads`, `70 % random reads`."""
+    access, reads = group.cell.params.get("access"), group.cell.params.get("reads_percent")
+    return f"{access} {'reads' if reads == 100 else 'writes'}" if reads in (0, 100) else f"{access}, {reads} % reads"  # noqa: PLR2004
+
+
+def _block(group: Group) -> str:
+    return str(group.cell.params.get("bs"))
+
+
+def _about(group: Group) -> str:
+    return f"{group.label}, {_mix(group)}, {_block(group)}, {group.cell.link_label}"

@@ -1,0 +1,115 @@
+"""What every workload on drives says: which of them are loaded at once, and whether it may write there."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.drives import DriveSpec
+from dutlab.spec.model import Loc, did_you_mean, fault
+from dutlab.spec.workloads.base import LinkSet, Need, TestbedBounds, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.setting import Params, Setting
+from dutlab.units import Seconds
+
+
+def levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """A single value is a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Among = Literal["each", "together", "halves"]
+Drives = Annotated[tuple[Among | LinkSet, ...], Field(alias="drives"), BeforeValidator(levels)]
+
+
+class DriveSetting(Setting):
+    """What is done to one set of drives."""
+
+    writes: bool
+    """Whether it changes what is on the drives."""
+
+    @cached_property
+    def params(self) -> Params:
+        """Without `writes`, which follows from the others."""
+        return {key: value for key, value in super().params.items() if key != "writes"}
+
+
+class DriveWorkload(WorkloadModel):
+    """One trial a set of drives and combination of settings."""
+
+    tool: ClassVar[str] = "fio"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DRIVES})
+
+    drives_: Drives = ("together",)
+    """Which are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """No link is driven."""
+        faults = super().cross_faults(data, made)
+        if data.get("links") is not None:
+            faults.append(fault(("links",), f"{cls.kind} drives drives, not links: write `drives`"))
+        return faults
+
+    @abstractmethod
+    def settings(self) -> Iterator[tuple[DriveSetting, float]]:
+        """Each setting of a set of drives, and the seconds that it takes."""
+
+    @abstractmethod
+    def what_writes(self) -> Loc | None:
+        """The place of what changes drives; None where it only reads."""
+
+    def count(self, every_link: Mapping[str, Any]) -> int:
+        """How many drives of it there are."""
+        return len(self._sets_of(every_link)) * sum(1 for _ in self.settings())
+
+    def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
+        """Each set of drives with each setting."""
+        for names in self._sets_of(every_link):
+            for setting, seconds in self.settings():
+                yield WorkloadDrive(names, setting, Seconds(seconds))
+
+    def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
+        """It drives no link."""
+        del every_link
+        return ()
+
+    def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+        """Drives that are not there, and those that it would write to without leave."""
+        of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
+        if not of_testbed:
+            yield (), "needs drives, and the testbed names none: write `drives` at a host"
+            return
+        for i, entry in enumerate(self.drives_):
+            for name in () if isinstance(entry, str) else entry:
+                if name not in of_testbed:
+                    yield ("drives", i), f"no drive {name!r} {did_you_mean(name, of_testbed)}"
+        if (at := self.what_writes()) is not None:
+            used = {name for names in self.sets(of_testbed) for name in names}
+            for name in sorted(used & of_testbed.keys()):
+                if not of_testbed[name].destroy:
+                    yield at, f"writes to {name}, and the testbed does not say `destroy: yes` there: what is on it would be lost"
+
+    def _sets_of(self, every_link: Mapping[str, Any]) -> list[LinkSet]:
+        return self.sets(every_link.drives) if isinstance(every_link, TestbedBounds) else [()]
+
+    def sets(self, of_testbed: Mapping[str, DriveSpec]) -> list[LinkSet]:
+        """The sets of drives, each once."""
+        every = tuple(of_testbed)
+        made: list[LinkSet] = []
+        for entry in self.drives_:
+            match entry:
+                case "each":
+                    made += [(name,) for name in every]
+                case "together":
+                    made.append(every)
+                case "halves":
+                    made += [every[a:b] for a, b in pairwise((0, len(every) // 2, len(every))) if b > a]
+                case _:
+                    made.append(tuple(entry))
+        return list(dict.fromkeys(made))

@@ -1,0 +1,117 @@
+"""Workload `storage-limit`: I/O at rising depth, up to where more of it gives no more.
+
+- storage-limit:
+    drives: [each, together]
+    block_sizes: [512, 4k, 64k, 128k, 1M]
+    reads_percent: [100, 0, 70]
+    duration: 10s
+
+Each block size with each mix is a trial, which looks for its knee itself. Without `reads_percent` nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil, log2
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.drives import parse_size
+from dutlab.spec.fields import Duration
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.fio import FioSetting, Value
+from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
+from dutlab.spec.workloads.setting import SecondsLong, SecondsOrNone, Setting
+from dutlab.units import Seconds
+
+MOST_DEPTH = 4096
+BISECTIONS = 4
+"""Points of a sweep beside the doublings, for the estimate of its time."""
+LARGEST_BLOCK = 64 << 20
+
+Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels)]
+Percent = Annotated[int, Field(ge=0, le=100)]
+
+
+class StorageLimitSetting(DriveSetting):
+    """One block size and mix on one set of drives."""
+
+    kind: Literal["storage-limit"] = "storage-limit"
+
+    access: Literal["random", "sequential"]
+    bs: str
+    reads_percent: Percent
+    jobs: int
+    deepest: int
+    engine: str
+    ramp_s: SecondsOrNone
+    duration_s: SecondsLong
+    """Of each depth."""
+
+    def at(self, depth: int) -> FioSetting:
+        """The job of one depth."""
+        reads, random = self.reads_percent, "rand" if self.access == "random" else ""
+        way = {100: f"{random}read", 0: f"{random}write"}.get(reads, f"{random}rw")
+        options = {"rw": way, "bs": self.bs, "iodepth": str(depth), "direct": "1", "ioengine": self.engine}
+        options |= {"norandommap": "1"} if random else {}
+        options |= {"rwmixread": str(reads)} if way.endswith("rw") else {}
+        options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
+        return FioSetting(options=options, writes=self.writes, ramp_s=self.ramp_s, duration_s=self.duration_s)
+
+
+class StorageLimitWorkload(DriveWorkload):
+    """One trial a set of drives, block size and mix."""
+
+    kind: ClassVar[str] = "storage-limit"
+    setting: ClassVar[type[Setting]] = StorageLimitSetting
+
+    access: Literal["random", "sequential"] = "random"
+    block_sizes: Sizes = ("512", "4k", "64k", "128k", "1M")
+    reads_percent: Annotated[tuple[Percent, ...], BeforeValidator(levels)] = (100,)
+    jobs: Annotated[int, Field(ge=1, le=64)] = 1
+    """Threads a drive, each with the depth of the sweep: one thread of fio drives some 450,000 I/Os a second."""
+    deepest: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = 1024
+    engine: Literal["libaio", "io_uring"] = "libaio"
+    ramp: Duration = Seconds(1.0)
+    duration: Duration = Seconds(10.0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the block sizes are some, and the jobs do not read the same."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        if not 0 < made.duration <= LONGEST_TRIAL:
+            faults.append(fault(("duration",), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+        for name, given in (("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
+            if not given or len(set(given)) < len(given):
+                faults.append(fault((name,), "a value is written twice" if given else "empty; write a value"))
+        for size in made.block_sizes:
+            try:
+                if parse_size(size) % 512 or not 0 < parse_size(size) <= LARGEST_BLOCK:
+                    faults.append(fault(("block_sizes",), f"{size} is not a multiple of 512 bytes up to 64M"))
+            except ValueError as error:
+                faults.append(fault(("block_sizes",), str(error)))
+        if made.jobs > 1 and made.access == "sequential":
+            faults.append(
+                fault(("jobs",), "several sequential jobs would go over the same blocks; leave `jobs` out, or use access: random")
+            )
+        return faults
+
+    def settings(self) -> Iterator[tuple[StorageLimitSetting, float]]:
+        """Each block size with each mix; the time is that of a sweep to the deepest."""
+        points = ceil(log2(self.deepest)) + 1 + BISECTIONS
+        for reads in self.reads_percent:
+            for size in self.block_sizes:
+                setting = StorageLimitSetting(
+                    access=self.access, bs=size, reads_percent=reads, jobs=self.jobs, deepest=self.deepest, engine=self.engine,
+                    writes=reads < 100, ramp_s=self.ramp, duration_s=self.duration,  # noqa: PLR2004 -- all of it
+                )  # fmt: skip
+                yield setting, points * (self.ramp + self.duration)
+
+    def what_writes(self) -> Loc | None:
+        """Whatever is not all reads."""
+        return ("reads_percent",) if any(reads < 100 for reads in self.reads_percent) else None  # noqa: PLR2004 -- all of it

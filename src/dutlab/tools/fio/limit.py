@@ -1,0 +1,57 @@
+"""Workload `storage-limit`: one job a depth, until `knee` has found where more gives no more."""
+
+from __future__ import annotations
+
+from dutlab.methods.ports import Measured
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.storage_limit import StorageLimitSetting
+from dutlab.tools.fio.knee import Sweep, sweep
+from dutlab.tools.fio.program import Ran, doubts_of, drives_of, facts_of, run
+from dutlab.tools.generator_tool import GeneratorSite
+
+
+async def measure(site: GeneratorSite, cell: Cell) -> Measured:
+    """The sweep of one cell. Raises MeasurementError, HostError."""
+    setting = cell.setting_as(StorageLimitSetting)
+    found = await drives_of(site, cell)
+    ran: dict[int, Ran] = {}
+
+    async def at(depth: int) -> float:
+        ran[depth] = await run(site, found, setting.at(depth))
+        return figures_at(ran[depth])["iops"]
+
+    swept = await sweep(at, setting.deepest)
+    return Measured(
+        figures={cell.link_label: _figures(swept, ran)},
+        doubts=(*dict.fromkeys(doubt for of in ran.values() for doubt in of.doubts), *doubts_of(found)),
+        raw={f"depth-{depth:04d}-{name}": data for depth, of in ran.items() for name, data in of.raw.items()},
+        facts=facts_of(found, ran[swept.peak]),
+        notes=_notes(swept, setting),
+        readings=[reading for of in ran.values() for reading in of.readings],
+        tables={
+            "depths": [{"depth": depth, **figures_at(ran[depth])} for depth in sorted(ran)],
+            "latency_bins": ran[swept.least].whole.bins,
+        },
+    )
+
+
+def figures_at(ran: Ran) -> dict[str, float]:
+    """Of one job: reads and writes together, and fio's CPU."""
+    whole = ran.whole
+    cores = {} if whole.cpu_cores is None else {"fio_cpu_cores": whole.cpu_cores}
+    return {**{name.removeprefix("_"): value for name, value in whole.both.figures("").items()}, **cores}
+
+
+def _figures(swept: Sweep, ran: dict[int, Ran]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for word, depth in (("peak", swept.peak), ("knee", swept.knee), ("least", swept.least)):
+        told = figures_at(ran[depth])
+        found[f"{word}_depth"] = float(depth)
+        found |= {f"{word}_{name}": told[name] for name in ("iops", "bytes_per_s", "clat_mean_ns", "clat_p99_ns") if name in told}
+    return {**found, "fio_cpu_cores": figures_at(ran[swept.peak]).get("fio_cpu_cores", 0.0)}
+
+
+def _notes(swept: Sweep, setting: StorageLimitSetting) -> list[str]:
+    if swept.still_rising:
+        return [f"it still rose at a depth of {setting.deepest}, the deepest allowed: the peak lies beyond; raise `deepest`"]
+    return []
