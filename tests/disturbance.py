@@ -15,9 +15,9 @@ NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
 
 
 def interference(taken: float | None, *, wait_share: float = 0.5) -> Interference:
-    """Threads that ran for 1 s; `taken` is the share of their time that others took, None where it is not known."""
+    """Threads that ran for 1 s; `taken` is the share of their time that others took, and all that they used; None where it is not known."""
     taken_s = None if taken is None else taken / (1 - taken)
-    return Interference(2.0, 2, 1.0, wait_share / (1 - wait_share), taken_s, None, None, 0.0, None)
+    return Interference(2.0, 2, 1.0, wait_share / (1 - wait_share), taken_s, taken_s, None, 0.0, None)
 
 
 def record(trial: int, taken: float | None = 0.0, *, wait_share: float = 0.5, mode: str = "router", repeat: int = 1) -> TrialRecord:

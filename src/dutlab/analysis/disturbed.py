@@ -2,10 +2,13 @@
 
 A trial is disturbed where other work took more than a tenth of the CPU time of the threads that send, forward and receive. What they
 waited for a CPU says little by itself: they wait for one another too, a third to two thirds of their time in the embedded lab on two cores.
-So what was taken is at most what others used, interval by interval (`Interference.taken_s`). Where that is not known, a trial is compared
-with its cell: one whose threads waited for 10 percentage points more of their time than in the calmest repeat is disturbed.
+So what was taken is at most what others used, interval by interval (`Interference.taken_s`).
 
-The data, and what else was tried: docs/decisions/0011-disturbed-trials.md.
+A little work of others can cost more than it takes, since threads that pass frames to one another lose their step. So a trial is also
+compared with its cell: one whose threads waited for 10 percentage points more of their time than in the calmest repeat is disturbed, unless
+it is known that others did next to nothing meanwhile.
+
+The data, and what else was tried: docs/decisions/0011-disturbed-trials.md and 0046-little-work-costs-much.md.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from dutlab.analysis.interference import Interference
 MOST_TAKEN = 0.10
 """Of the CPU time of our threads, above which a trial is disturbed."""
 MOST_ABOVE_CALMEST = 0.10
-"""Of the share of their time that our threads waited, above the least of the cell's trials, where it is not known what others used."""
+"""Of the share of their time that our threads waited, above the least of the cell's trials."""
+NEXT_TO_NOTHING = 0.02
+"""Of our threads' CPU time. Others that used less than this are not why ours waited."""
 LEAST_TAKEN_FOR_LOSS = 0.04
 """So much has to be taken before a loss of frames may be put down to it, where no counter says that the rig lost them."""
 FEW = 5
@@ -71,11 +76,11 @@ def machine_too_busy(*, attempts: int, disturbed: int) -> str:
 def _of_host(host: str, found: Interference, least_wait_share: float) -> str:
     if found.stopped_s > 0:
         return f"{host}: a program that sends or receives was suspended for {found.stopped_s:.1f} s"
-    if found.taken_share is not None:
-        if found.taken_share <= MOST_TAKEN:
-            return ""
+    if found.taken_share is not None and found.taken_share > MOST_TAKEN:
         return f"{host}: other work took {found.taken_share:.0%} of the CPU time of the threads that send, forward and receive"
-    if found.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
+    others_s = found.others_cpu_s
+    if (others_s is not None and others_s <= NEXT_TO_NOTHING * found.run_s) or found.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
         return ""
     calmest = f"in the calmest trial of the cell {least_wait_share:.0%}"
-    return f"{host}: the threads that send, forward and receive waited {found.wait_share:.0%} of their time for a CPU, {calmest}"
+    used = "" if others_s is None else f"other work used {others_s:.1f} s of CPU time, and "
+    return f"{host}: {used}the threads that send, forward and receive waited {found.wait_share:.0%} of their time for a CPU, {calmest}"

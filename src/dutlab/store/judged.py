@@ -56,4 +56,4 @@ def _kept(record: TrialRecord) -> str:
 
 def _is_judged_here(record: TrialRecord) -> bool:
     """A method of many offers judges each of them and offers it again; the whole trial's reading is of those too."""
-    return record.status == "measured" and record.offers is None
+    return record.status == "measured" and (record.offers is None or record.offers.made <= 1)
