@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from isolation import isolate
 
-NETNS = Path(__file__).parent / "netns"
+ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "vm"))
 
 os.environ.setdefault("DUTLAB_DISTURBED", "count")
 """No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
@@ -24,7 +24,7 @@ settings.load_profile("dutlab")  # how long an input takes depends on what else 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """A process that makes namespaces does so in a network and a /run of its own; one that hands tests out to others collects none."""
-    if any(item.path.is_relative_to(NETNS) for item in session.items):
+    if any(item.path.is_relative_to(folder) for item in session.items for folder in ISOLATED):
         isolate()
     gc.freeze()  # what is there before the first test need not be searched for garbage after each
 

@@ -92,7 +92,7 @@ def measure_workload(
     data = {
         "experiment": where.name or kind,
         "testbed": str(where.testbed.absolute()) if where.testbed is not None else {"lab": lab},
-        "factors": {"mode": list(where.modes) or ["router"]},
+        "factors": {"mode": list(where.modes) or [_mode_of(lab)]},
         "repeats": where.repeats,
         "order": "as-written" if plug_of(kind).as_written else "shuffled",
     }
@@ -104,6 +104,13 @@ def measure_workload(
     result = where.manner.carry_out(given, options)
     then(result.folder)
     where.manner.finish([result])
+
+
+def _mode_of(lab: str) -> str:
+    """What a lab is measured in where no --mode is given: as it is found where it has no DUT."""
+    from dutlab.spec.known import LABS  # noqa: PLC0415 -- `--help` needs none of it
+
+    return "as-found" if lab and not LABS[lab].links else "router"
 
 
 def lab_of(said: str) -> tuple[str, str | None]:

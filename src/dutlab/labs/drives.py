@@ -58,14 +58,10 @@ async def up(label: str, drives: Mapping[str, DriveSpec]) -> None:
     """Makes them; down() takes away what there is, whatever went wrong. Raises LabError."""
     machine, folder, group = LocalHost("lab"), folder_of(label), group_of(label)
     try:
-        folder.mkdir(mode=0o700)
         group.mkdir()
         if group.parent == _V2 and "io" not in (group / "cgroup.controllers").read_text(encoding="ascii").split():
             raise LabError("the controller io is not given to groups", remedy="`echo +io > /sys/fs/cgroup/cgroup.subtree_control`")
-        for spec in drives.values():
-            file = folder / f"{spec.name}.img"
-            with file.open("xb") as made:
-                made.truncate(spec.size or 0)
+        for spec, file in zip(drives.values(), make_files(label, drives), strict=True):
             words = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
             device = (await machine.run(words)).text.strip()
             (folder / spec.name).symlink_to(device)
@@ -74,6 +70,16 @@ async def up(label: str, drives: Mapping[str, DriveSpec]) -> None:
         raise LabError(f"drives cannot be made: {error}", remedy=_REMEDY) from error
     except HostError as error:
         raise LabError(f"drives cannot be made: {error}", remedy=_REMEDY) from error
+
+
+def make_files(label: str, drives: Mapping[str, DriveSpec]) -> list[Path]:
+    """Their files, in order. Raises OSError."""
+    (folder := folder_of(label)).mkdir(mode=0o700)
+    files = [folder / f"{spec.name}.img" for spec in drives.values()]
+    for spec, file in zip(drives.values(), files, strict=True):
+        with file.open("xb") as made:
+            made.truncate(spec.size or 0)
+    return files
 
 
 async def down(label: str) -> bool:

@@ -17,7 +17,7 @@ from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
-from dutlab.labs import drives, inside, napi, recipe, sshd
+from dutlab.labs import drives, guest, inside, napi, recipe, sshd
 from dutlab.labs.labfile import LabDescription, description
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
@@ -28,7 +28,7 @@ _MANAGEMENT = IPv4Network("198.51.100.0/24")
 PRIORITY = -10
 """By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
-_PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
+_PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD), "guest": (IP, SSHD, *guest.PROGRAMS)}
 """What this machine needs for a lab, by how its hosts are reached."""
 
 
@@ -103,7 +103,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     """Builds the lab `name`; what goes wrong on the way is taken down again. Raises LabError, ToolMissing, ToolsMissing."""
     plan = description(name)
     layout_name, spread = plan.layout(layout)
-    cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
+    cpus, watch_cpu = spread.on([0] if plan.settings.reach == "guest" else sorted(os.sched_getaffinity(0)))
     label = check_label(label or new_label())
     namespaces, folder = _namespaces(label, plan), StateFolder()
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
@@ -129,7 +129,8 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
 def programs(name: str) -> tuple[Program, ...]:
     """What this machine must have to build the lab `name`."""
     plan = description(name)
-    return (*_PROGRAMS[plan.settings.reach], *((drives.LOSETUP,) if plan.testbed.drives else ()))
+    loops = plan.testbed.drives and plan.settings.reach != "guest"
+    return (*_PROGRAMS[plan.settings.reach], *((drives.LOSETUP,) if loops else ()))
 
 
 async def down(label: str) -> bool:
@@ -170,9 +171,11 @@ async def attach(label: str) -> Lab:
         known = ", ".join(folder.labels())
         raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
-    if gone or not state.complete:
+    guests = state.namespaces.values() if state.complete and not gone and description(state.lab).settings.reach == "guest" else ()
+    ended = any([await asyncio.to_thread(guest.ended, namespace) for namespace in guests])
+    if gone or ended or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
-        why = f"{gone[0]} is gone" if gone and state.complete else lost
+        why = "the kernel of its guest has ended" if ended else f"{gone[0]} is gone" if gone and state.complete else lost
         raise LabGone(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again with that label")
     return _lab(state, description(state.lab))
 
@@ -215,9 +218,10 @@ def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
 
 
 def _lab(state: LabState, plan: LabDescription) -> Lab:
+    reach = plan.settings.reach
     return Lab(
         label=state.label,
-        testbed=drives.placed(plan.testbed, state.label),
+        testbed=plan.testbed if reach == "guest" else drives.placed(plan.testbed, state.label),
         cpus=dict(state.cpus),
         watch_cpu=state.watch_cpu,
         namespaces={host: state.namespaces[host] for host in plan.testbed.hosts},
@@ -226,8 +230,8 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         notes=state.notes,
         napi_threads=state.napi_threads,
         nice=state.nice,
-        group=drives.group_of(state.label) if plan.testbed.drives else None,
-        ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if plan.settings.reach == "ssh" else None,
+        group=drives.group_of(state.label) if plan.testbed.drives and reach != "guest" else None,
+        ssh_config=None if reach == "netns" else sshd.config_file(StateFolder().ssh_folder(state.label)),
     )
 
 
@@ -235,6 +239,10 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     """Returns notes, and the kernel threads that serve its ports. Raises HostError."""
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
+    if plan.settings.reach == "guest":
+        ((role, namespace),) = state.namespaces.items()
+        await guest.up(state.label, role, namespace, folder.ssh_folder(state.label), plan.testbed.drives, nice=state.nice)
+        return [], []
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
     if plan.testbed.drives:
         await drives.up(state.label, plan.testbed.drives)

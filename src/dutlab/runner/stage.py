@@ -223,7 +223,8 @@ async def _set_up(
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
     threads = None if lab is None or lab.ssh_config is not None else lab.napi_threads or None
-    accounts = accounts_of(hosts, threads)
+    storage = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
+    accounts = accounts_of({name: host for name, host in hosts.items() if name not in storage}, threads)
     bench = replace(_bench(site, device), tell=tell)
     undisturbed = partial(
         Undisturbed,

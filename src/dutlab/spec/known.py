@@ -57,6 +57,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, drives={"server": ("d1", "d2", "d3", "d4")}),
+        "raid": KnownLab({}, drives={"server": ("d1", "d2", "d3", "d4", "d5", "d6")}),
     }
 )
 """Embedded labs by name."""

@@ -1,0 +1,135 @@
+"""A host of a lab that has a kernel of its own: user-mode Linux (UML), a program of Debian's package user-mode-linux.
+
+It needs neither KVM nor root of the machine itself. Its root is the machine's own file system, read-only (hostfs), so it has the programs
+that the machine has; its drives are files of the lab (drives.py). It runs inside the lab's network namespace and is reached over ssh
+through a tap there. So it ends with the processes of the namespace, and what it changed ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from dutlab.errors import LabError
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NAMESPACES, NetnsHost
+from dutlab.hosts.programs import Program
+from dutlab.labs import drives, inside, sshd
+from dutlab.spec.drives import DriveSpec
+
+KERNEL = "linux.uml"
+PROGRAMS = (Program(KERNEL, "user-mode-linux"), Program("modprobe", "kmod"), Program("setsid", "util-linux"))
+MODULES = Path("/usr/lib/uml/modules")
+"""Where Debian's package user-mode-linux has them."""
+_LOADED = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-delay", "dm-flakey")
+MEMORY_MB = 384
+BOOTS_S = 300.0
+_PAUSE_S = 0.05
+"""The longest that it may take until it is reached: 3 s on an idle machine."""
+_TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
+# What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
+_INIT = """#!/bin/sh
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkdir -p /dev/pts /dev/shm /dev/disk/by-id
+mount -t devpts devpts /dev/pts
+for place in /run /var/tmp /tmp /mnt /dev/shm; do mount -t tmpfs -o mode=1777 tmpfs $place; done
+chmod 755 /run
+mkdir -p {folder} /run/sshd /run/mdadm /run/lock /run/lvm /run/modules/lib
+mount -t hostfs none {folder} -o {folder}
+ln -s {modules} /run/modules/lib/modules
+printf '#!/bin/sh\\nexec modprobe -d /run/modules "$@"\\n' >/run/modprobe
+chmod 755 /run/modprobe
+echo /run/modprobe >/proc/sys/kernel/modprobe
+for module in {loaded}; do modprobe -d /run/modules $module; done
+{names}
+hostname {role}
+ip link set dev lo up
+ip address add {far}/30 dev vec0
+ip link set dev vec0 up
+{sshd} -D -f {folder}/sshd-{role}.conf -E {folder}/{role}.log
+echo o >/proc/sysrq-trigger
+sleep 60
+"""
+
+
+def door(role: str, namespace: str) -> sshd.Door:
+    """By which it is reached, from inside its own namespace."""
+    return sshd.Door(role, namespace, _FAR, namespace)
+
+
+async def up(label: str, role: str, namespace: str, folder: Path, of_lab: Mapping[str, DriveSpec], *, nice: int) -> None:
+    """Boots it and waits until it answers; `folder` is the lab's own. Raises LabError, HostError."""
+    server = _insist_on_parts()
+    try:
+        files = await asyncio.to_thread(drives.make_files, label, of_lab)
+    except OSError as error:
+        raise LabError(
+            f"drives cannot be made: {error}", remedy=f"free space in {drives.folder_of(label).parent}, or another label"
+        ) from error
+    await asyncio.to_thread(sshd.write_files, folder, [door(role, namespace)])
+    names = "\n".join(f"ln -s /dev/ubd{_letter(at)} /dev/disk/by-id/{spec.name}" for at, spec in enumerate(of_lab.values()))
+    told = {"folder": shlex.quote(str(folder)), "modules": MODULES, "loaded": " ".join(_LOADED), "names": names, "role": role}
+    init = folder / "init"
+    init.write_text(_INIT.format(**told, far=_FAR, sshd=server), encoding="ascii")
+    init.chmod(0o700)
+    inside = NetnsHost(role, namespace)
+    await inside.run(["ip", "tuntap", "add", "dev", _TAP, "mode", "tap"])
+    await inside.run(["ip", "address", "add", f"{_NEAR}/30", "dev", _TAP])
+    await inside.run(["ip", "link", "set", "dev", _TAP, "up"])
+    kernel = [
+        KERNEL, f"mem={MEMORY_MB}M", f"umid={label}", f"uml_dir={folder}/uml/", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
+        "ro", f"init={init}", f"vec0:transport=tap,ifname={_TAP},depth=64", "con=null", "con0=null,fd:1", "panic=-1", "loglevel=4",
+        *(f"ubd{at}={file}" for at, file in enumerate(files)),
+    ]  # fmt: skip
+    # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
+    start = f"{shlex.join(kernel)} </dev/null >{shlex.quote(str(folder / 'console'))} 2>&1 &"
+    await LocalHost("lab").run(["ip", "netns", "exec", namespace, "nice", "-n", str(nice), "setsid", "--wait", "sh", "-c", start])
+    await _reached(folder, role, namespace)
+
+
+def _insist_on_parts() -> str:
+    """Where sshd is. Raises LabError."""
+    server = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
+    if not MODULES.is_dir() or server is None:
+        raise LabError(f"{MODULES if server else 'sshd'} is not there", remedy="install user-mode-linux and openssh-server")
+    return server
+
+
+def ended(namespace: str) -> bool:
+    """Whether its kernel, which was started in there, runs no more."""
+    identity = inside.namespace_id(NAMESPACES / namespace)
+    return identity is not None and not any(map(_is_kernel, inside.processes_in(identity)))
+
+
+def _is_kernel(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(KERNEL.encode())
+    except OSError:  # ended meanwhile
+        return False
+
+
+async def _reached(folder: Path, role: str, namespace: str) -> None:
+    """Until its ssh server listens. Raises LabError with its last words."""
+    why = f"does not answer after {BOOTS_S:g} s"
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(BOOTS_S):
+            while not (folder / f"{role}.pid").exists():
+                if await asyncio.to_thread(ended, namespace):
+                    why = "has ended"
+                    break
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                return
+    said = (folder / "console").read_text(encoding="utf-8", errors="replace").strip()
+    raise LabError(f"the guest {role} {why}; its console: {said[-400:] or 'nothing'}")
+
+
+def _letter(at: int) -> str:
+    return chr(ord("a") + at)
