@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 
 from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
+from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report import write_publication, write_report
 from dutlab.report.gather import gather
 from dutlab.units import BpsL1
+from import_files import FIO
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, DATA = ROOT / "examples" / "published", ROOT / "tests" / "data"
@@ -107,6 +110,40 @@ def test_its_workloads_come_out_as_they_were_printed(tmp_path):
     for row, (rw, block, drives, raid, value, unit, latency) in zip(ours, printed, strict=True):
         assert [row[k] for k in ("rw", "block", "drives", "mode")] == [rw, block, drives, raid]
         assert (row[f"completed_{_ENDS[unit]}"], row["latency_ms"]) == (value, latency)
+
+
+def test_the_style_of_storage_prints_the_nine_parameters_of_three_engines_as_the_test_did(tmp_path):
+    found = written([run_of(tmp_path, "era-raid-comparison.csv", ImportOptions())], "storage", tmp_path / "out")
+    ours, printed = rows(found["storage-arrays.csv"]), published("era-raid-comparison.csv")
+    assert len(ours) == len(printed) == 1 + 9 and "storage-workloads.csv" not in found
+    assert ours == printed
+
+
+def test_the_style_of_storage_prints_the_ten_workloads_as_the_test_did(tmp_path):
+    found = written([run_of(tmp_path, "era-workloads.csv", ImportOptions())], "storage", tmp_path / "out")
+    ours, printed = rows(found["storage-workloads.csv"]), published("era-workloads.csv")
+    assert len(ours) == len(printed) == 1 + 10 and "storage-arrays.csv" not in found
+    assert [row[:7] for row in ours[1:]] == printed[1:]
+    assert {row[7] for row in ours[1:]} == {"ms", ""}
+
+
+def test_the_style_of_storage_sets_measured_arrays_beside_one_another(tmp_path):
+    said = json.loads(FIO.read_bytes())
+    trials = []
+    for name, factor in (("raid10", 1), ("raid5", 0.5)):
+        for depth in (16, 2):
+            job = said["jobs"][0]
+            job["read"]["iops"], job["job options"]["iodepth"] = 1e6 * factor * depth, str(depth)
+            trials += fio_trials(f"{name}.json", json.dumps(said).encode(), ImportOptions())
+    run = write_imported(tmp_path, "fio", trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    head, *body = rows(written([run], "storage", tmp_path / "out")["storage-arrays.csv"])
+    assert head == ["parameter", "raid10", "raid5", "unit"]
+    iops = [row for row in body if row[0].endswith(": read") and row[-1] == "IOPS"]
+    assert [row[0].split(":")[0] for row in iops] == ["iodepth 2", "iodepth 16"], "depths in the order of numbers"
+    assert [["".join(c for c in cell if c.isdigit()) for cell in row[1:3]] for row in iops] == [
+        ["2000000", "1000000"],
+        ["16000000", "8000000"],
+    ]
 
 
 def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):

@@ -14,7 +14,7 @@ RIGS = ("looped", "generator-alone")
 """dutlab.methods.calibrate.Rig."""
 FORMATS = ("html", "md", "csv", "json")
 """dutlab.report."""
-STYLES = ("review", "loadtest", "matrix", "table")
+STYLES = ("review", "loadtest", "matrix", "storage", "table")
 """dutlab.report.pages.publication."""
 IMPORTS = ("conductor", "figures", "fio", "flent", "iperf3", "ipgen", "loadtest", "netperf", "pkt-gen", "trex-ndr")
 """dutlab.interop.importers.KINDS, sorted."""

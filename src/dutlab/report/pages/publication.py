@@ -20,6 +20,7 @@ STYLES: Mapping[str, str] = {
     "review": "dutlab.report.pages.review_style",
     "loadtest": "dutlab.report.pages.loadtest_style",
     "matrix": "dutlab.report.pages.matrix_style",
+    "storage": "dutlab.report.pages.storage_style",
     "table": "dutlab.report.pages.table_style",
 }
 """Style → the module whose `contents` makes its tables and plots."""

@@ -1,0 +1,111 @@
+"""As tests of storage print: arrays side by side with a row a parameter, and a row a workload with its drives, value and latency.
+
+A parameter's unit is its row's own, so cells are text: the digits that were published, or the figure in the unit of its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from dutlab.report.gather import ReadRun
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.words import asked_words, in_order, unit_of
+from dutlab.report.pages.publication import Contents
+from dutlab.store.record import PUBLISHED
+
+_WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
+_FIGURES = re.compile(r"(.*_)?(iops|bytes_per_s|clat_mean_ns|clat_p\d+_ns|latency_ns|capacity_bytes|cpu\w*_(ratio|cores))")
+"""What such tests print, of figures in our own words."""
+_UNITS = {
+    "gbytes_per_s": "GB/s", "mbytes_per_s": "MB/s", "bytes_per_s": "B/s", "gbytes": "GB", "tbytes": "TB", "bytes": "bytes",
+    "kiops": "kIOPS",    "iops": "IOPS", "percent": "percent", "ratio": "ratio", "ms": "ms", "us": "µs", "ns": "ns", "cores": "cores",
+}  # fmt: skip
+"""What a name ends with → the unit as it is printed; longer ends first."""
+_NONE = ("", ("", ""))
+_RATES, _TIMES = ("iops", "bytes_per_s"), ("latency_ns", "clat_p99_ns", "clat_mean_ns")
+
+
+def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
+    """Of each run the arrays that were asked the same beside one another, or, where each was asked something else, a row each."""
+    tables = []
+    for read in reads:
+        prefix = f"{read.run.name}-" if len(reads) > 1 else ""
+        groups = [g for g in sorted(read.groups, key=lambda g: g.planned[0]) if g.cell.workload in _WORKLOADS and g.measured and _names(g)]
+        alike = [(asked, [g for g in groups if _asked(g, groups) == asked]) for asked in dict.fromkeys(_asked(g, groups) for g in groups)]
+        compared = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
+        tables += [_arrays(prefix, compared, read)] if compared else []
+        rest = [g for g in groups if not any(g in same for _, same in compared)]
+        tables += [_workloads(prefix, rest, read)] if rest else []
+    words = [said for r in reports for s in r.sections if s.workload in _WORKLOADS for said in s.words]
+    return Contents(tuple(words), tuple(tables), {})
+
+
+def _arrays(prefix: str, compared: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
+    labels = [label for label in read.labels if any(g.label == label for _, same in compared for g in same)]
+    rows = []
+    for asked, same in sorted(compared, key=lambda of: in_order(of[0])):
+        of = {g.label: g for g in same}
+        for name in dict.fromkeys(name for g in same for name in _names(g)):
+            texts = [_text(of[label], name, read) if label in of else _NONE for label in labels]
+            parameter, unit = next((found for _, found in texts if found[0]), ("", ""))
+            said = f"{asked}: {parameter.replace('_', ' ')}" if asked else parameter
+            rows.append(Row("", (said, *(text for text, _ in texts), unit)))
+    columns = (Column("parameter"), *(Column(label, align="right") for label in labels), Column("unit"))
+    return Table(f"{prefix}arrays", "Arrays side by side", columns, tuple(rows), first="")
+
+
+def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
+    """A row a rate, with its latency beside it."""
+    common = dict(set.intersection(*(set(g.cell.params.items()) for g in groups))) if len(groups) > 1 else {}
+    asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
+    rows = []
+    for g in groups:
+        texts = {name: _text(g, name, read) for name in _names(g)}
+        text_later, (_, unit_later) = next((texts[n] for end in _TIMES for n in texts if n.endswith(end)), _NONE)
+        for name, (text, (_, unit)) in texts.items():
+            if name.endswith(_RATES):
+                params = (str(g.cell.params.get(k, "")) for k in asked)
+                rows.append(Row("", (*params, g.label, text, unit, text_later, unit_later)))
+    heads = (*(Column(k.replace("_", " "), name=k) for k in asked), Column("array"))
+    columns = (*heads, Column("value", align="right"), Column("unit"), Column("latency", align="right"), Column("latency unit"))
+    return Table(f"{prefix}workloads", "Each workload", columns, tuple(rows), first="")
+
+
+def _asked(group: Group, groups: Sequence[Group]) -> str:
+    """What was asked of it and not of all."""
+    common = set.intersection(*(set(g.cell.params.items()) for g in groups))
+    own = {k: v for k, v in group.cell.params.items() if (k, v) not in common}
+    words = asked_words(own, "").removeprefix(", ") if own else ""
+    return ", ".join(w for w in (words, group.cell.link_label if len({g.cell.links for g in groups}) > 1 else "") if w)
+
+
+def _names(group: Group) -> list[str]:
+    """Its figures that are printed: of a table all, of a trial what such tests tell."""
+    found = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
+    return [name for name in found if _published(group, name) or _FIGURES.fullmatch(name)]
+
+
+def _published(group: Group, name: str) -> Mapping[str, object] | None:
+    return next((row for r in group.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == name), None)
+
+
+def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]:
+    """Its digits, and the parameter and unit that its name says."""
+    value = value_of(group, group.cell.link_label, name, read.book)
+    if not isinstance(value, Figure):
+        return _NONE
+    row = _published(group, name)
+    if value.published and row is not None:
+        return value.published, _split(str(row["column"]))
+    unit = unit_of(name)
+    return unit.number(value.median), (_split(name)[0], unit.name)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`random_read_latency_ms` → what it is, and in which unit."""
+    end = next((end for end in sorted(_UNITS, key=len, reverse=True) if name.endswith(f"_{end}")), "")
+    return name.removesuffix(f"_{end}") if end else name, _UNITS.get(end, "")
