@@ -25,11 +25,13 @@ demo: ## Benchmark a Linux router and firewall in the embedded lab, under 8 minu
 test: ## Install what the tests need and run all of them
 	scripts/needs test
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
+	scripts/lint
 	scripts/test
 
 test-busy: ## The tests that wait, kill or read a clock, beside other work that wants four times the CPUs; PART=all for all tests
 	scripts/needs test
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
+	cargo test --release --workspace --no-run --quiet
 	scripts/busy scripts/test $(PART)
 
 vm: ## What needs a kernel with ESP, on user-mode Linux, as root: two minutes

@@ -1,4 +1,4 @@
-"""scripts/again: what failed beside others runs once more alone, and its last line says which passed then."""
+"""scripts/again: what failed beside others runs once more alone, and the last lines say which passed then, or why they failed again."""
 
 from __future__ import annotations
 
@@ -92,6 +92,28 @@ def test_a_run_in_which_nothing_failed_has_nothing_to_run_again(folder: Path, py
     env = {**os.environ, "PYTHON": python}
     done = subprocess.run([AGAIN, "pytest", "cache"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert (done.returncode, done.stdout) == (1, "dutlab: the tests ended badly, and none of them is known to have failed\n")
+
+
+def test_the_output_of_all_tests_ends_with_what_failed_twice_and_why(folder: Path, python: str) -> None:
+    (folder / "scripts").symlink_to(AGAIN.parent)
+    for kind in ("netns", "browser", "contract", "unit", "faults"):
+        (folder / "tests" / kind).mkdir(parents=True)
+    (folder / "test_tiny.py").unlink()
+    (folder / "tests/unit/test_tiny.py").write_text(TESTS.replace("range(6)", "range(1)"))
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, does in (
+        ("python", f'exec {python} "$@"'),
+        ("cargo", 'case $* in *--no-run*) ;; *) echo "test result: ok. 3 passed";; esac'),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    env = {**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}, "PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(["scripts/test"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert done.returncode == 1, done.stdout + done.stderr
+    end = done.stdout.rpartition("test result: ok. 3 passed\n")[2].splitlines()
+    assert "E   assert False" in end and "FAILED tests/unit/test_tiny.py::test_that_is_wrong[0] - assert False" in end, done.stdout
+    assert [line for line in end if line.startswith("dutlab: ")] == end[-1:] and "test_that_is_wrong[0]" in end[-1], done.stdout
 
 
 LIBRARY = """
