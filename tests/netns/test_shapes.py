@@ -87,3 +87,22 @@ def test_one_host_without_a_link_carries_steps(tmp_path: Path) -> None:
     assert [r["status"] for r in records] == ["measured", "measured"]
     assert not ran(records, "dutlab-engine")
     assert not any(line["event"] == "engine-copying" for line in journal(tmp_path))
+
+
+def test_every_mode_holds_on_a_path_of_six_ports(tmp_path: Path) -> None:
+    need("engine", have_engine())
+    need_program("iperf3")
+    need_program("nft")
+    short = [f"workloads.{one}" for one in ("iperf3.duration=1s", "iperf3.omit=0s", "sweep.duration=500ms")]
+    records = run(tmp_path, "two-routers", *short)
+    assert {(r["cell"]["mode"], r["status"]) for r in records} == {
+        (mode, "measured") for mode in ("router", "filter-25", "filter-default", "nat")
+    }, [r["why"] for r in records]
+    by = {(r["cell"]["mode"], r["cell"]["setting"]["kind"]): r for r in records}
+    seen = {c["what"]: c["found"] for c in by["nat", "sweep"]["checks"]}
+    assert any(what.startswith("link a: it arrives translated") and "172.16.5.1" in found for what, found in seen.items())
+    for mode, hops in (("router", ["router:in-a", "sink:eth-a"]), ("nat", ["sink:eth-a"])):
+        rows = by[mode, "path-mtu"]["tables"]["path_mtu"]
+        there = [row["to"] for row in rows if row["from"] == "source"]
+        assert there == ["dut:in-a", *hops], "a router that the filter hides keeps nobody from the end"
+        assert by[mode, "path-mtu"]["figures"]["a"]["path_mtu_bytes"] == 1500

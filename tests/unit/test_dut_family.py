@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dutlab.dut import family
+from dutlab.dut import family, nft_rules, pf_rules, vpp_rules, vyos_rules
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.linux_tracking import is_tracked
 from dutlab.dut.mode import SeenProbe, UdpFlow
@@ -243,3 +243,12 @@ async def test_a_black_box_is_taken_as_it_is_if_frames_pass_it(prober, held, wor
     assert words in [check.found for check in checks]
     with pytest.raises(HostError, match="black box"):
         await dut.run(["true"])
+
+
+@pytest.mark.parametrize(
+    "rules", [nft_rules.filter_default, nft_rules.nat, pf_rules.nat, pf_rules.nat_to, vyos_rules.nat, vpp_rules.filter_default]
+)
+def test_rules_are_of_the_networks_of_the_ends_however_many_routers_are_between(rules):
+    text = str(rules(description("two-routers").testbed))
+    assert "172.16.0.0/24" in text and "172.16.10.0/24" in text
+    assert "172.16.5.0/24" not in text, "no test frame goes to the cable between two routers"

@@ -14,6 +14,7 @@ from dutlab.spec.known import ROLES
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.sensors import CommandSensor, HwmonSensor
 from dutlab.spec.testbed import HostSpec, Link, Port, Testbed
+from dutlab.systems import SYSTEMS
 from strategies import testbeds
 
 RIGHT = """\
@@ -139,7 +140,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "family: freebsd}",
             "family: frebsd}",
-            ":3:34: hosts.source.family: 'frebsd' is not a family (known: black-box, freebsd, freebsd-pf, linux, macos, manual, openbsd, openbsd-pf, pfsense, vpp, vyos, windows; did you mean freebsd?)",
+            f":3:34: hosts.source.family: 'frebsd' is not a family (known: {', '.join(sorted(SYSTEMS))}; did you mean freebsd?)",
         ),
         (
             "  sink:   {",

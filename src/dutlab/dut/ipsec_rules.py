@@ -78,7 +78,7 @@ class LinkTunnel:
         """With keys of their own."""
         made = []
         for number, (name, link) in enumerate(testbed.links.items()):
-            far = tuple(str(outer.dut_out_address.network) for inner, outer in network_pairs(testbed) if inner is link)
+            far = tuple(str(outer.sink_address.network) for inner, outer in network_pairs(testbed) if inner is link)
             spi = _FIRST_SPI + 2 * number
             keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
             made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), far))
@@ -92,7 +92,7 @@ class LinkTunnel:
     @property
     def near(self) -> str:
         """The network of the source."""
-        return str(self.link.dut_in_address.network)
+        return str(self.link.source_address.network)
 
     @property
     def associations(self) -> tuple[tuple[str, str, int, tuple[str, ...]], tuple[str, str, int, tuple[str, ...]]]:

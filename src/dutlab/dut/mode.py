@@ -160,5 +160,5 @@ def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
 
 def permitted_networks(testbed: Testbed) -> list[tuple[Network, Network]]:
     """Source and destination of every flow that may pass, each pair in both directions, for rules that keep no state."""
-    pairs = ((inner.dut_in_address.network, outer.dut_out_address.network) for inner, outer in network_pairs(testbed))
+    pairs = ((inner.source_address.network, outer.sink_address.network) for inner, outer in network_pairs(testbed))
     return list(dict.fromkeys(pair for near, far in pairs for pair in ((near, far), (far, near))))

@@ -51,8 +51,9 @@ def filters(testbed: Testbed, count: int) -> str:
 def filter_default(testbed: Testbed) -> str:
     """Default drop, and one stateful pass rule for each pair of an inner and an outer network: a new flow starts inside.
 
-    Inner networks are those of the links' DUT-in ports, outer ones those of the DUT-out ports. Rules name the port that the flow must
-    come in by, as an appliance's anti-spoofing does. There is no input chain: whoever administers the DUT stays able to reach it.
+    Inner networks are those of the links' sources, outer ones those of their sinks, however many routers are between. Rules name the port
+    that the flow must come in by, as an appliance's anti-spoofing does. There is no input chain: whoever administers the DUT stays able to
+    reach it.
     """
     return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]))
 
@@ -86,7 +87,7 @@ def _pass_rules(testbed: Testbed) -> list[str]:
     return [
         f"iifname {_quoted(inner.dut_in.interface)} {_family(source)} saddr {source} {_family(sink)} daddr {sink} ct state new accept"
         for inner, outer in network_pairs(testbed)
-        for source, sink in ((inner.dut_in_address.network, outer.dut_out_address.network),)
+        for source, sink in ((inner.source_address.network, outer.sink_address.network),)
     ]
 
 

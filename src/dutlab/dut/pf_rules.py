@@ -73,8 +73,8 @@ def filters(testbed: Testbed, count: int) -> str:
 
 def passes(testbed: Testbed) -> str:
     """What a ruleset of somebody's lacks for test traffic: a stateful pass for each pair of networks in each direction."""
-    nets = {link.dut_in_address.network: link.dut_in.interface for link in testbed.links.values()}
-    nets |= {link.dut_out_address.network: link.dut_out.interface for link in testbed.links.values()}
+    nets = {link.source_address.network: link.dut_in.interface for link in testbed.links.values()}
+    nets |= {link.sink_address.network: link.dut_out.interface for link in testbed.links.values()}
     rules = [f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed)]
     for near, far in permitted_networks(testbed):
         rules.append(f"pass in quick on {_port(nets[near])} {_words(near.version)} from {near} to {far} {_KEEP}")
@@ -121,8 +121,8 @@ def keeps_login(port: str) -> str:
 def _filters(testbed: Testbed) -> list[str]:
     rules = [*_blocks(testbed), *(f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed))]
     return rules + [
-        f"pass in quick on {_port(inner.dut_in.interface)} {_version(inner.dut_in_address)} from {inner.dut_in_address.network}"
-        f" to {outer.dut_out_address.network} {_KEEP}"
+        f"pass in quick on {_port(inner.dut_in.interface)} {_version(inner.dut_in_address)} from {inner.source_address.network}"
+        f" to {outer.sink_address.network} {_KEEP}"
         for inner, outer in network_pairs(testbed)
     ]
 
@@ -135,7 +135,11 @@ def _blocks(testbed: Testbed) -> list[str]:
 
 
 def _ports(testbed: Testbed) -> list[tuple[str, IPv4Interface | IPv6Interface]]:
-    return [(_port(p.interface), a) for link in testbed.links.values() for p, a in zip(link.path[1:3], link.addresses[1:3], strict=True)]
+    return [
+        (_port(port.interface), address)
+        for link in testbed.links.values()
+        for port, address in ((link.dut_in, link.dut_in_address), (link.dut_out, link.dut_out_address))
+    ]
 
 
 def _open(testbed: Testbed, translating: str) -> str:
@@ -147,7 +151,7 @@ def _open(testbed: Testbed, translating: str) -> str:
 
 
 def _translated(inner: Link) -> str:
-    return f"{_version(inner.dut_in_address)} from {inner.dut_in_address.network} to any"
+    return f"{_version(inner.dut_in_address)} from {inner.source_address.network} to any"
 
 
 def _version(address: IPv4Interface | IPv6Interface) -> str:

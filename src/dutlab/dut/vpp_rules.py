@@ -54,7 +54,9 @@ def filters(testbed: Testbed, count: int) -> list[AccessList]:
     elsewhere = [(ip_network(ELSEWHERE[v] + i), ip_network(ELSEWHERE[v])) for v in versions for i in range(1, count)]
     unmatched = [f"permit src {from_} dst {to}" for from_, to in elsewhere]
     permitted = [f"permit src {near} dst {far}" for near, far in permitted_networks(testbed)]
-    itself = [rule for link in testbed.links.values() for address in link.addresses[1:3] for rule in _to_itself(address)]
+    itself = [
+        rule for link in testbed.links.values() for address in (link.dut_in_address, link.dut_out_address) for rule in _to_itself(address)
+    ]
     ports = [port for link in testbed.links.values() for port in _ports(link)]
     return [
         AccessList(f"{TAG}-filters", (*unmatched, *permitted, *dict.fromkeys(itself)), tuple((port, INPUT) for port in ports)),
@@ -67,7 +69,7 @@ def filter_default(testbed: Testbed) -> list[AccessList]:
     for name, link in testbed.links.items():
         inner, outer = _ports(link)
         allowed = [
-            f"permit+reflect src {near.dut_in_address.network} dst {far.dut_out_address.network}"
+            f"permit+reflect src {near.source_address.network} dst {far.sink_address.network}"
             for near, far in network_pairs(testbed)
             if near is link
         ]

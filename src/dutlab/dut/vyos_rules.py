@@ -47,7 +47,7 @@ def filter_default(testbed: Testbed) -> list[str]:
     for version in _versions(testbed):
         lines += [_default(version, "drop"), *_established(version), *_rule(version, _INVALID, "action drop", "state invalid")]
     for number, (inner, outer) in enumerate(network_pairs(testbed), start=_FIRST_PAIR):
-        near, far = inner.dut_in_address, outer.dut_out_address
+        near, far = inner.source_address, outer.sink_address
         lines += _rule(
             near.version, number, "action accept", f"inbound-interface name {inner.dut_in.interface}", f"source address {near.network}",
             f"destination address {far.network}", "state new",
@@ -66,7 +66,7 @@ def _masquerades(testbed: Testbed) -> Iterator[list[str]]:
         tree, source = ("nat", "address") if _is_4(outer.dut_out_address) else ("nat66", "prefix")
         yield [
             f"set {tree} source rule {number} outbound-interface name {outer.dut_out.interface}",
-            f"set {tree} source rule {number} source {source} {inner.dut_in_address.network}",
+            f"set {tree} source rule {number} source {source} {inner.source_address.network}",
             f"set {tree} source rule {number} translation address masquerade",
         ]
 

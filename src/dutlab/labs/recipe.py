@@ -155,7 +155,8 @@ def _bare_port_commands(link: Link, role: str) -> Iterator[str]:
 
 
 def _by_itself(description: LabDescription, role: str) -> Iterator[str]:
-    if description.settings.box and role == description.testbed.dut:
+    forwards = {host for link in description.testbed.links.values() for host in link.forwarders} - {description.testbed.dut}
+    if role in forwards or (description.settings.box and role == description.testbed.dut):
         yield "echo 1 > /proc/sys/net/ipv4/ip_forward"
         yield "if [ -e /proc/sys/net/ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; fi"
 

@@ -54,6 +54,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
+        "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, drives={"server": ("d1", "d2", "d3", "d4")}),

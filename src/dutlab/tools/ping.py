@@ -114,14 +114,17 @@ class Ping:
         return others[-1]
 
     async def _direction(self, hops: tuple[_Hop, ...]) -> tuple[list[Row], MeasurementError | None]:
-        """A row a hop, and why it went no further."""
+        """A row for each hop that answers, and why the end does not; a router on the way may be silent, as behind a filter."""
         out: list[Row] = []
-        most = LARGEST_MTU
+        most, silent = LARGEST_MTU, None
         for hop in hops:
             try:
                 mtu = most = await self._bisect(hop, most)
             except MeasurementError as e:
-                return out, e
+                silent = silent or e
+                if hop is hops[-1]:
+                    return out, silent
+                continue
             out.append(
                 {
                     "link": hop.link,
