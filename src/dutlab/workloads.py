@@ -38,6 +38,16 @@ class Headroom(enum.Enum):
     """The rig at full speed is half of the answer: its figures stand beside the DUT's, and no other load is calibrated."""
 
 
+class Rescoring(enum.Enum):
+    """What its trials are to `dutlab rescore`, which says what they tell under each definition of a limit."""
+
+    NO = "no"
+    ALONE = "alone"
+    """Each record holds all trials of a curve, in its table `trials`."""
+    TOGETHER = "together"
+    """Each record is a point of a curve."""
+
+
 USUAL = (
     "goodput_bps",
     r"\w+_lower_pps|max_ok_pps|throughput_pps",
@@ -64,6 +74,8 @@ class WorkloadPlug:
     """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
     tool: str = ""
     """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
+    check: str = ""
+    """Takes (GeneratorSite, the cells of its tool) before the first trial, and returns the tool's version; raises what forbids to begin."""
     section: str = "dutlab.report.sections.goodput:section"
     """The Builder of its section of the report; as it is, a table of modes and links."""
     figures: tuple[str, ...] = USUAL
@@ -73,10 +85,15 @@ class WorkloadPlug:
     """
     load: LoadPattern = LoadPattern.SEVERAL
     headroom: Headroom = Headroom.NONE
+    rescored: Rescoring = Rescoring.NO
+    table: str = ""
+    """What its table of goodput is called where it has no section of its own; as its figure where nothing is given."""
+    departs: str = ""
+    """Takes a Cell and says where it departs from RFC 2544, in a sentence, or nothing."""
+    style: str = ""
+    """The module that makes its figures what reviews print: `dutlab report --style` with its name."""
     as_written: bool = False
     """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
-    on_dut: tuple[str, ...] = ()
-    """Programs that it changes a Linux DUT with, beside those of the modes."""
 
 
 def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; callers say its type
@@ -85,14 +102,15 @@ def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; caller
     return reduce(getattr, name.split("."), importlib.import_module(module))
 
 
-_IP, _SYSCTL, _NFT = (f"dutlab.hosts.programs:{name}" for name in ("IP", "SYSCTL", "NFT"))
-
 _PLUGS = (
     WorkloadPlug(
         "iperf3",
         says="TCP goodput with iperf3.",
         settings="dutlab.spec.workloads.iperf3:Iperf3Workload",
         tool="dutlab.tools.iperf3.tcp:goodput",
+        departs="dutlab.report.sections.goodput:departs",
+        check="dutlab.tools.iperf3.tcp:check",
+        table="TCP goodput",
         load=LoadPattern.STEADY,
     ),
     WorkloadPlug(
@@ -101,8 +119,10 @@ _PLUGS = (
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.sweep:section",
+        departs="dutlab.report.sections.sweep:departs",
         load=LoadPattern.STEADY,
         headroom=Headroom.EACH_WAY,
+        rescored=Rescoring.TOGETHER,
     ),
     WorkloadPlug(
         "generators",
@@ -127,6 +147,7 @@ _PLUGS = (
         says="UDP by length of datagram, with iperf3: where fragments begin and what they cost.",
         settings="dutlab.spec.workloads.datagrams:DatagramsWorkload",
         tool="dutlab.tools.iperf3.lengths:lengths",
+        check="dutlab.tools.iperf3.tcp:check",
         section="dutlab.report.sections.datagrams:section",
     ),
     WorkloadPlug(
@@ -134,7 +155,10 @@ _PLUGS = (
         says="iperf3 between every two hosts, in both directions, one pair at a time.",
         settings="dutlab.spec.workloads.matrix:MatrixWorkload",
         tool="dutlab.tools.iperf3.tcp:pair",
+        departs="dutlab.report.sections.goodput:departs",
+        check="dutlab.tools.iperf3.tcp:check",
         section="dutlab.report.sections.matrix:section",
+        style="dutlab.report.pages.matrix_style",
     ),
     WorkloadPlug(
         "rfc2544",
@@ -150,6 +174,7 @@ _PLUGS = (
         says="The largest packet that each link carries whole, hop by hop.",
         settings="dutlab.spec.workloads.path_mtu:PathMtuWorkload",
         tool="dutlab.tools.ping:path_mtu",
+        check="dutlab.tools.ping:check",
         section="dutlab.report.sections.path_mtu:section",
     ),
     WorkloadPlug(
@@ -167,6 +192,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
         method="dutlab.methods.loadtest:measure",
         section="dutlab.report.sections.loadtest:section",
+        style="dutlab.report.pages.loadtest_style",
         load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
     ),
@@ -197,6 +223,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.search:SearchWorkload",
         method="dutlab.methods.search.method:measure",
         section="dutlab.report.sections.search:section",
+        rescored=Rescoring.ALONE,
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
@@ -205,7 +232,6 @@ _PLUGS = (
         settings="dutlab.spec.workloads.routes:RoutesWorkload",
         method="dutlab.methods.routes:measure",
         section="dutlab.report.sections.routes:section",
-        on_dut=(_IP,),
     ),
     WorkloadPlug(
         "state",
@@ -213,7 +239,6 @@ _PLUGS = (
         settings="dutlab.spec.workloads.state:StateWorkload",
         method="dutlab.methods.state.suite:measure",
         section="dutlab.report.sections.state:section",
-        on_dut=(_SYSCTL, _NFT, "dutlab.dut.linux_tracking:ASKS_KERNEL"),
     ),
     WorkloadPlug(
         "steps",
@@ -227,6 +252,7 @@ _PLUGS = (
         says="I/O on drives with fio: any of its options, a list of values is a trial each.",
         settings="dutlab.spec.workloads.fio:FioWorkload",
         tool="dutlab.tools.fio.program:measure",
+        check="dutlab.tools.fio.program:check",
         section="dutlab.report.sections.tool_figures:section",
         load=LoadPattern.STEADY,
     ),
@@ -235,6 +261,7 @@ _PLUGS = (
         says="I/O on drives at rising depth, up to where more of it gives no more.",
         settings="dutlab.spec.workloads.storage_limit:StorageLimitWorkload",
         tool="dutlab.tools.fio.limit:measure",
+        check="dutlab.tools.fio.program:check",
         section="dutlab.report.sections.storage_limit:section",
         figures=("peak_iops",),
         load=LoadPattern.ONE,

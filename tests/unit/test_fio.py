@@ -107,7 +107,7 @@ def test_a_job_file_that_writes_needs_leave_too(tmp_path):
 
 def test_each_list_is_a_trial_each_and_depths_are_numbers():
     from dutlab.spec.drives import DriveSpec  # noqa: PLC0415
-    from dutlab.spec.workloads import TestbedBounds  # noqa: PLC0415
+    from dutlab.spec.shape import TestbedBounds  # noqa: PLC0415
 
     drives = {f"server:d{i}": DriveSpec(name=f"d{i}", by_id=f"d{i}") for i in (1, 2, 3)}
     bounds = TestbedBounds({}, drives)

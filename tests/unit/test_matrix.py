@@ -12,7 +12,7 @@ from dutlab.report.gather import _deviations
 from dutlab.report.sections.matrix import hosts_of
 from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
-from dutlab.spec.workloads import LinkBounds
+from dutlab.spec.shape import LinkBounds
 from dutlab.tools.iperf3.datagrams import Sent
 from dutlab.tools.iperf3.tcp import datagram_figures
 
@@ -40,10 +40,16 @@ def test_datagrams_are_asked_for_with_theirs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "said"), [({"streams": 4}, True), ({"protocol": "udp", "length_bytes": 512}, False), ({"lengths_bytes": "64, 512"}, False)]
+    ("workload", "params", "said"),
+    [
+        ("matrix", {"streams": 4}, True),
+        ("iperf3", {"streams": 4}, True),
+        ("matrix", {"protocol": "udp", "length_bytes": 512}, False),
+        ("datagrams", {"lengths_bytes": "64, 512"}, False),
+    ],
 )
-def test_only_tcp_is_called_a_departure_for_being_tcp(params: dict[str, object], said: bool) -> None:
-    cell = SimpleNamespace(workload="matrix", tool="iperf3", params=params)
+def test_only_tcp_is_called_a_departure_for_being_tcp(workload: str, params: dict[str, object], said: bool) -> None:
+    cell = SimpleNamespace(workload=workload, tool="iperf3", params=params)
     assert any("TCP goodput" in text for text in _deviations([cell])) is said  # type: ignore[list-item]
 
 

@@ -18,8 +18,8 @@ from dutlab.methods.rfc2544.networks import BEHIND, spreads
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.spec.generators import ENGINE, GENERATORS
+from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.base import LinkBounds
 from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Workload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder

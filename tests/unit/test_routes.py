@@ -11,7 +11,7 @@ from dutlab.methods.dut_tables import LinkEnd
 from dutlab.methods.ports import Bench
 from dutlab.methods.routes import measure
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.base import LinkBounds
+from dutlab.spec.shape import LinkBounds
 from dutlab.spec.workloads.routes import RoutesWorkload
 from simulated import Dut, Simulation
 from simulated_tables import Routes

@@ -198,7 +198,7 @@ def _headline(ended: TrialEnded, severe: Sequence[str]) -> str:
     if ended.status != "measured":
         return f"{ended.status}: {ended.why}"
     figures = ended.figures.get(ended.main, {})
-    of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2] if ended.workload == "steps" else []  # noqa: PLR2004 -- HOST/PHASE/NN
+    of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2]  # noqa: PLR2004 -- HOST/PHASE/NN
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
     found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
     found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]

@@ -25,13 +25,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
-from dutlab.spec.fits import bounds_of
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MANUAL
 from dutlab.spec.mixes import Mix
+from dutlab.spec.shape import bounds_of
 from dutlab.spec.testbed import Link, Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.units import BpsL1, Seconds
 
@@ -211,14 +210,14 @@ def _drives(
 
 def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
     """Whether the mode's own rule drops what the drive sends: a pair's flow from outside to inside, which would end by a time-out."""
-    setting = drive.setting
-    if not isinstance(setting, MatrixSetting):
+    if not drive.setting.ends:
         return False
+    client, server = drive.setting.ends
     link = testbed.links[drive.links[0]]
     if mode not in INSIDE_ONLY or mode not in FAMILY_MODES[testbed.dut_family] or testbed.dut not in link.forwarders:
         return False
     at = link.hosts.index
-    return at(setting.client) > at(testbed.dut) > at(setting.server)
+    return at(client) > at(testbed.dut) > at(server)
 
 
 class _Shuffler:

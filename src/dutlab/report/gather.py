@@ -27,7 +27,7 @@ from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.losses import losses
 from dutlab.report.sections.optics import optics_section
-from dutlab.report.sections.sweep import RATE, SWEEP
+from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import checks, core_means, counters, cpus, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
@@ -256,19 +256,9 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     sizes = {str(c.params["frame_size"]) for c in cells if c.params.get("frame_size") is not None}
     if sizes and (absent := sorted(RFC2544_SIZES - sizes, key=int)):
         out.append(f"frame sizes {', '.join(absent)} of RFC 2544 section 9.1 were not measured")
-    if any(c.workload == SWEEP and c.params.get("rate_pps") is None and c.params.get("rate_percent") is None for c in cells):
-        out.append(
-            "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
-            "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"
-        )
-    if any(c.tool == "iperf3" and _is_tcp(c.params) for c in cells):
-        out.append("iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it")
-    return tuple(out)
-
-
-def _is_tcp(params: Mapping[str, Any]) -> bool:
-    """Of iperf3: only datagrams have lengths or name their protocol."""
-    return "lengths_bytes" not in params and params.get("protocol", "tcp") == "tcp"
+    departs = {name: named(plug.departs) for name, plug in WORKLOADS.items() if plug.departs and any(c.workload == name for c in cells)}
+    said = dict.fromkeys(departs[c.workload](c) for c in cells if c.workload in departs)
+    return (*out, *filter(None, said))
 
 
 def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | None:

@@ -8,18 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dutlab.dut.mode import Mode, NeedsPrograms
 from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, Program, missing_on
+from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, PING, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
 from dutlab.spec.testbed import DUT, Testbed
-from dutlab.spec.workloads.matrix import MatrixSetting
-from dutlab.spec.workloads.reconf import ReconfSetting
-from dutlab.spec.workloads.rfc2544 import Benchmark, Modifier, Rfc2544Setting
 from dutlab.systems import system_of
 from dutlab.tools.fio.drives import LSBLK, WIPEFS
 from dutlab.tools.fio.program import FIO
-from dutlab.workloads import named, plug_of
+from dutlab.tools.iperf3.tcp import hosts_of
+from dutlab.workloads import named
 
-_FOR_RESET = (IP, NFT, SYSCTL)
 _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
 """Programs that only add to the record, and what they add."""
 
@@ -36,32 +33,21 @@ def needs_of(
     for host in framed:  # the engine's next hop
         found[host] += [IP, PING]
     dut = testbed.dut
-    for name in dict.fromkeys(
-        name for cell in cells for name in (cell.mode, cell.setting.to if isinstance(cell.setting, ReconfSetting) else cell.mode)
-    ):
+    for name in dict.fromkeys(name for cell in cells for name in (cell.mode, *cell.setting.modes)):
         mode = modes.get(name)
         if isinstance(mode, NeedsPrograms):
             for role, programs in mode.needs().items():
                 for host in hosts_in(role, testbed):
                     found[host] += programs
     for cell in cells:
-        for host in hosts_of_iperf3(cell, testbed):
+        for host in hosts_of(cell, testbed) if cell.tool == IPERF3.name else ():
             found[host] += [IPERF3, *([TASKSET] if pinned.get(host) and TASKSET.name in system_of(testbed.hosts[host].family).pin else [])]
         if dut is not None and system_of(testbed.dut_family).kernel_tables:
-            found[dut] += _on_dut(cell)
-        managed = isinstance(cell.setting, Rfc2544Setting) and Modifier.MANAGEMENT in cell.setting.modifiers
-        for link in cell.links if managed else ():
-            found[testbed.links[link].source.host] += (PYTHON3,)
+            found[dut] += map(named, cell.setting.on_dut)
+        for link in cell.links if cell.setting.at_source else ():
+            found[testbed.links[link].source.host] += map(named, cell.setting.at_source)
     found |= {host: [*found[host], FIO, LSBLK, WIPEFS] for host in hosts_of_drives(cells)}
     return {host: list(dict.fromkeys(programs)) for host, programs in found.items()}
-
-
-def _on_dut(cell: Cell) -> list[Program]:
-    found: list[Program] = [named(path) for path in plug_of(cell.workload).on_dut]
-    if isinstance(cell.setting, Rfc2544Setting):
-        found += _FOR_RESET if Benchmark.RESET in cell.setting.tests else ()
-        found += (IP,) if Modifier.ROUTING in cell.setting.modifiers else ()
-    return found
 
 
 async def missing_of(hosts: Mapping[str, Host], needs: Mapping[str, Iterable[Program]]) -> list[ToolMissing]:
@@ -90,12 +76,3 @@ def hosts_in(role: str, testbed: Testbed) -> list[str]:
 def hosts_of_drives(cells: Iterable[Cell]) -> list[str]:
     """The hosts whose drives these cells use."""
     return list(dict.fromkeys(name.partition(":")[0] for cell in cells if cell.tool == FIO.name for name in cell.links))
-
-
-def hosts_of_iperf3(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
-    """The hosts that run iperf3."""
-    if cell.tool != IPERF3.name:
-        return ()
-    if isinstance(cell.setting, MatrixSetting):
-        return (cell.setting.client, cell.setting.server)
-    return tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))

@@ -25,25 +25,23 @@ from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, U
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
-from dutlab.runner.needs import hosts_of_drives, hosts_of_iperf3, left_out, missing_of, needs_of
+from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
-from dutlab.spec.generators import generator_of
+from dutlab.spec.generators import ENGINE, generator_of
 from dutlab.spec.known import BLACK_BOX, RUN_ENGINE
 from dutlab.spec.testbed import DUT, Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
-from dutlab.tools.fio import program as fio
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.registry import make
-from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
-from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named
+from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named, plug_of
 
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Holds the hosts for this run alone. Raises InUse."""
@@ -217,7 +215,7 @@ async def _set_up(
 ) -> AsyncIterator[Stage]:
     hosts, testbed, engine = site.hosts, site.testbed, site.engine
     framed = framed_hosts(experiment, testbed, cells)
-    iperf3, ping = Iperf3(hosts, testbed, site.cpus), Ping(hosts, testbed)
+    ping = Ping(hosts, testbed)
     modes = _modes(experiment, testbed, hosts, cells)
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
@@ -233,20 +231,14 @@ async def _set_up(
         rig_places=LAB_RIG_PLACES if lab is not None and lab.ssh_config is None else RIG_PLACES,
     )
     generators = _generators(cells, site)
-    of_iperf3 = list(dict.fromkeys(host for cell in cells for host in hosts_of_iperf3(cell, testbed)))
-    checks: dict[str, Callable[[], Awaitable[str]]] = {
-        "ping": ping.check,
-        "iperf3": partial(iperf3.check, of_iperf3),
-        "engine": engine.check,
-        fio.TOOL: partial(fio.check, {name: hosts[name] for name in hosts_of_drives(cells)}),
-    }
     try:
-        wanted = {*(["engine"] if framed else []), *(cell.tool for cell in cells)}  # the engine also verifies modes
-        looks = {name: check for name, check in checks.items() if name in wanted}
+        looks: dict[str, Callable[[], Awaitable[str]]] = {ENGINE.kind: engine.check} if framed else {}  # it also verifies modes
+        for cell in cells:
+            if path := plug_of(cell.workload).check:
+                looks[cell.tool] = partial(named(path), site, [of for of in cells if of.tool == cell.tool])
         looks |= {generator_of(text).kind: generator.check for text, generator in generators.items()}
         missing = await missing_of(hosts, needs_of(testbed, cells, modes, site.cpus, framed))
         versions = dict(zip(looks, await all_there((look() for look in looks.values()), missing), strict=True))
-        await fio.look(site, [cell for cell in cells if cell.tool == fio.TOOL])
         yield Stage(
             site=site,
             modes=modes,

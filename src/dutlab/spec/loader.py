@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec import overrides as sets
 from dutlab.spec.experiment import Experiment, TestbedPath
-from dutlab.spec.fits import TestbedShape, incompatibilities
+from dutlab.spec.fits import incompatibilities
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
+from dutlab.spec.shape import TestbedShape
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.yaml_source import Source, parse, read_file
 

@@ -173,6 +173,12 @@ class Ping:
         return _Refused(0)
 
 
+async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
+    """The version at the ends of all links. Raises as Ping.check."""
+    del cells
+    return await Ping(site.hosts, site.testbed).check()
+
+
 async def path_mtu(site: GeneratorSite, cell: Cell) -> Measured:
     """Workload `path-mtu`. Raises as Ping.path_mtu."""
     return await Ping(site.hosts, site.testbed).path_mtu(cell)

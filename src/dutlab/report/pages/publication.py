@@ -15,11 +15,11 @@ from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.model.words import plural
 from dutlab.report.plots.plot import Plot
+from dutlab.workloads import WORKLOADS
 
 STYLES: Mapping[str, str] = {
     "review": "dutlab.report.pages.review_style",
-    "loadtest": "dutlab.report.pages.loadtest_style",
-    "matrix": "dutlab.report.pages.matrix_style",
+    **{name: plug.style for name, plug in WORKLOADS.items() if plug.style},
     "storage": "dutlab.report.pages.storage_style",
     "table": "dutlab.report.pages.table_style",
 }

@@ -17,7 +17,7 @@ from dutlab.report.model.run_report import LimitRow, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, number_text
 from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
 from dutlab.report.sections.headline import spread_sentence
-from dutlab.workloads import main_figures
+from dutlab.workloads import main_figures, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
@@ -26,7 +26,7 @@ REPEATS = 5
 _PLACE = (*SIZES, "mtu", "client", "server")
 _SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure"}
-_TAKE_REPEATS = ("test", "search", "loadtest", "rfc2544", "matrix", "measure")
+_TAKE_REPEATS = ("test", "measure", *settable())
 
 
 def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Answer:

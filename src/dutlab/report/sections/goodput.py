@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
@@ -16,7 +17,9 @@ from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of, unit_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.store.run_folder import RunFolder
+from dutlab.workloads import plug_of
 
+GOODPUT = "goodput_bps"
 CEILING = "ceiling of the link"
 
 
@@ -68,15 +71,21 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
     if any(limit is not None for limit in ceilings):
         rows.append(Row("", tuple("" if limit is None else limit for limit in ceilings), head=CEILING))
-    tcp = figure == "goodput_bps" and cell.workload.startswith("iperf3")
     return Table(
         slug=slug_of(f"{cell.workload}-{figure.removesuffix('_bps')}", taken),
-        title="TCP goodput" if tcp else figure.removesuffix("_bps").replace("_", " "),
+        title=(figure == GOODPUT and plug_of(cell.workload).table) or figure.removesuffix("_bps").replace("_", " "),
         columns=tuple(columns),
         rows=tuple(rows),
         common_marks=marks,
         asked=asked_words(cell.params, cell.tool),
     )
+
+
+def departs(cell: Cell) -> str:
+    """TCP, from all that sends frames; datagrams name their protocol."""
+    if cell.params.get("protocol", "tcp") != "tcp":
+        return ""
+    return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 
 
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
@@ -91,4 +100,4 @@ def _first_ceiling(groups: Sequence[Group], link: str, figure: str) -> float | N
 def _figure_of(groups: Sequence[Group]) -> str:
     """goodput_bps where there is one, else whatever a record has first."""
     names = [name for g in groups for r in g.measured for of_link in r.figures.values() for name in of_link]
-    return "goodput_bps" if not names or "goodput_bps" in names else names[0]
+    return GOODPUT if not names or GOODPUT in names else names[0]

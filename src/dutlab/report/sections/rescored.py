@@ -19,8 +19,8 @@ from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.workloads import Rescoring, plug_of
 
-SEARCH, SWEEP = "search", "sweep"
 WHOLE_S = 1.0
 """A row of a ramp's table ends with its second; one that began in the warm-up is none of the ramp."""
 
@@ -56,15 +56,19 @@ def _groups(run: RunFolder) -> list[Group]:
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
     """Of every search and every sweep among them."""
-    found = [_of([r], g, points_of(r.tables["trials"])) for g in groups if g.cell.workload == SEARCH for r in g.measured if r.tables]
+    found = [_of([r], g, points_of(r.tables["trials"])) for g in groups if _kind(g) is Rescoring.ALONE for r in g.measured if r.tables]
     curves: dict[tuple[str, str, str], list[Group]] = {}
     for g in groups:
-        if g.cell.workload == SWEEP and g.measured:
+        if _kind(g) is Rescoring.TOGETHER and g.measured:
             curves.setdefault((g.label, g.cell.link_label, str(g.cell.params["frame_size"])), []).append(g)
     for same in curves.values():
         records = [r for g in same for r in g.measured]
         found.append(_of(records, same[0], [point for r in records if (point := _point(r)) is not None]))
     return found
+
+
+def _kind(of: Group) -> Rescoring:
+    return plug_of(of.cell.workload).rescored
 
 
 def _of(records: Sequence[TrialRecord], of: Group, points: Sequence[TrialPoint]) -> Rescored:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import SIZES, Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
-from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import KPPS, MBPS, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, link_words
@@ -60,6 +61,16 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         drawings.append(DrawnTable("sizes", every.slug, below=rates.slug))
         headlines += [h for h in [_headline(links, every)] if h is not None]
     return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), headlines=tuple(headlines))
+
+
+def departs(cell: Cell) -> str:
+    """At full speed, from a search for a throughput."""
+    if cell.params.get("rate_pps") is not None or cell.params.get("rate_percent") is not None:
+        return ""
+    return (
+        "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
+        "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"
+    )
 
 
 def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Table:
@@ -119,7 +130,9 @@ def rate_words(every: Table) -> str:
 
 
 def _row(group: Group | None, size: str, link: str, book: NoteBook) -> Row:
-    cells: dict[str, Cell] = {c.figure: _value(group, link, c.figure, book) for c in _COLUMNS if c.figure not in {MEAN_FRAME, OF_CEILING}}
+    cells: dict[str, Value | float | str] = {
+        c.figure: _value(group, link, c.figure, book) for c in _COLUMNS if c.figure not in {MEAN_FRAME, OF_CEILING}
+    }
     rate, limit = cells[RATE], ceiling_of(group, link, RATE)
     cells[MEAN_FRAME] = _mean_frame(group, link, size)
     cells[OF_CEILING] = rate.median / limit if isinstance(rate, Figure) and limit else ""
@@ -127,7 +140,7 @@ def _row(group: Group | None, size: str, link: str, book: NoteBook) -> Row:
     return Row("", (size, *(cells[c.figure] for c in _COLUMNS)), link=link, size=size, ceilings=limits)
 
 
-def _mean_frame(group: Group | None, link: str, size: str) -> Cell:
+def _mean_frame(group: Group | None, link: str, size: str) -> float | str:
     """Bytes with FCS; nothing where nothing was received that would tell a mix's."""
     if size.isdigit():
         return float(size)

@@ -18,7 +18,8 @@ from pydantic import BeforeValidator, PlainSerializer, SerializeAsAny, Validatio
 from pydantic.json_schema import models_json_schema
 
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.workloads.base import LinkBounds, Need, TestbedBounds, WorkloadDrive, WorkloadModel
+from dutlab.spec.shape import LinkBounds, TestbedBounds
+from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
 from dutlab.workloads import named, plug_of, settable
 

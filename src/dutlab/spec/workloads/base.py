@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.drives import DriveSpec
-from dutlab.spec.mixes import ETH_FRAME_OVERHEAD, Mix
+from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
+from dutlab.spec.shape import LinkBounds, TestbedShape
 from dutlab.spec.workloads.setting import Setting
-from dutlab.units import BpsL1, Seconds
+from dutlab.units import Seconds
 
 LONGEST_TRIAL = Seconds(86400)  # iperf3's own limit (iperf_api.h, MAX_TIME); one day is enough for any trial here
 LONGEST_WAIT = Seconds(600)
@@ -43,35 +43,6 @@ def _link_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyth
 
 
 LinkSet = Annotated[tuple[str, ...], BeforeValidator(_link_set)]
-
-
-@dataclass(frozen=True)
-class LinkBounds:
-    """What of a link bounds the frames on it."""
-
-    mtu: int = 1500
-    speed: BpsL1 | None = None
-    ipv6: bool = False
-    ends: tuple[str, ...] = ("source", "sink")
-    """The hosts where traffic starts and ends."""
-    hosts: tuple[str, ...] = ("source", "dut", "sink")
-    is_segment: bool = False
-    through_dut: bool = True
-
-    @property
-    def longest_frame(self) -> int:
-        """Bytes with FCS."""
-        return self.mtu + ETH_FRAME_OVERHEAD
-
-
-class TestbedBounds(dict[str, LinkBounds]):
-    """Every link of a testbed, and beside them its drives by `host:name`."""
-
-    __test__ = False  # not a test class, whatever its name says to pytest
-
-    def __init__(self, links: Mapping[str, LinkBounds], drives: Mapping[str, DriveSpec]) -> None:
-        super().__init__(links)
-        self.drives = drives
 
 
 @dataclass(frozen=True)
@@ -122,6 +93,11 @@ class WorkloadModel(SpecModel):
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Every reason why links with these `bounds` cannot carry it, by the place in its own body."""
         del bounds
+        return iter(())
+
+    def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """Every reason why `bed` has not what it names, beside the rest of the experiment as written, by the place in its own body."""
+        del written, bed
         return iter(())
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:

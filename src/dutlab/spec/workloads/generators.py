@@ -14,8 +14,9 @@ from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, 
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, did_you_mean, fault
+from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.base import LinkBounds, LinkSet, Need, WorkloadDrive
+from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.units import Seconds

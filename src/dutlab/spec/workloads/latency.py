@@ -12,7 +12,8 @@ from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
+from dutlab.spec.shape import LinkBounds
+from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds

@@ -13,7 +13,8 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
-from dutlab.spec.workloads.base import LinkBounds, WorkloadDrive
+from dutlab.spec.shape import LinkBounds
+from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
 from dutlab.spec.workloads.iperf3 import Iperf3Workload, TcpSetting
 from dutlab.spec.workloads.setting import Params, PositiveRate, Setting
@@ -33,6 +34,11 @@ class MatrixSetting(TcpSetting):
     """Of a datagram's payload."""
     rate_pps: PositiveRate | None = None
     """Of datagrams; None is as fast as it can."""
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The two hosts."""
+        return self.client, self.server
 
     @cached_property
     def params(self) -> Params:

@@ -10,9 +10,11 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import GeneratorFeature
+from dutlab.spec.known import WITHOUT_A_WAY_IN
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
+from dutlab.spec.shape import LinkBounds, TestbedShape
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import FrameSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
@@ -36,6 +38,11 @@ class ReconfSetting(FrameSetting):
     after_s: SecondsLong
     warmup_s: SecondsOrNone
     drain_s: SecondsOrNone
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The one that it changes into."""
+        return (self.to,)
 
 
 class ReconfWorkload(FramesAround):
@@ -104,3 +111,16 @@ class ReconfWorkload(FramesAround):
         """Frames longer than an MTU, and a rate above a line rate."""
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), self.rate, bounds)
+
+    def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """Modes that are not there, and those that no command puts the DUT into: a change that does nothing would cost no frame."""
+        own, factors = written.get("modes"), written.get("factors")
+        yield from bed.unknown_modes([(("to", i), to) for i, to in enumerate(self.to)], own, RELOAD)
+        if bed.family in WITHOUT_A_WAY_IN:
+            yield (), f"changes the mode within a trial, but no command reaches the DUT of {bed.title}, of family {bed.family}"
+            return
+        levels = factors.get("mode") if isinstance(factors, Mapping) else None
+        for name in dict.fromkeys([*self.to, *(levels if isinstance(levels, list) else ())]):
+            mode = own.get(name) if isinstance(own, Mapping) and isinstance(name, str) else None
+            if isinstance(mode, Mapping) and not mode.get("apply"):
+                yield ("to",), f"mode {name} has no commands to `apply`: changing into it, or back to it, would do nothing"

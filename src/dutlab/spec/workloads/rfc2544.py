@@ -14,8 +14,9 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
+from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LinkBounds, Need, WorkloadDrive
+from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.spec.workloads.setting import DirectedSetting, Positive, SecondsLong, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
@@ -90,6 +91,18 @@ class Rfc2544Setting(DirectedSetting):
     """The same of every trial of the experiment with these frames; likewise `all_networks`."""
     all_networks: tuple[int, ...] = (1,)
     modifiers: tuple[Modifier, ...] = ()
+
+    @property
+    def on_dut(self) -> tuple[str, ...]:
+        """For its reset, and for changing routes."""
+        of = "dutlab.hosts.programs:"
+        reset = (f"{of}IP", f"{of}NFT", f"{of}SYSCTL") if Benchmark.RESET in self.tests else ()
+        return (*reset, *((f"{of}IP",) if Modifier.ROUTING in self.modifiers else ()))
+
+    @property
+    def at_source(self) -> tuple[str, ...]:
+        """For queries of management."""
+        return ("dutlab.hosts.programs:PYTHON3",) if Modifier.MANAGEMENT in self.modifiers else ()
 
     def seconds(self, prescribed: float) -> Seconds:
         """What is done where the text has `prescribed` seconds."""

@@ -16,9 +16,10 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
+from dutlab.spec.shape import LinkBounds
 from dutlab.spec.spread import Spread
 from dutlab.spec.traffic import MOST_FLOWS
-from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
+from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, alone, each_once
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
@@ -46,6 +47,11 @@ class RoutesSetting(FrameSetting):
     """At full speed; None for a search."""
     warmup_s: SecondsOrNone
     drain_s: SecondsOrNone
+
+    @property
+    def on_dut(self) -> tuple[str, ...]:
+        """For the routes."""
+        return ("dutlab.hosts.programs:IP",)
 
     @property
     def flows(self) -> int:

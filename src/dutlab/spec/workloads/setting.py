@@ -57,6 +57,26 @@ class Setting(BaseModel):
         """How long one load lasts that is the same from beginning to end; 0 of anything else."""
         return Seconds(0.0)
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """That a trial puts the DUT into, beside its own."""
+        return ()
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The host that sends and the one that receives, where it names them itself."""
+        return ()
+
+    @property
+    def on_dut(self) -> tuple[str, ...]:
+        """Programs that it changes a Linux DUT with, beside those of the modes, each as `module:name`."""
+        return ()
+
+    @property
+    def at_source(self) -> tuple[str, ...]:
+        """Programs that the first host of its links must have, likewise."""
+        return ()
+
     @cached_property
     def params(self) -> Params:
         """Name with unit → value: what tables, labels, groups and queries have of it. No other place puts a setting into words."""

@@ -12,7 +12,8 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
+from dutlab.spec.shape import LinkBounds
+from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, TimedFrames
 from dutlab.spec.workloads.setting import FrameSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds

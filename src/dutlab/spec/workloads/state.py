@@ -58,6 +58,11 @@ class StateSetting(FrameSetting):
     """Of sending, for the concurrent flows."""
 
     @property
+    def on_dut(self) -> tuple[str, ...]:
+        """For the table of states."""
+        return ("dutlab.hosts.programs:SYSCTL", "dutlab.hosts.programs:NFT", "dutlab.dut.linux_tracking:ASKS_KERNEL")
+
+    @property
     def flows(self) -> int:
         """As many as are tried, or as the table is made for."""
         return max(self.most_flows, self.table_flows or 0)

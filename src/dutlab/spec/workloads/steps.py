@@ -18,7 +18,8 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import SpecModel, fault
+from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
+from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Params, Setting
 from dutlab.units import Seconds
@@ -107,6 +108,14 @@ class StepsWorkload(WorkloadModel):
         del every_link
         longest = [sum(s.timeout or 0.0 for s in steps) for by_host in self.phases.values() for steps in by_host.values()]
         yield WorkloadDrive((), StepsSetting(steps=self), Seconds(max(longest, default=0.0)))
+
+    def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """Hosts that are not there."""
+        del written
+        for phase, by_host in self.phases.items():
+            for host in by_host:
+                if host not in bed.hosts:
+                    yield (phase, host), f"{bed.title} has no host {host!r} {did_you_mean(host, bed.hosts)}"
 
 
 class StepsSetting(Setting):

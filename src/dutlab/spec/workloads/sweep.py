@@ -12,8 +12,9 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
+from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.spec.workloads.base import LinkBounds, Need, WorkloadDrive
+from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si

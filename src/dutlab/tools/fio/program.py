@@ -75,9 +75,15 @@ class Ran:
         )
 
 
-async def check(hosts: Mapping[str, Host]) -> str:
-    """The version, of each host where they differ. Raises ToolMissing, ToolsMissing."""
-    return versions_of(dict(zip(hosts, await all_there(_version(host) for host in hosts.values()), strict=True)))
+async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
+    """The version, of each host where they differ, with their drives as free as they must be.
+
+    Raises ToolMissing, ToolsMissing, TestbedError with all reasons, HostError.
+    """
+    hosts = {host: site.hosts[host] for host in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links))}
+    versions = versions_of(dict(zip(hosts, await all_there(_version(host) for host in hosts.values()), strict=True)))
+    await look(site, cells)
+    return versions
 
 
 async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:

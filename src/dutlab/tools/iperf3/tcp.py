@@ -11,7 +11,7 @@ receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -60,20 +60,22 @@ class _Ran:
     retries: int
 
 
+def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
+    """That run it."""
+    return cell.setting.ends or tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))
+
+
+async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
+    """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
+    hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
+    return versions_of(dict(zip(hosts, await all_there(version_of(site.hosts[host]) for host in hosts), strict=True)))
+
+
 class Iperf3:
     """Drives iperf3 on the hosts of links. `cpus` is host → cores for taskset; a host that is absent or empty is not pinned."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
-
-    async def check(self, among: Iterable[str] | None = None) -> str:
-        """The version on these hosts, or on all ends of links; of each when they differ.
-
-        Raises ToolMissing, ToolsMissing for absent or too old iperf3.
-        """
-        hosts = list(self._testbed.ends if among is None else among)
-        found = await all_there(version_of(self._hosts[host]) for host in hosts)
-        return versions_of(dict(zip(hosts, found, strict=True)))
 
     async def measure(self, cell: Cell) -> Measured:
         """One test on every link of the cell at once.

@@ -1,0 +1,119 @@
+"""What of a testbed an experiment must fit: what its links bound, its hosts, its DUT and its drives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from dutlab.spec.drives import DriveSpec
+from dutlab.spec.generators import ENGINE, GeneratorModel
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, WITHOUT_A_WAY_IN
+from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
+from dutlab.spec.model import Loc, did_you_mean
+from dutlab.spec.testbed import DUT, IPV6, HostSpec, Testbed
+from dutlab.units import BpsL1
+
+
+@dataclass(frozen=True)
+class LinkBounds:
+    """What of a link bounds the frames on it."""
+
+    mtu: int = 1500
+    speed: BpsL1 | None = None
+    ipv6: bool = False
+    ends: tuple[str, ...] = ("source", "sink")
+    """The hosts where traffic starts and ends."""
+    hosts: tuple[str, ...] = ("source", "dut", "sink")
+    is_segment: bool = False
+    through_dut: bool = True
+
+    @property
+    def longest_frame(self) -> int:
+        """Bytes with FCS."""
+        return self.mtu + ETH_FRAME_OVERHEAD
+
+
+class TestbedBounds(dict[str, LinkBounds]):
+    """Every link of a testbed, and beside them its drives by `host:name`."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, links: Mapping[str, LinkBounds], drives: Mapping[str, DriveSpec]) -> None:
+        super().__init__(links)
+        self.drives = drives
+
+
+@dataclass(frozen=True)
+class TestbedShape:
+    """What of a testbed an experiment must fit."""
+
+    title: str
+    family: str
+    """Of the DUT; that of a black box where there is none."""
+    bounds: TestbedBounds
+    hosts: Mapping[str, str]
+    """Name → family of each host that can be given commands."""
+    generator: GeneratorModel = ENGINE
+    """What drives frames where the experiment names nothing."""
+    one_machine: frozenset[str] = frozenset()
+    """Links of which two ends are one machine, so its kernel would hand packets over by itself."""
+    has_dut: bool = True
+
+    @classmethod
+    def of_lab(cls, name: str) -> Self | None:
+        """An embedded lab's, or None if there is no such lab."""
+        if name not in LABS:
+            return None
+        lab = LABS[name]
+        links = {
+            link: LinkBounds(
+                ipv6=lab.ipv6,
+                ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
+                hosts=hosts,
+                is_segment=link in lab.segments,
+                through_dut=DUT in hosts[1:-1],
+            )
+            for link, hosts in lab.links.items()
+        }
+        drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True) for host, of in lab.drives.items() for d in of}
+        family = lab.family if any(bound.through_dut for bound in links.values()) else BLACK_BOX
+        return cls(f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
+
+    @classmethod
+    def of_testbed(cls, testbed: Testbed) -> Self:
+        """A testbed file's."""
+        bounds = bounds_of(testbed)
+        reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
+        family = testbed.dut_family if any(bound.through_dut for bound in bounds.values()) else BLACK_BOX
+        one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
+        return cls(f"testbed {testbed.name}", family, bounds, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
+
+    def unknown_modes(self, named: Iterable[tuple[Loc, str]], own: object, *also: str) -> Iterator[tuple[Loc, str]]:
+        """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
+        known = [*FAMILY_MODES.get(self.family, ()), *(own if isinstance(own, Mapping) else ()), *also]
+        for at, name in named:
+            if name not in known:
+                yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
+
+
+def bounds_of(testbed: Testbed) -> TestbedBounds:
+    """What each link bounds, by name, and the drives."""
+    links = {
+        name: LinkBounds(
+            link.mtu,
+            link.speed,
+            ipv6=link.source_address.version == IPV6,
+            ends=link.ends,
+            hosts=link.hosts,
+            is_segment=bool(link.segment),
+            through_dut=testbed.dut in link.forwarders,
+        )
+        for name, link in testbed.links.items()
+    }
+    return TestbedBounds(links, testbed.drives)
+
+
+def _share_a_machine(hosts: Sequence[HostSpec]) -> bool:
+    ways = ["" if host.local else host.ssh for host in hosts if host.local or host.ssh is not None]
+    return len(set(ways)) < len(ways)

@@ -1,0 +1,102 @@
+"""No code outside a workload's own files chooses by its name or its class: what differs between workloads is in their records."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import dutlab
+from dutlab.spec.workloads import model_of
+from dutlab.workloads import WORKLOADS, settable
+
+SOURCE = Path(inspect.getfile(dutlab)).parent
+OTHER_MEANINGS = {
+    ("analysis/doctor/path.py", "state"): "of a neighbour, in ip's JSON",
+    ("cli/conductor.py", "steps"): "what it writes is an experiment file",
+    ("cli/main.py", "*"): "names of commands",
+    ("hosts/facts/machine.py", "iperf3"): "the program",
+    ("hosts/facts/neighbours.py", "state"): "of a neighbour, in ip's JSON",
+    ("hosts/port_survey.py", "state"): "of a neighbour, in ip's JSON",
+    ("interop/fio_run.py", "latency"): "the name of a table",
+    ("interop/importers.py", "*"): "names of programs whose files are read",
+    ("interop/ndr_run.py", "latency"): "a key of TRex's JSON",
+    ("plan/trials.py", "iperf3"): "the program",
+    ("report/model/words.py", "routes"): "a parameter",
+    ("spec/goals.py", "rfc2544"): "a preset of goals",
+    ("spec/workloads/frames.py", "rfc2544"): "a set of frame sizes",
+    ("systems/bsd_facts.py", "state"): "of a neighbour",
+    ("tools/engine/report.py", "latency"): "a key of the engine's JSON",
+    ("tools/neighbours.py", "state"): "of a neighbour, in ip's JSON",
+    ("tools/raw_figures.py", "iperf3"): "the program",
+}
+"""File and word → what the word means there."""
+CLASSES = {c.__name__: name for name in settable() for c in (model_of(name), model_of(name).setting)}
+
+
+def keys(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of each string that something is looked up or compared by, and of each class in an isinstance()."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Dict(keys=found):
+                yield from strings(*(key for key in found if key is not None))
+            case ast.Compare(left=left, comparators=others):
+                yield from strings(left, *others)
+            case ast.Subscript(slice=index, value=value) if not (isinstance(value, ast.Name) and value.id == "Literal"):
+                yield from strings(index)
+            case ast.MatchValue(value=value):
+                yield from strings(value)
+            case ast.Call(func=ast.Attribute(attr="get" | "startswith" | "endswith"), args=[first, *_]):
+                yield from strings(first)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, of]):
+                yield from ((n.lineno, n.id) for n in ast.walk(of) if isinstance(n, ast.Name) and n.id in CLASSES)
+
+
+def strings(*nodes: ast.expr) -> Iterator[tuple[int, str]]:
+    for node in nodes:
+        for part in [node, *(node.elts if isinstance(node, ast.Tuple | ast.Set | ast.List) else ())]:
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.lineno, part.value
+
+
+def chosen_by(path: str, text: str) -> list[str]:
+    out = []
+    for line, word in keys(ast.parse(text)):
+        workload = CLASSES.get(word, word)
+        own = workload.replace("-", "_") in path.replace("-", "_")
+        other = any(path.startswith(file) and said in {word, "*"} for file, said in OTHER_MEANINGS)
+        if workload in WORKLOADS and not own and not other:
+            out.append(f"{path}:{line}: chooses by {word}: put what differs into the record in dutlab/workloads.py")
+    return out
+
+
+def test_what_differs_between_workloads_is_in_their_records() -> None:
+    files = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "workloads.py")
+    assert [fault for path in files for fault in chosen_by(path.relative_to(SOURCE).as_posix(), path.read_text())] == []
+
+
+def test_a_choice_by_name_is_found() -> None:
+    for text in (
+        'if cell.workload == "sweep": pass',
+        'x = {"search": 1}',
+        'x = workload in ("iperf3", "matrix")',
+        'checks["path-mtu"]()',
+        'x = table.get("soak")',
+        "x = isinstance(setting, ReconfSetting)",
+        'match kind:\n case "fio": pass',
+    ):
+        assert chosen_by("runner/stage.py", text), text
+    assert not chosen_by("report/sections/path_mtu.py", 'x = {"path-mtu": 1}')
+    assert not chosen_by("runner/stage.py", 'kind: Literal["sweep"] = "sweep"\nx = plug_of("sweep")')
+
+
+def test_every_exception_is_used() -> None:
+    for file, word in OTHER_MEANINGS:
+        found = [
+            said
+            for path in SOURCE.rglob("*.py")
+            if path.relative_to(SOURCE).as_posix().startswith(file)
+            for _, said in keys(ast.parse(path.read_text()))
+        ]
+        assert set(found) & ({word} if word != "*" else WORKLOADS.keys()), (file, word)
