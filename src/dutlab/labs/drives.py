@@ -28,7 +28,7 @@ _LIMITS = {
     "write_bytes_per_s": ("wbps", "blkio.throttle.write_bps_device"),
 }
 """Rating → its word in io.max, and its file in v1."""
-_TRIES, _PAUSE_S = 50, 0.1
+_TRIES, _PAUSE_S = 600, 0.1
 _REMEDY = "drives of a lab need root of the machine itself, loop devices, and the controller io (v2) or blkio (v1)"
 
 

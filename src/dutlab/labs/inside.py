@@ -28,7 +28,7 @@ def processes_in(namespace: NamespaceId) -> Iterator[int]:
             yield int(entry.name)
 
 
-def kill_all(namespace: NamespaceId, *, timeout_s: float = 5.0) -> list[int]:
+def kill_all(namespace: NamespaceId, *, timeout_s: float = 60.0) -> list[int]:
     """SIGKILL until none is left or time is over; returns those that would not go."""
     deadline = time.monotonic() + timeout_s
     while left := list(processes_in(namespace)):

@@ -9,11 +9,11 @@ import json
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dutlab.errors import InputError, LabError
 from dutlab.spec.known import LABS
@@ -109,6 +109,8 @@ class LabState:
         return cls(owner=Owner(**data.pop("owner")), cpus=cpus, notes=notes, napi_threads=threads, **data)
 
 
+_T = TypeVar("_T")
+_MOST_TRIES = 100
 _WRITABLE = "a lab needs a writable /run or XDG_RUNTIME_DIR"
 _NAMESPACE = re.compile(rf"dutlab-({LABEL.pattern})-(?:{'|'.join(_EVERY_HOST)})")
 
@@ -134,12 +136,15 @@ class StateFolder:
     def claim(self, state: LabState) -> None:
         """Writes the file of a lab that is about to be built. Raises LabError when the label is taken."""
         path = self.file(state.label)
-        try:
-            self._make()
+
+        def write() -> None:
             with path.open("x", encoding="utf-8") as f:
                 f.write(state.to_json())
                 f.flush()
                 os.fsync(f.fileno())
+
+        try:
+            self._inside(write)
         except FileExistsError:
             raise LabError(
                 f"a lab labelled {state.label} exists already", remedy=f"`dutlab lab down {state.label}` or choose another label"
@@ -150,10 +155,18 @@ class StateFolder:
     def rewrite(self, state: LabState) -> None:
         """Replaces the file of a standing lab; makes it again where somebody has removed it. Raises LabError."""
         try:
-            self._make()
-            self._replace(state)
+            self._inside(lambda: self._replace(state))
         except OSError as e:
             raise LabError(f"cannot write {self.file(state.label)}: {e.strerror}", remedy=_WRITABLE) from e
+
+    def _inside(self, do: Callable[[], _T]) -> _T:
+        """Does what needs the folder; makes it anew when somebody who forgot the last lab removed it just then. Raises OSError."""
+        for _ in range(_MOST_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                self._make()
+                return do()
+        self._make()
+        return do()
 
     def _make(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -187,8 +200,7 @@ class StateFolder:
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
         """Held by one builder on this machine at a time; released by the kernel when its process dies."""
-        self._make()
-        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = self._inside(lambda: os.open(self.path, os.O_RDONLY | os.O_DIRECTORY))
         try:
             # Never waits in the kernel: the holder may be another task of this very event loop.
             while not _locked(fd):  # noqa: ASYNC110 a lock of the file system has no event

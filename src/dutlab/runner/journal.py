@@ -29,7 +29,7 @@ _LAB_ENDS = {"lab-down", "lab-gone"}
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
-_LOCK_ATTEMPTS, _LOCK_PAUSE_S = 5, 0.02
+_LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.02
 _LEASES = {"leasing", "lease-left"}
 """The second names those that could not be given back."""
 
