@@ -21,7 +21,7 @@ from capability import need_program
 from dutlab.errors import HostError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
-from dutlab.hosts.private_folder import new_private_folder
+from dutlab.hosts.private_folder import new_private_folder, private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
@@ -124,7 +124,7 @@ async def test_an_engine_that_does_not_fit_on_the_disk_over_there_says_so_and_le
     engine, host = await EngineFile.read(Path(find_engine())), SshHost(ssh_login)
     await host.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/var/tmp"])  # in the mount namespace of this sshd alone
     with pytest.raises(HostError, match=r"box: cannot write /var/tmp/dutlab-\w+/dutlab-engine: No space left on device; free space there"):
-        async with engine_on(host, engine, new_private_folder()):
+        async with engine_on(host, engine, private_folder(host, new_private_folder())):
             pass
     assert (await host.run(["ls", "-A", "/var/tmp"])).text == ""
     await host.run(["umount", "/var/tmp"])

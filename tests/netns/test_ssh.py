@@ -221,10 +221,10 @@ async def test_nothing_is_left_over_there_after_close(ssh_login: Login, namespac
 
 async def test_the_engine_is_copied_checked_and_removed(ssh_login: Login, tmp_path: Path) -> None:
     engine, host = await EngineFile.read(find_engine()), SshHost(ssh_login)
-    async with engine_on(host, engine, new_private_folder()) as path:
+    async with engine_on(host, engine, private_folder(host, new_private_folder())) as path:
         assert Path(path).read_bytes() == engine.data
         assert "dutlab-engine" in (await host.run([path, "--version"])).text
-        async with engine_on(host, engine, new_private_folder()) as again:
+        async with engine_on(host, engine, private_folder(host, new_private_folder())) as again:
             assert Path(again).read_bytes() == engine.data
             assert again != path
     assert not Path(path).parent.exists()
@@ -239,7 +239,7 @@ async def test_no_other_user_can_reach_the_engine_that_is_run(ssh_login: Login) 
     planted.chmod(0o755)
     os.chown(planted, NOBODY, NOBODY)
     try:
-        async with engine_on(host, engine, new_private_folder()) as path:
+        async with engine_on(host, engine, private_folder(host, new_private_folder())) as path:
             for place in (Path(path), Path(path).parent):
                 assert (place.stat().st_uid, place.stat().st_mode & 0o077) == (os.getuid(), 0)
             tries = [
@@ -283,7 +283,7 @@ async def test_an_engine_that_cannot_run_there_says_so(ssh_login: Login, tmp_pat
     (tmp_path / "broken").write_bytes(b"#!/no/such/interpreter\n")
     host, path = SshHost(ssh_login), new_private_folder()
     with pytest.raises(ToolMissing, match=r"box: the copied engine does not run: .*install the engine there by hand"):
-        async with engine_on(host, await EngineFile.read(tmp_path / "broken"), path):
+        async with engine_on(host, await EngineFile.read(tmp_path / "broken"), private_folder(host, path)):
             pass
     assert not Path(path).exists()
     await host.close()

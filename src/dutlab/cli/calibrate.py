@@ -132,13 +132,8 @@ async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], dur
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = standing or labs.new_label()
-    try:
-        lab = await (labs.attach(label) if standing else labs.up(name, label=label))
+    async with labs.used(name, standing) as lab:
         return await calibrated(lab, str(find_engine()), loads, cache_folder(), anew=duration, disturbed=disturbed_by_environment())
-    finally:
-        if standing is None:
-            await labs.down(label)
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:

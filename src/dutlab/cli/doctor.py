@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import CureStep, Finding
-    from dutlab.hosts.host import Host
     from dutlab.runner.examine import Examined
 
 SOMETHING_FOUND = 1
@@ -89,18 +87,18 @@ def _steps(steps: Sequence[CureStep]) -> list[str]:
 
 async def _of_this_machine() -> Examined:
     from dutlab.cli.facts import MOST_PORTS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.hosts.iproute import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.examine import examine_machine  # noqa: PLC0415 -- `--help` needs none of it
 
     host = LocalHost(THIS_MACHINE)
-    try:
+    async with closing(host):
         return await examine_machine(host, without_loopback(await interfaces_of(host))[:MOST_PORTS])
-    finally:
-        await host.close()
 
 
 async def _of_testbed(file: Path) -> Examined:
+    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.ports import insist_on_ports  # noqa: PLC0415 -- `--help` needs none of it
@@ -108,29 +106,17 @@ async def _of_testbed(file: Path) -> Examined:
 
     testbed = load_testbed(file)
     hosts = hosts_of(testbed)
-    try:
+    async with closing(*hosts.values()):
         await insist_on_ports(testbed, hosts)
         return await examine(testbed, hosts)
-    finally:
-        await _close(hosts.values())
 
 
 async def _of_lab(name: str, standing: str | None) -> Examined:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = standing or labs.new_label()
-    try:
-        lab = await (labs.attach(label) if standing else labs.up(name, label=label))
+    async with labs.used(name, standing) as lab:
         hosts = lab.hosts()
-        try:
+        async with closing(*hosts.values()):
             return await examine(lab.testbed, hosts, pinned=lab.cpus)
-        finally:
-            await _close(hosts.values())
-    finally:
-        if standing is None:
-            await labs.down(label)
-
-
-async def _close(hosts: Iterable[Host]) -> None:
-    await asyncio.gather(*(host.close() for host in hosts))

@@ -81,10 +81,11 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
 
     Raises InputError for a port that no host has.
     """
+    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.hosts.iproute import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
 
-    try:
+    async with closing(*hosts.values()):
         listed = dict(zip(hosts, await asyncio.gather(*map(interfaces_of, hosts.values())), strict=True))
         if absent := [port for port in ports if not any(port in have for have in listed.values())]:
             known = "; ".join(f"{name} has {', '.join(have)}" for name, have in listed.items())
@@ -95,5 +96,3 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
         }
         found = await asyncio.gather(*(collect_facts(host, wanted[name]) for name, host in hosts.items()))
         return dict(zip(hosts, found, strict=True))
-    finally:
-        await asyncio.gather(*(host.close() for host in hosts.values()))

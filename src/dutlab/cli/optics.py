@@ -70,14 +70,14 @@ def optics(
 
 async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRow]:
     """A row a module, until the user says that it was the last."""
+    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
+
     rows: list[OpticRow] = []
-    try:
+    async with closing(host):
         while await _next_is_in(len(rows) + 1, name, port):
             row = await _when_linked(name, host, port)
             say(f"  {'; '.join(row.words()[w] or '-' for w in _NARROW[1:])}", err=True)
             rows.append(row)
-    finally:
-        await host.close()
     return rows
 
 

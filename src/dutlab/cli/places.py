@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.ending import closing
 from dutlab.errors import InputError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.reach import host_at
@@ -63,16 +64,12 @@ def _of_testbed(said: str, file: Path, name: str) -> TestPlace:
 async def hosts_at(places: Mapping[str, TestPlace], log: CommandLog, label: str | None) -> AsyncIterator[dict[str, Host]]:
     """The hosts behind their names; the lab that one of them is in is built as `label` for it and taken down after it."""
     names, hosts = {place.lab for place in places.values() if place.lab}, dict[str, Host]()
-    try:
-        lab = await labs.up(names.pop(), label=label) if names else None
+    async with AsyncExitStack() as undo:
+        lab = await undo.enter_async_context(labs.used(names.pop(), label=label)) if names else None
         for name, place in places.items():
             hosts[name] = await _host(name, place, lab, log)
+            await undo.enter_async_context(closing(hosts[name]))
         yield hosts
-    finally:
-        for host in hosts.values():
-            await host.close()
-        if label is not None:
-            await labs.down(label)
 
 
 def lab_of(places: Mapping[str, TestPlace]) -> str | None:

@@ -218,18 +218,13 @@ async def _in_lab(name: str, standing: str | None, said: str) -> int:
     """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = standing or labs.new_label()
-    try:
-        lab = await (labs.attach(label) if standing else labs.up(name, label=label))
+    async with labs.used(name, standing) as lab:
         link = lab.testbed.links["a"]
         rest = _without_lab(sys.argv[1:], said)
         pinned = [word for end in link.ends for word in ("--cpu", str(lab.cpus[end][0]))]
         inside = [*lab.inside(link.source.host), sys.executable, "-m", "dutlab"]
         command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]
         return await _wait_for(command)
-    finally:
-        if standing is None:
-            await labs.down(label)
 
 
 def _without_lab(words: Sequence[str], said: str) -> list[str]:
@@ -239,10 +234,12 @@ def _without_lab(words: Sequence[str], said: str) -> list[str]:
 
 
 async def _wait_for(command: list[str]) -> int:
+    from dutlab.ending import to_its_end  # noqa: PLC0415 -- `--help` needs none of it
+
     process = await asyncio.create_subprocess_exec(*command)
     try:
         return await process.wait()
     except asyncio.CancelledError:  # the signal reached it too, in its process group, or is passed on
         process.terminate()
-        await process.wait()
+        await to_its_end(process.wait())
         raise

@@ -55,11 +55,8 @@ async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[
     from dutlab.runner.verify import verify as verify_in  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    label = labs.new_label()
-    try:
-        return await verify_in(await labs.up("three-node", label=label), cases, str(find_engine()), tell)
-    finally:
-        await labs.down(label)
+    async with labs.used("three-node") as lab:
+        return await verify_in(lab, cases, str(find_engine()), tell)
 
 
 def _tell(k: Known) -> None:

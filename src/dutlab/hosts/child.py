@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from dutlab.ending import to_its_end
 from dutlab.hosts.keeper import KEEPER
 from dutlab.hosts.running import LONGEST_LINE_BYTES, Began, EndNote, Running
 
@@ -79,6 +80,10 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         # Cancelled itself, asyncio would end the process alone, not its group, and wait for pipes that the others of the group hold.
-        with contextlib.suppress(OSError):
-            await (await asyncio.shield(starting)).end()
+        await to_its_end(_end(starting))
         raise
+
+
+async def _end(starting: asyncio.Future[Running]) -> None:
+    with contextlib.suppress(OSError):
+        await (await starting).end()

@@ -22,6 +22,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host, Process, Spawn, renewed_by
 from dutlab.printable import printable
@@ -141,6 +142,9 @@ class _Lease:
         try:
             async with asyncio.timeout(_ANSWERS_S):
                 state, said = (await process.readline()).decode(errors="replace").strip(), await process.readline()
+        except asyncio.CancelledError:
+            await to_its_end(_end(process))
+            raise
         except TimeoutError:
             await process.end()
             what = f"cannot take the lease: no answer within {_ANSWERS_S:g} s"
@@ -165,16 +169,18 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
     """
     held: list[_Lease] = []
     left: list[str] = []
+
+    async def given_back() -> None:
+        left.extend([lease.host.name for lease in reversed(held) if not await lease.give_back()])
+
     async with contextlib.AsyncExitStack() as renewing:
-        try:
-            for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
-                lease = _Lease(hosts[name], holder, take_over=take_over)
-                if await lease.take():
-                    held.append(lease)
-                    renewing.enter_context(renewed_by(hosts[name], lease.renew))
-            yield left
-        finally:
-            left += [lease.host.name for lease in reversed(held) if not await lease.give_back()]
+        await renewing.enter_async_context(ended_by(given_back))
+        for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
+            lease = _Lease(hosts[name], holder, take_over=take_over)
+            if await lease.take():
+                held.append(lease)
+                renewing.enter_context(renewed_by(hosts[name], lease.renew))
+        yield left
 
 
 def _user() -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from dutlab.ending import ended_by
 from dutlab.errors import HostError, InputError
-from dutlab.hosts.host import Host
+from dutlab.hosts.host import Host, Process
 
 PLACE = "/var/tmp"  # noqa: S108 what this module is about
 _NAME = re.compile(re.escape(PLACE) + r"/dutlab-[0-9a-f]{32}")
@@ -43,16 +44,25 @@ def new_private_folder() -> str:
 
 
 @asynccontextmanager
-async def private_folder(host: Host, path: str) -> AsyncIterator[str]:
-    """The folder `path`, of new_private_folder(), made on `host`, and removed at the end with all that is in it. Raises HostError."""
-    done = await host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False)
-    if done.status != 0:
-        raise HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
-    try:
+async def private_folder(host: Host, path: str, gone: Callable[[], object] = lambda: None) -> AsyncIterator[str]:
+    """The folder `path`, of new_private_folder(), made on `host`, and removed at the end with all that is in it; then `gone` is called.
+
+    Raises HostError.
+    """
+    ours = True
+
+    async def removed() -> None:
+        with contextlib.suppress(HostError):  # a host that cannot be reached keeps it until `dutlab undo`
+            if ours:
+                await remove_private_folder(host, path)
+            gone()
+
+    async with ended_by(removed):  # also after a mkdir(1) that was cut
+        done = await host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False)
+        ours = done.status == 0
+        if not ours:
+            raise HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
         yield path
-    finally:
-        with contextlib.suppress(HostError):  # a host that has gone keeps it until `dutlab undo`
-            await remove_private_folder(host, path)
 
 
 @asynccontextmanager
@@ -63,15 +73,17 @@ async def held_folder(host: Host) -> AsyncIterator[str]:
     """
     path = new_private_folder()
     process = await host.spawn(["sh", "-c", _MAKE + _HOLD, "dutlab", path, PLACE])
-    try:
+    async with ended_by(lambda: _let_go(process)):
         if (await process.readline()).strip() != b"made":
             said = (await process.end()).complaint
             raise HostError(f"cannot make the folder {path}: {said}", host=host.name, remedy=_REMEDY)
         yield path
-    finally:
-        with contextlib.suppress(HostError):
-            await process.close_stdin()
-            await process.wait(_ENDS_S)
+
+
+async def _let_go(process: Process) -> None:
+    with contextlib.suppress(HostError):
+        await process.close_stdin()
+        await process.wait(_ENDS_S)
 
 
 async def remove_private_folder(host: Host, path: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
+from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandTimedOut, HostError
 from dutlab.hosts.host import Done
 
@@ -121,7 +122,7 @@ class Running:
             tail = done.errors
             raise CommandTimedOut(host=self._host, argv=self._argv, timeout_s=timeout_s, stderr_tail=tail) from None
         except asyncio.CancelledError:
-            await asyncio.shield(self._finish(rest))
+            await to_its_end(self._finish(rest))
             raise
         done = await self._finish(rest)
         if self._carrier.lost:
@@ -137,12 +138,10 @@ class Running:
         try:
             return await self.wait(timeout_s)
         finally:
-            feed.cancel()
-            await asyncio.gather(feed, return_exceptions=True)
+            await cancelled(feed)
 
     async def end(self, grace_s: float = 2.0) -> Done:
-        # Shielded: who is cancelled while ending a process still wants it ended.
-        return await asyncio.shield(asyncio.ensure_future(self._end(grace_s)))
+        return await to_its_end(self._end(grace_s))
 
     async def _end(self, grace_s: float) -> Done:
         if self._done is None and self._carrier.status is None:
@@ -151,8 +150,7 @@ class Running:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):
                     await self._carrier.exited()
-            closing.cancel()
-            await asyncio.gather(closing, return_exceptions=True)
+            await cancelled(closing)
         return await self._finish(asyncio.ensure_future(self._rest()))
 
     async def _rest(self) -> None:
@@ -208,6 +206,4 @@ async def together(doings: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(*tasks)

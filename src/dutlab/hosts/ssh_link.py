@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import asyncssh
 
+from dutlab.ending import to_its_end
 from dutlab.errors import HostError
 from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_channel import NOTHING, ChannelCarrier
@@ -55,7 +56,7 @@ class SshLink:
                 if before is not None:
                     await link._sweep(before)
             except BaseException:
-                await link.close()
+                await to_its_end(link.close())
                 raise
         return link
 
@@ -96,7 +97,7 @@ class SshLink:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await asyncio.wait([opening])  # what was begun is ended, which needs its number
+            await to_its_end(asyncio.wait([opening]))  # what was begun is ended, which needs its number
             if opening.exception() is None:
                 carrier.signal(signal.SIGKILL)
             carrier.release()

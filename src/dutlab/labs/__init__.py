@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.labs.direct import cable_undo, direct_links
-from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, programs, standing, up
+from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, programs, standing, up, used
 from dutlab.labs.labfile import LabDescription, description, lab_names
 from dutlab.labs.state import new_label
 
@@ -22,4 +22,5 @@ __all__ = [
     "programs",
     "standing",
     "up",
+    "used",
 ]

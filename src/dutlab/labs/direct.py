@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Interface, IPv4Network
 
+from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
@@ -34,22 +35,19 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
     """
     testbed = direct_testbed(lab.testbed)
     machine, hosts, cabled = LocalHost("lab"), lab.hosts(), _cabled(testbed)
-    try:
-        await _remove(machine, lab, testbed)
-        await machine.run(["ip", "-batch", "-"], stdin=_cables(testbed, lab.namespaces).encode())
-        for name in cabled:
-            await hosts[name].run(["sh", "-e"], stdin=_setup(testbed, name).encode())
-            await hosts[name].run(["sh"], stdin=recipe.queue_script(testbed, name).encode(), check=False)
-        await _threads(lab, testbed, hosts)
-        for name in cabled:
-            await hosts[name].run(["sh", "-e"], stdin=recipe.carrier_script(testbed, name).encode())
-        yield testbed
-    except HostError as e:
-        raise LabError(f"lab {lab.label}: the rig without the DUT cannot be used: {e}") from e
-    finally:
-        await _remove(machine, lab, testbed)
-        for host in hosts.values():
-            await host.close()
+    async with closing(*hosts.values()), ended_by(lambda: _remove(machine, lab, testbed)):
+        try:
+            await _remove(machine, lab, testbed)
+            await machine.run(["ip", "-batch", "-"], stdin=_cables(testbed, lab.namespaces).encode())
+            for name in cabled:
+                await hosts[name].run(["sh", "-e"], stdin=_setup(testbed, name).encode())
+                await hosts[name].run(["sh"], stdin=recipe.queue_script(testbed, name).encode(), check=False)
+            await _threads(lab, testbed, hosts)
+            for name in cabled:
+                await hosts[name].run(["sh", "-e"], stdin=recipe.carrier_script(testbed, name).encode())
+            yield testbed
+        except HostError as e:
+            raise LabError(f"lab {lab.label}: the rig without the DUT cannot be used: {e}") from e
 
 
 def direct_testbed(testbed: Testbed) -> Testbed:

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 
+from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.lease import lease_files
@@ -119,7 +120,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
         state = state.completed(tuple(notes), threads)
         folder.rewrite(state)
     except BaseException as e:
-        await asyncio.shield(asyncio.ensure_future(down(label)))
+        await down(label)
         if isinstance(e, HostError):
             raise LabError(f"lab {label} cannot be built: {e}", remedy="" if e.remedy else _REMEDY) from e
         raise
@@ -138,6 +139,10 @@ async def down(label: str) -> bool:
 
     Works after a crash at any point of up(), twice, and when the state file was removed; returns whether there was anything.
     """
+    return await to_its_end(_down(label))
+
+
+async def _down(label: str) -> bool:
     folder = StateFolder()
     if (state := _state(folder, label)) is None:
         return False
@@ -161,6 +166,17 @@ async def down(label: str) -> bool:
     await drives.down(label)
     folder.forget(label)
     return True
+
+
+@contextlib.asynccontextmanager
+async def used(name: str, standing: str | None = None, *, label: str | None = None) -> AsyncIterator[Lab]:
+    """The lab `standing`, or one built as `name` under `label` that is taken down after the context. Raises as attach() or up() does."""
+    if standing is not None:
+        yield await attach(standing)
+        return
+    label = label or new_label()
+    async with ended_by(lambda: down(label)):
+        yield await up(name, label=label)
 
 
 async def attach(label: str) -> Lab:
@@ -279,7 +295,7 @@ async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) 
     for role, address in ours.items():
         await _sh(NetnsHost(role, state.namespaces[role]), recipe.management_script({"mgmt": address}))
     doors = [sshd.Door(role, state.namespaces[role], str(address.ip), far) for role, address in ours.items()]
-    await asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors)
+    await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
     await sshd.start(folder.ssh_folder(state.label), doors, nice=state.nice)
 
 

@@ -27,6 +27,7 @@ from statistics import median_low
 from typing import TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.ending import cancelled
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
 from dutlab.methods.ports import Bench, DutChange, DutControl, Flow, Generator, Measured, Offer, Outcome, Row
@@ -57,9 +58,7 @@ async def under_load(
         done = await act()
         return await offering, done
     finally:
-        for task in (offering, beginning):
-            task.cancel()
-        await asyncio.gather(offering, beginning, return_exceptions=True)
+        await cancelled(offering, beginning)
 
 
 NOT_BACK = 0.95

@@ -10,6 +10,7 @@ from typing import Any
 
 from dutlab import labs
 from dutlab.dut.mode import UndoStep
+from dutlab.ending import ended_by
 from dutlab.events import EVENTS
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Measured
@@ -108,15 +109,13 @@ async def conduct(
             journal.write(
                 "steps-begun", experiment=what.name, trials=len(plan.trials), reset=undo_to_json(what.reset()), hosts=dict(what.reached)
             )
-            try:
-                for trial in plan.trials:
-                    await _trial(what, trial, steps, folder=folder, book=book, events=events, done=done)
-            except BaseException as error:
-                events.cut(error, remedy="")
-                raise
-            finally:
-                journal.write("steps-ended")
-                await _lab_down(what, hosts, journal)
+            async with ended_by(lambda: _ended(what, hosts, journal)):
+                try:
+                    for trial in plan.trials:
+                        await _trial(what, trial, steps, folder=folder, book=book, events=events, done=done)
+                except BaseException as error:
+                    events.cut(error, remedy="")
+                    raise
         journal.write("run-finished")
     failed = sum(1 for o in done if o.account.failed)
     events.close("finished", {"measured": len(done) - failed, "failed": failed})
@@ -139,7 +138,8 @@ async def _trial(
         events.ended(record)
 
 
-async def _lab_down(what: Conduct, hosts: Mapping[str, Host], journal: Journal) -> None:
+async def _ended(what: Conduct, hosts: Mapping[str, Host], journal: Journal) -> None:
+    journal.write("steps-ended")
     if what.lab is None:
         return
     for name in set(hosts) - set(what.reached):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
+from dutlab.ending import to_its_end
 from dutlab.errors import InputError
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import DutChange, ResetKind
@@ -85,7 +86,7 @@ class JournaledDevice:
         try:
             yield
         except BaseException:
-            await carry_out([back], {self.dut.name: self.dut})
+            await to_its_end(carry_out([back], {self.dut.name: self.dut}))
             self.journal.write("dut-restored", application=change)
             raise
         self.journal.write("dut-restored", application=change)

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from dutlab.dut.mode import UndoStep
+from dutlab.ending import ended_by
 from dutlab.errors import TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.iproute import entries, interfaces_of, without_loopback
@@ -62,14 +63,16 @@ async def prepared(hosts: Mapping[str, Host], testbed: Testbed, journal: Journal
         return
     steps = [change.step for change in reversed(changes)]
     journal.write("ports-preparing", application=APPLICATION, undo=undo_to_json(steps))
-    try:
+
+    async def restored() -> None:
+        await carry_out(steps, hosts)
+        journal.write("ports-restored", application=APPLICATION)
+
+    async with ended_by(restored):
         for change in changes:
             if change.do:
                 await hosts[change.host].run(change.do)
         yield
-    finally:
-        await carry_out(steps, hosts)
-        journal.write("ports-restored", application=APPLICATION)
 
 
 async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
+from dutlab.ending import closing
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
@@ -131,15 +132,14 @@ async def real_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, distu
     async with AsyncExitStack() as undo:
         ends = {end for link in testbed.links.values() if link.path for end in link.ends}
         hosts = {name: host for name, host in hosts_of(testbed).items() if name in ends}
-        for host in hosts.values():
-            undo.push_async_callback(host.close)
+        await undo.enter_async_context(closing(*hosts.values()))
         await undo.enter_async_context(leased(hosts, Holder.this_process(run, datetime.now(UTC))))
         engine_file = await EngineFile.read(binary)
         binaries = {name: await undo.enter_async_context(engine_on(host, engine_file)) for name, host in hosts.items()}
         cpus = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         next_hop = _other_end(hosts, testbed) if rig is Rig.LOOPED else next_hop_mac
         engine = Engine(hosts, testbed, cpus, binaries, next_hop=next_hop)
-        undo.push_async_callback(engine.close)
+        await undo.enter_async_context(closing(engine))
         yield RealRig(GeneratorSite(hosts, testbed, cpus, engine), disturbed=disturbed)
 
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from dutlab import labs
 from dutlab.dut.mode import UndoStep
+from dutlab.ending import closing
 from dutlab.errors import HostError, InputError, LabError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
@@ -97,17 +98,13 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
         await _remove_copies(engines)
         journal.write("lab-gone", label=standing_lab_of(folder.path))
         return Undone(0)
-    try:
-        async with leased_by(hosts, folder, journal):
-            for application, steps in pending:
-                await carry_out(steps, hosts)
-                journal.write("mode-restored", application=application)
-            for name, path in engines:
-                await remove_private_folder(hosts[name], path)
-                journal.write("engine-removed", host=name)
-    finally:
-        for host in hosts.values():
-            await host.close()
+    async with closing(*hosts.values()), leased_by(hosts, folder, journal):
+        for application, steps in pending:
+            await carry_out(steps, hosts)
+            journal.write("mode-restored", application=application)
+        for name, path in engines:
+            await remove_private_folder(hosts[name], path)
+            journal.write("engine-removed", host=name)
     return Undone(len(pending), held)
 
 
@@ -115,16 +112,13 @@ async def _reset(steps: Sequence[UndoStep], reached: Mapping[str, str | None], j
     """Every step of Reset in its order, and how each ended: `killall` of what has ended anyway fails, and that is not a fault."""
     hosts = {name: host_at(name, ssh) for name, ssh in reached.items()}
     said = []
-    try:
+    async with closing(*hosts.values()):
         for step in steps:
             try:
                 done = await hosts[step.host].run(step.argv, timeout_s=STEP_S, check=False)
                 said.append(f"{step.host}: {step.argv[-1]} ended with {done.status}")
             except HostError as e:
                 said.append(str(e))
-    finally:
-        for host in hosts.values():
-            await host.close()
     journal.write("steps-reset", said=said)
     return tuple(said)
 

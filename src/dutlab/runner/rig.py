@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dutlab import labs
+from dutlab.ending import closing
 from dutlab.errors import MeasurementError
 from dutlab.hosts.facts import collect_facts
 from dutlab.methods.calibrate import (
@@ -130,19 +131,15 @@ async def calibrated(
     Raises LabError, ToolMissing, MeasurementError, HostError.
     """
     hosts = lab.hosts()
-    async with labs.direct_links(lab) as testbed:
+    async with closing(*hosts.values()), labs.direct_links(lab) as testbed:
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
-        try:
+        async with closing(engine):
             facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))])
             known = cached(facts, cache, now=datetime.now(UTC), versions=versions, disturbed=disturbed) or Calibration(
                 measured=datetime.now(UTC), facts=facts, points=[]
             )
             place = GeneratorSite(hosts, testbed, lab.cpus, engine)
             known = await with_loads(known, loads, place, anew=anew, failed=failed, disturbed=disturbed)
-        finally:
-            await engine.close()
-            for host in hosts.values():
-                await host.close()
     return known, keep(known, cache)
 
 
@@ -179,7 +176,7 @@ async def _points(
     """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
     generator = make(generator_of(load.generator), place)
     shares, name = load.under(rig), load.generator
-    try:
+    async with closing(*([] if generator is place.engine else [generator])):
         version = await generator.check()
         return await calibrate(
             undisturbed(generator),
@@ -192,18 +189,12 @@ async def _points(
             rig=rig,
             directions=load.directions,
         )
-    finally:
-        if generator is not place.engine:
-            await generator.close()
 
 
 async def _facts(lab: labs.Lab, engine: Engine, link: Link) -> dict[str, Any]:
     hosts = lab.hosts()
-    try:
+    async with closing(*hosts.values()):
         found = await asyncio.gather(*(collect_facts(hosts[end], [link.source.interface]) for end in link.ends))
-    finally:
-        for host in hosts.values():
-            await host.close()
     told = {facts["host"]: {k: facts.get(k) for k in (*FACTS, "interfaces")} for facts in found}
     return told | {
         "engine": await engine.check(),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,6 +20,7 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
 from dutlab.dut.mode import Check, Mode, UndoStep
+from dutlab.ending import ended_by
 from dutlab.errors import DutlabError, InputError, LabError, MeasurementError, TestbedError
 from dutlab.events import EVENTS
 from dutlab.hosts.host import connections_of
@@ -95,6 +96,19 @@ class RunResult:
 
 class _TimeIsOver(Exception):
     """The next trial would end after the budget."""
+
+
+@asynccontextmanager
+async def _within(budget_s: float | None) -> AsyncIterator[float | None]:
+    """Yields when it ends on the loop's clock. Raises _TimeIsOver then, or the error that had ended the work before and was cleaned up."""
+    limit = asyncio.timeout(budget_s)
+    try:
+        async with limit:
+            yield limit.when()
+    except TimeoutError as error:
+        if not isinstance(cut := error.__cause__, asyncio.CancelledError) or not limit.expired():
+            raise
+        raise cut.__cause__ or _TimeIsOver() from None
 
 
 async def run(given: Given, options: RunOptions, progress: Progress) -> RunResult:
@@ -238,14 +252,16 @@ class Execution:
         """All that is left, at a stretch."""
         self.begin()
         if left := self.left():
-            limit = asyncio.timeout(options.budget_s)
+            how = f"`dutlab resume {self.folder.path}` continues it"
             try:
-                async with limit:
-                    await self.measure(left, options, ends=limit.when())
-            except BaseException as error:
-                self.say_cut(error, f"`dutlab resume {self.folder.path}` continues it")
-                if isinstance(error, _TimeIsOver) or (isinstance(error, TimeoutError) and limit.expired()):
+                async with _within(options.budget_s) as ends:
+                    await self.measure(left, options, ends=ends)
+            except _TimeIsOver as error:
+                if self.left():
+                    self.say_cut(error, how)
                     return self.partial()
+            except BaseException as error:
+                self.say_cut(error, how)
                 raise
             self.journal.write("run-finished")
         return self.result()
@@ -408,10 +424,22 @@ class Execution:
 
     async def _group(self, stage: Stage, trials: Sequence[Trial], ends: float | None) -> None:
         """One application of a mode and the trials measured in it."""
-        mode, dut = stage.modes[trials[0].cell.mode], stage.dut
-        application, unproven = f"{trials[0].number}-{mode.name}", list[Trial]()
-        steps = await mode.undo(dut, stage.dut_testbed)
+        mode = stage.modes[trials[0].cell.mode]
+        application = f"{trials[0].number}-{mode.name}"
+        steps = await mode.undo(stage.dut, stage.dut_testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
+        async with ended_by(lambda: self._restored(stage, steps, application)):
+            await self._in_mode(stage, mode, application, trials, ends)
+
+    async def _restored(self, stage: Stage, steps: Sequence[UndoStep], application: str) -> None:
+        try:
+            await stage.device.put_back()
+        finally:
+            await carry_out_undo(steps, stage.hosts)
+        self.journal.write("mode-restored", application=application)
+
+    async def _in_mode(self, stage: Stage, mode: Mode, application: str, trials: Sequence[Trial], ends: float | None) -> None:
+        unproven = list[Trial]()
         try:
             self.events.applying(mode.name, len(trials))
             checks, why = await into_mode(stage, mode)
@@ -446,12 +474,6 @@ class Execution:
             if unproven and not why:
                 await self._prove(stage, mode, application, stands)
             raise
-        finally:
-            try:
-                await stage.device.put_back()
-            finally:
-                await carry_out_undo(steps, stage.hosts)
-            self.journal.write("mode-restored", application=application)
 
     def _begin_trial(self, trial: Trial, ends: float | None) -> Trial:
         """The first trial of a run is begun whatever it is expected to take."""

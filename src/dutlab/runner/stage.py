@@ -13,11 +13,12 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
 from dutlab.dut.mode import Mode, Prober, SizedForFlows
+from dutlab.ending import closing, ended_by
 from dutlab.events import Tell, nobody
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.hosts.private_folder import new_private_folder
+from dutlab.hosts.private_folder import new_private_folder, private_folder
 from dutlab.hosts.programs import all_there, insist, missing_on
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.ports import Bench, Generator, Measured, Method
@@ -118,14 +119,16 @@ async def open_stage(
     async with AsyncExitStack() as undo:
         framed, lab = framed_hosts(experiment, testbed, cells), None
         if testbed.lab is None:
-            hosts = await undo.enter_async_context(_closing(hosts_of(testbed, log)))
+            hosts = hosts_of(testbed, log)
+            await undo.enter_async_context(closing(*hosts.values()))
             await undo.enter_async_context(lease(hosts))
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
             if not standing:
                 await _insist_on_programs(experiment, testbed.lab, cells)
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
-            hosts = await undo.enter_async_context(_closing(lab.hosts(log)))
+            hosts = lab.hosts(log)
+            await undo.enter_async_context(closing(*hosts.values()))
             if standing:
                 await undo.enter_async_context(lease(hosts))
             testbed, cpus = lab.testbed, lab.cpus
@@ -179,20 +182,13 @@ def _dut_among(hosts: Mapping[str, Host], testbed: Testbed) -> Host:
 async def _own_lab(name: str, journal: Journal) -> AsyncIterator[labs.Lab]:
     label = labs.new_label()
     journal.write("lab-up", label=label, lab=name)
-    try:
-        yield await labs.up(name, label=label)
-    finally:
+
+    async def down() -> None:
         await labs.down(label)
         journal.write("lab-down", label=label)
 
-
-@asynccontextmanager
-async def _closing(hosts: Mapping[str, Host]) -> AsyncIterator[Mapping[str, Host]]:
-    try:
-        yield hosts
-    finally:
-        for host in hosts.values():
-            await host.close()
+    async with ended_by(down):
+        yield await labs.up(name, label=label)
 
 
 async def _engines(
@@ -203,10 +199,16 @@ async def _engines(
         return {}
     engine, found = await EngineFile.read(binary), dict[str, str]()
     for name in framed:
-        journal.write("engine-copying", host=name, path=(folder := new_private_folder()))
-        undo.callback(journal.write, "engine-removed", host=name)
-        found[name] = await undo.enter_async_context(engine_on(hosts[name], engine, folder))
+        found[name] = await undo.enter_async_context(engine_on(hosts[name], engine, _told_folder(hosts[name], name, journal)))
     return found
+
+
+@asynccontextmanager
+async def _told_folder(host: Host, name: str, journal: Journal) -> AsyncIterator[str]:
+    """A private folder that the journal tells of, from before it is there until it is gone."""
+    journal.write("engine-copying", host=name, path=(path := new_private_folder()))
+    async with private_folder(host, path, partial(journal.write, "engine-removed", host=name)):
+        yield path
 
 
 @asynccontextmanager
@@ -231,7 +233,7 @@ async def _set_up(
         rig_places=LAB_RIG_PLACES if lab is not None and lab.ssh_config is None else RIG_PLACES,
     )
     generators = _generators(cells, site)
-    try:
+    async with closing(*generators.values(), engine):
         looks: dict[str, Callable[[], Awaitable[str]]] = {ENGINE.kind: engine.check} if framed else {}  # it also verifies modes
         for cell in cells:
             if path := plug_of(cell.workload).check:
@@ -251,10 +253,6 @@ async def _set_up(
             notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
             lab=lab,
         )
-    finally:
-        for generator in generators.values():
-            await generator.close()
-        await engine.close()
 
 
 def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:

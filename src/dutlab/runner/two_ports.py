@@ -12,6 +12,7 @@ from ipaddress import ip_address, ip_interface
 from itertools import zip_longest
 from typing import Any
 
+from dutlab.ending import ended_by
 from dutlab.errors import InputError, PortRefused
 from dutlab.hosts.host import Host
 from dutlab.hosts.port_in_use import in_use, unusable
@@ -171,14 +172,15 @@ async def _who_answers(host: Host, port: PortSurvey, address: Interface) -> list
     """Asks by ARP or ND, which a ping makes the kernel do, and forgets the answers."""
     asked = list(_likely(address))
     before = set(port.neighbours)
-    try:
+    async with ended_by(lambda: _forget(host, port, [a for a in asked if a not in before])):
         await asyncio.gather(*(host.run(["ping", "-c", "1", "-W", "1", "-I", port.name, str(a)], check=False, timeout_s=10) for a in asked))
         again = await survey(host, port.name)
         return [a for a in asked if again is not None and a in again.neighbours]
-    finally:
-        for a in asked:
-            if a not in before:
-                await host.run(["ip", "neigh", "del", str(a), "dev", port.name], check=False)
+
+
+async def _forget(host: Host, port: PortSurvey, addresses: Sequence[IPAddress]) -> None:
+    for a in addresses:
+        await host.run(["ip", "neigh", "del", str(a), "dev", port.name], check=False)
 
 
 def _likely(address: Interface) -> Iterator[IPAddress]:

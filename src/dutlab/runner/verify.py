@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from dutlab import labs
+from dutlab.ending import closing
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.methods.known import Case, Known
@@ -60,14 +61,10 @@ async def verify(lab: labs.Lab, cases: Sequence[Case], binary: str, tell: Callab
     hosts, found = lab.hosts(), []
     engine = Engine(hosts, lab.testbed, lab.cpus, binary)
     link, dut = next(iter(lab.testbed.through_dut().links.values())), hosts[lab.testbed.dut or DUT]
-    try:
+    async with closing(engine, *hosts.values()):
         for case in cases:
             async with known_device(dut, link, binary, case.wrong) as device:
                 for known in await case.measure(Bench(engine), device):
                     found.append(known)
                     tell(known)
-    finally:
-        await engine.close()
-        for host in hosts.values():
-            await host.close()
     return found

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -87,9 +88,7 @@ class LocalAccount:
         try:
             yield
         finally:
-            reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reader
+            await cancelled(reader)
 
     async def _keep_reading(self) -> None:
         while await self.read():  # noqa: ASYNC110 - it waits for time, not for an event

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, cast
 
+from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, HostError
 from dutlab.events import Tell, nobody
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
@@ -53,7 +54,7 @@ class Watch:
             for sensor in self._vital:
                 await sensor.start(self._tell)
         except BaseException:
-            await self._end_others()
+            await to_its_end(self._end_others())
             raise
         self._began_s = time.monotonic()
         return self
@@ -69,7 +70,7 @@ class Watch:
             if error is None:
                 raise
         finally:
-            found += await self._end_others()
+            found += await to_its_end(self._end_others())
         self.watched = all_of([*self._failed, *found])
 
     async def _end_others(self) -> list[Watched]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from dutlab.ending import cancelled
 from dutlab.methods.ports import Bench, Beside, Row
 from dutlab.spec.workloads.rfc2544 import Modifier
 
@@ -45,9 +46,7 @@ class Modifiers:
         try:
             yield begun
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancelled(*tasks)
 
     def rows(self) -> list[Row]:
         """For the record's table."""

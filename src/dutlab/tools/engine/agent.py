@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
 
@@ -41,7 +42,7 @@ class Agent:
         try:
             agent.hello = await agent.ask("hello")
         except BaseException:
-            await agent.close()
+            await to_its_end(agent.close())
             raise
         if (speaks := agent.hello.get("protocol")) == PROTOCOL:
             return agent
@@ -108,8 +109,7 @@ class Agent:
         with contextlib.suppress(HostError):
             await self._process.close_stdin()
         await asyncio.wait({self._listening}, timeout=ENDS_S)
-        self._listening.cancel()
-        await asyncio.gather(self._listening, return_exceptions=True)
+        await cancelled(self._listening)
         await self._process.end()
 
     async def _listen(self) -> None:

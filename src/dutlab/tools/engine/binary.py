@@ -12,14 +12,14 @@ import platform
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
-from dutlab.hosts.private_folder import PLACE, held_folder, private_folder
+from dutlab.hosts.private_folder import PLACE, held_folder
 from dutlab.tools.engine.agent import TOOL
 
 _EXECUTABLE = 0o700
@@ -76,10 +76,10 @@ class EngineFile:
 
 
 @asynccontextmanager
-async def engine_on(host: Host, engine: EngineFile, journaled: str | None = None) -> AsyncIterator[str]:
+async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContextManager[str] | None = None) -> AsyncIterator[str]:
     """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy in a private folder that is removed.
 
-    `journaled` is of new_private_folder(), and in the journal; without it a process on the host removes the copy.
+    `folder` is where; without it, one that a process on the host removes.
     Raises ToolMissing when the host cannot run it, HostError.
     """
     digest = engine.sha256
@@ -87,8 +87,8 @@ async def engine_on(host: Host, engine: EngineFile, journaled: str | None = None
         yield there
         return
     await _insist_on_same_system(host)
-    async with held_folder(host) if journaled is None else private_folder(host, journaled) as folder:
-        path = f"{folder}/{TOOL}"
+    async with folder or held_folder(host) as place:
+        path = f"{place}/{TOOL}"
         await host.put(engine.data, path, mode=_EXECUTABLE)
         if (found := await _hash(host, path)) != digest:
             raise ToolMissing(f"{path} arrived with SHA-256 {found}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk")

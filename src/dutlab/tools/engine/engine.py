@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from dutlab.dut.mode import SeenProbe, UdpFlow
+from dutlab.ending import to_its_end
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
@@ -176,7 +177,7 @@ class Engine:
             for role, port in opened:
                 await self._agents[role].ask("close", port=str(port))
         except BaseException:
-            await self.close()
+            await to_its_end(self.close())
             await self._still_there(directions)
             raise
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.ending import cancelled
 from dutlab.errors import ToolFailed
 from dutlab.methods.ports import Flow
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
@@ -157,9 +158,7 @@ class Part:
                 watching.result()
             return await waits
         finally:
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            await cancelled(*both)
 
     async def _look(self, direction: Direction, watch: DirectionWatch) -> None:
         """Has `watch` see what both ends have counted, if they have begun."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.ending import to_its_end
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.hosts.private_folder import held_folder
@@ -191,7 +192,7 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
             logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
         finally:
             if files := [d.path for d in drives.values() if d.is_file]:
-                await host.run(["rm", "-f", "--", *files], check=False)
+                await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs = _jobs_of(name, done, report, raw)

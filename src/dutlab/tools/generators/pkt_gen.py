@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.ending import cancelled
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.methods.ledger import negative_loss
@@ -110,8 +111,7 @@ class PktGen:
             sender = await self._send(direction, size, offer.rate, offer.duration)
             return PktGenOutputs(direction, sender, await receiving, ahead_s)
         finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
+            await cancelled(receiving)
 
     async def _send(self, direction: Direction, size: FrameBytes, rate: Pps | None, seconds: Seconds) -> Done:
         options = [

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.ending import to_its_end
 from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.private_folder import held_folder
@@ -167,7 +168,7 @@ class Trex:
         try:
             await self._start()
         except BaseException:
-            await self.close()
+            await to_its_end(self.close())
             raise
         assert self._client is not None  # noqa: S101 -- _start() made it or has raised
         return self._client

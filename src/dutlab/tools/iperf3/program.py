@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from dutlab.ending import cancelled
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
 from dutlab.hosts.programs import how_to_install
@@ -101,9 +102,7 @@ async def _why_silent(host: Host, server: Process, port: int) -> str | None:
         if not speaking.done() and looking.result():
             return None
     finally:
-        for task in (looking, speaking):
-            task.cancel()
-        await asyncio.gather(looking, speaking, return_exceptions=True)
+        await cancelled(looking, speaking)
     ended = await server.end()
     said = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
     return json_output.error_in(said) or (said + ended.stderr).decode("utf-8", "replace").strip()[-300:] or "it said nothing"

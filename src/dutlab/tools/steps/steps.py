@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.ending import to_its_end
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Row
@@ -176,12 +177,10 @@ class Steps:
                 await self._phase("collect", work, account, left)
             raise
         finally:
-            ending = asyncio.ensure_future(self._end(work, account, left, phases))
             try:
-                await asyncio.shield(ending)
+                await to_its_end(self._end(work, account, left, phases))
             except asyncio.CancelledError:
                 account.interrupted = account.interrupted or "reset"
-                await ending
                 raise
 
     async def _end(self, work: StepsWorkload, account: Account, left: list[_Left], phases: Sequence[Phase]) -> None:

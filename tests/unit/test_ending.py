@@ -1,0 +1,130 @@
+"""Clean-up goes on to its end whoever is cancelled meanwhile, and who is cancelled learns of it."""
+
+import asyncio
+
+import pytest
+
+from dutlab.ending import cancelled, closing, ended_by, to_its_end
+from dutlab.errors import HostError, MeasurementError
+
+
+class Steps:
+    """Clean-up of three steps; whoever carries it out is cancelled at each."""
+
+    def __init__(self, of, fails=False):
+        self.of, self.fails, self.done = of, fails, 0
+
+    async def carry_out(self):
+        for _ in range(3):
+            self.of().cancel()
+            await asyncio.sleep(0)
+            self.done += 1
+        if self.fails:
+            raise HostError("cannot be put back", host="dut")
+
+
+async def outcome(task):
+    (found,) = await asyncio.gather(task, return_exceptions=True)
+    return found
+
+
+def begun(work):
+    """The task of `work(steps)`, and its steps, of which each cancels it."""
+    steps = Steps(lambda: task)
+    task = asyncio.ensure_future(work(steps))
+    return task, steps
+
+
+async def test_work_that_is_cancelled_at_each_step_is_done_and_says_so_afterwards():
+    task, steps = begun(lambda steps: to_its_end(steps.carry_out()))
+    assert isinstance(await outcome(task), asyncio.CancelledError)
+    assert steps.done == 3
+
+
+async def test_work_that_nobody_cancels_gives_what_it_comes_to():
+    async def three():
+        return 3
+
+    assert await to_its_end(three()) == 3
+
+
+async def test_an_error_of_the_clean_up_is_not_lost_since_somebody_was_cancelled():
+    async def work(steps):
+        steps.fails = True
+        async with ended_by(steps.carry_out):
+            pass
+
+    assert isinstance(await outcome(begun(work)[0]), HostError)
+
+
+@pytest.mark.parametrize("ends", ["by itself", "by an error", "cancelled"])
+async def test_what_follows_a_context_is_done_however_that_ends_and_the_wish_to_end_is_kept(ends):
+    async def work(steps):
+        try:
+            async with ended_by(steps.carry_out):
+                if ends == "by an error":
+                    raise MeasurementError("wrong")
+                if ends == "cancelled":
+                    steps.of().cancel()
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError as error:
+            return error
+
+    task, steps = begun(work)
+    found = await outcome(task)
+    assert steps.done == 3 and isinstance(found, asyncio.CancelledError)
+    assert isinstance(found.__cause__, MeasurementError) == (ends == "by an error")
+
+
+async def test_a_budget_that_ends_during_the_clean_up_cuts_nothing_of_it():
+    done = []
+
+    async def slow():
+        for n in range(3):
+            await asyncio.sleep(0.02)
+            done.append(n)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01), ended_by(slow):
+            pass
+    assert done == [0, 1, 2]
+
+
+async def test_everything_is_closed_in_order_also_beside_one_that_cannot_be_and_who_is_cancelled():
+    closed = []
+
+    class Thing:
+        def __init__(self, name):
+            self.name = name
+
+        async def close(self):
+            task.cancel()
+            await asyncio.sleep(0)
+            closed.append(self.name)
+            if self.name == "b":
+                raise HostError("is gone", host="b")
+
+    async def work():
+        async with closing(*map(Thing, "abc")):
+            pass
+
+    task = asyncio.ensure_future(work())
+    assert isinstance(await outcome(task), HostError)
+    assert closed == ["a", "b", "c"]
+
+
+async def test_tasks_have_ended_when_they_were_cancelled_also_for_who_is_cancelled_meanwhile():
+    async def inner():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await to_its_end(Steps(lambda: outer).carry_out())
+
+    async def work():
+        await asyncio.sleep(0)
+        await cancelled(running)
+
+    running = asyncio.ensure_future(inner())
+    outer = asyncio.ensure_future(work())
+    assert isinstance(await outcome(outer), asyncio.CancelledError)
+    assert running.done()
