@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import InputError
-from dutlab.report import write_report, write_sample_plots
+from dutlab.report import print_report, write_report, write_sample_plots
 from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import columns, write_samples
@@ -72,3 +72,27 @@ def test_a_name_that_nothing_read_is_refused_with_those_that_were(run: Path, tmp
         write_sample_plots([run], ["watts"], format="svg", out=tmp_path)
     assert "noise, package_celsius" in str(refused.value.remedy)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64,), bad_luck=False))
+    for path in run.glob("trials/*/record.json"):
+        record = json.loads(path.read_text())
+        for flow in record["flows"]:
+            flow["places"] = {"source to DUT": 0, "DUT in": flow["sent_frames"] // 8, "sink's card": 0}
+        path.write_text(json.dumps(record))
+    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "json"), out=None)}
+    made = json.loads(written[".json"])["runs"][0]
+    (lost,), (counted,) = made["losses"], made["counters"]
+    assert [c["head"] for c in lost["columns"]] == ["what", "DUT in"], "a place where nothing was lost has no column"
+    assert {(row["cells"][0], round(row["cells"][1], 2)) for row in lost["rows"]} == {("64 bytes, link a", 12.5)}
+    assert [c["head"] for c in counted["columns"]] == ["host", "counter", *made["labels"]]
+    assert ["dut", "softirq_net_rx"] in [row["cells"][:2] for row in counted["rows"]]
+    printed = "\n".join(print_report([run], width=100, colour=False))
+    for text in (written[".html"], written[".md"], printed):
+        assert "Lost, % of the frames sent" in text
+        assert "12.50" in text
+    for text in (written[".md"], printed):
+        assert "Cores of dut during sweep, % busy" in text
+    assert 'id="lost"' in written[".html"]
+    assert "softirq_net_rx" in written[".html"]

@@ -25,10 +25,9 @@ from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repea
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
-from dutlab.report.sections.losses import losses
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.sweep import RATE
-from dutlab.report.sections.watched import checks, core_means, counters, cpus, sample_means, samples_section
+from dutlab.report.sections.watched import checks, core_means, counters, cpus, losses, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import read_plain, reading
@@ -128,7 +127,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         limits=found_limits,
         losses=losses(groups),
         cpus=cpus(means, groups, order, dut),
-        counters=counters(groups),
+        counters=counters(groups, order),
         checks=checks(groups),
         hosts=tuple(facts),
         facts=fact_rows(facts),

@@ -87,7 +87,7 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         for words in (*(w for s in r.sections for w in s.words), r.repeated):
             yield from _wrapped(words, width)
-        for table in (t for s in r.sections for t in s.tables if not t.folded):
+        for table in (*(t for s in r.sections for t in s.tables if not t.folded), *r.losses, *(cpu.table for cpu in r.cpus)):
             yield ""
             yield from terminal_table(table, width=width, colour=colour)
         yield ""

@@ -14,9 +14,11 @@ from typing import Literal
 from dutlab.analysis.doctor import Finding
 from dutlab.report.model.answer import Answer
 from dutlab.report.model.curve import Curve
-from dutlab.report.model.table import Table
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.words import Unit
 
 GradeWord = Literal["note", "warning", "severe"]
+PERCENT = Unit("%", 1.0, 1)
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
 
 
@@ -90,26 +92,13 @@ class Cpu:
     host: str
     rows: tuple[CpuRow, ...]
 
-
-@dataclass(frozen=True)
-class CounterRow:
-    """A counter of a host: mode → median over trials of what it grew by."""
-
-    host: str
-    counter: str
-    by_label: dict[str, float]
-
-
-@dataclass(frozen=True)
-class LossRow:
-    """Where one cell's frames got lost: place on the path → share of the frames sent, the median over repeats."""
-
-    label: str
-    workload: str
-    link: str
-    size: str
-    shares: dict[str, float]
-    trials: tuple[int, ...]
+    @property
+    def table(self) -> Table:
+        """A row a mode and core, a column a kind of work."""
+        kinds = list(dict.fromkeys(kind for row in self.rows for kind in row.shares))
+        columns = (Column("core", align="right"), *(Column(head, unit=PERCENT) for head in ("busy", *kinds)))
+        rows = (Row(row.label, (str(row.core), row.busy, *(row.shares.get(kind, 0.0) for kind in kinds))) for row in self.rows)
+        return Table(f"cores-{self.host}-{self.workload}", f"Cores of {self.host} during {self.workload}, % busy", columns, tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -237,9 +226,11 @@ class RunReport:
     findings: tuple[Finding, ...]
     """What distorts results on the testbed, as it was examined before the trials; largest impact first."""
     limits: tuple[LimitRow, ...]
-    losses: tuple[LossRow, ...]
+    losses: tuple[Table, ...]
+    """Where frames got lost; none where no counter could tell."""
     cpus: tuple[Cpu, ...]
-    counters: tuple[CounterRow, ...]
+    counters: tuple[Table, ...]
+    """Those that grew."""
     checks: tuple[CheckLine, ...]
     hosts: tuple[str, ...]
     facts: tuple[FactRow, ...]
@@ -279,11 +270,6 @@ class RunReport:
     def unsuccessful(self) -> tuple[TrialLine, ...]:
         """Trials without a result."""
         return tuple(sorted((t for t in self.trials if t.status != "measured"), key=lambda t: t.number))
-
-    @property
-    def loss_places(self) -> list[str]:
-        """Places on the path where anything was lost, in the order of the path."""
-        return [p for p in dict.fromkeys(place for row in self.losses for place in row.shares) if any(r.shares.get(p) for r in self.losses)]
 
     @property
     def severe(self) -> tuple[DoubtNote, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dutlab.report.model.run_report import CheckLine, DoubtNote, FactRow, LimitRow, RunReport, Section
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
-from dutlab.report.model.words import COUNT, bit_rate_unit, duration_words, numbers_words, plural, unit_of
+from dutlab.report.model.words import bit_rate_unit, duration_words, numbers_words, plural, unit_of
 from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
@@ -46,7 +46,7 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
     made.globals |= {
         "method_words": method_words, "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks,
         "colour_place": _colour_place, "counts": _counts, "checks_by_mode": _checks_by_mode, "all_ranges": _all_ranges, "same": _same,
-        "curves_of": _curves_of, "cpu_plots": _cpu_plots, "duration_words": duration_words, "limit_value": _limit_value, "count": COUNT,
+        "curves_of": _curves_of, "cpu_plots": _cpu_plots, "duration_words": duration_words, "limit_value": _limit_value,
     }  # fmt: skip
     return made.get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet())
 

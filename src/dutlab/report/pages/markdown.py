@@ -43,8 +43,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     for section in r.sections:
         yield from _section(r, section)
     yield from _limits(r)
-    yield from _losses(r)
-    yield from _cores(r)
+    yield from _watched(r)
     yield from _findings(r)
     yield from _doubts(r)
     yield from _conditions(r)
@@ -117,20 +116,12 @@ def _limits(r: RunReport) -> Iterable[str]:
     yield markdown_table(["mode", "what", "verdict", "sure", "because", "what would settle it"], rows)
 
 
-def _losses(r: RunReport) -> Iterable[str]:
-    if places := r.loss_places:
-        yield "## Where frames got lost, % of the frames sent"
-        shares = [[f"{row.shares[p]:.2%}".rstrip("%") if p in row.shares else "" for p in places] for row in r.losses]
-        rows = [[text(row.label), text(f"{row.size}, link {row.link}"), *of] for row, of in zip(r.losses, shares, strict=True)]
-        yield markdown_table(["mode", "what", *places], rows)
-
-
-def _cores(r: RunReport) -> Iterable[str]:
-    for cpu in r.cpus:
-        kinds = list(dict.fromkeys(kind for row in cpu.rows for kind in row.shares))
-        yield f"## Cores of {text(cpu.host)} during {text(cpu.workload)}, % busy"
-        rows = [[text(row.label), str(row.core), f"{row.busy:.0f}", *(f"{row.shares.get(k, 0.0):.1f}" for k in kinds)] for row in cpu.rows]
-        yield markdown_table(["mode", "core", "busy", *kinds], rows)
+def _watched(r: RunReport) -> Iterable[str]:
+    for head, tables in (("Where frames got lost", r.losses), ("What the cores did", [cpu.table for cpu in r.cpus])):
+        yield f"## {head}" if tables else ""
+        for table in tables:
+            yield f"{text(table.caption)}."
+            yield table_markdown(table, r)
 
 
 def _findings(r: RunReport) -> Iterable[str]:

@@ -13,9 +13,9 @@ from dutlab.errors import StoreError
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import CheckLine, CounterRow, Cpu, CpuRow, Section
+from dutlab.report.model.run_report import CheckLine, Cpu, CpuRow, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
-from dutlab.report.model.words import COUNT, Unit, unit_of
+from dutlab.report.model.words import COUNT, Unit, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import damaged_samples, query_samples
@@ -53,6 +53,7 @@ _Seconds = dict[float, list[float]]
 """Second of the trial → its values."""
 CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
 """Trial → (host, core) → kind of work → mean percentage."""
+_SHARE = Unit("%", 1.0, 2)
 
 
 def sample_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> SampleMeans:
@@ -169,7 +170,7 @@ def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
     return tuple(out)
 
 
-def counters(groups: Sequence[Group]) -> tuple[CounterRow, ...]:
+def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...]:
     """Counters that grew in any trial, by mode: the median over trials of their growth."""
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for group in groups:
@@ -177,11 +178,39 @@ def counters(groups: Sequence[Group]) -> tuple[CounterRow, ...]:
             for host, of_host in record.counters.items():
                 for counter, growth in of_host.items():
                     found[host, counter][group.label].append(growth)
-    return tuple(
-        CounterRow(host, counter, {label: median(grown) for label, grown in of.items()})
-        for (host, counter), of in sorted(found.items())
+    rows = [
+        Row("", (*place, *(median(of[label]) if label in of else "" for label in labels)))
+        for place, of in sorted(found.items())
         if any(growth for grown in of.values() for growth in grown)
-    )
+    ]
+    columns = (Column("host"), Column("counter"), *(Column(label, unit=COUNT) for label in labels))
+    title = f"{plural(len(rows), 'counter')} that grew over a trial, median over all trials of a mode"
+    return (Table("counters", title, columns, tuple(rows), first="", folded=True),) if rows else ()
+
+
+def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
+    """Where frames got lost that counters could tell of: the share of the frames sent, by cell and link, the median over trials."""
+    found: list[tuple[Group, str, dict[str, float]]] = []
+    for group in groups:
+        for link in group.cell.links:
+            flows = [f for r in group.measured for f in r.flows if f.link == link and f.sent_frames and f.places]
+            places = dict.fromkeys(place for f in flows for place in f.places)
+            shares = {place: median([100 * f.places.get(place, 0) / f.sent_frames for f in flows]) for place in places}
+            if any(shares.values()):
+                found.append((group, link, shares))
+    lossy = [place for place in dict.fromkeys(p for _, _, of in found for p in of) if any(of.get(place) for _, _, of in found)]
+    rows = [
+        Row(group.label, (f"{_frames_words(group)}link {link}", *(of.get(place, "") for place in lossy)), link=link)
+        for group, link, of in found
+    ]
+    columns = (Column("what"), *(Column(place, unit=_SHARE) for place in lossy))
+    return (Table("lost", "Lost, % of the frames sent", columns, tuple(rows)),) if rows else ()
+
+
+def _frames_words(group: Group) -> str:
+    """`64 bytes, `, the name of a mix, or nothing of what has no frames."""
+    size = str(group.cell.params.get("frame_size", ""))
+    return f"{size}{' bytes' if size.isdigit() else ''}, " if size else ""
 
 
 def checks(groups: Sequence[Group]) -> tuple[CheckLine, ...]:
