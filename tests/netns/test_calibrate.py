@@ -10,7 +10,9 @@ import pytest
 
 from dutlab import labs
 from dutlab.labs.labfile import lab_names
-from dutlab.runner.rig import RigLoad, calibrated
+from dutlab.methods.calibrate import Rig
+from dutlab.runner.headroom import RigLoad
+from dutlab.runner.rig import lab_rig
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
 from processes import LIMIT_S, eventually
@@ -35,15 +37,20 @@ async def ports(lab):
 async def test_the_rig_is_measured_once_then_found_in_the_cache_and_leaves_the_lab_as_it_was(lab, tmp_path):
     before = await ports(lab)
     binary, loads = str(find_engine()), [RigLoad(("a", "b"), frame_mix(512))]
-    found, where = await calibrated(lab, binary, loads, tmp_path, disturbed="count")
+
+    async def measure(versions=None):
+        async with lab_rig(lab, binary, versions=versions, disturbed="count") as rig:
+            return await rig.measure(Rig.LOOPED, loads, tmp_path)
+
+    found, where = await measure()
     assert where is not None
     assert where.parent == tmp_path
     assert {p.link for p in found.points} == {"a", "b"}
     assert all(0 < p.received_pps <= p.offered_pps for p in found.points)
     (version,) = {p.version for p in found.points}
-    again, _ = await calibrated(lab, binary, loads, tmp_path, versions={"engine": version}, disturbed="count")
+    again, _ = await measure({"engine": version})
     assert again == found
-    anew, _ = await calibrated(lab, binary, loads, tmp_path, versions={"engine": f"{version}.1"}, disturbed="count")
+    anew, _ = await measure({"engine": f"{version}.1"})
     assert anew.measured > found.measured, "nothing is taken of another version"
     assert await ports(lab) == before
 

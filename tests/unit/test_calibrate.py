@@ -20,7 +20,8 @@ from dutlab.methods.ports import Measured
 from dutlab.methods.rfc2544.deviations import BENCHMARK_NETWORKS
 from dutlab.methods.undisturbed import Undisturbed
 from dutlab.runner import rig
-from dutlab.runner.rig import loads_of, with_headroom
+from dutlab.runner.headroom import RigLoad, loads_of, with_headroom
+from dutlab.spec.generators import ENGINE, GENERATORS
 from dutlab.spec.mixes import Mix, frame_mix
 from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
 from dutlab.tools.generator_tool import GeneratorSite
@@ -30,7 +31,8 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SHORT = frame_mix(64)
 
 
-MADE_BY = {"engine": "0.9", "trafgen": "0.6.8", '{"trafgen":{"cores":[2]}}': "0.6.8", "trex": "3.08"}
+TRAFGEN, TREX = GENERATORS["trafgen"], GENERATORS["trex"]
+MADE_BY = {ENGINE: "0.9", TRAFGEN(): "0.6.8", TRAFGEN(cores=(2,)): "0.6.8", TREX(): "3.08"}
 """Generator → version, in a calibration."""
 
 
@@ -148,10 +150,10 @@ def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others(tmp_pat
 
 
 def test_what_another_version_of_a_generator_made_is_not_taken(tmp_path):
-    made = calibration([replace(p, generator=name, version=version) for name, version in MADE_BY.items() for p in points()])
+    made = calibration([replace(p, generator=model, version=version) for model, version in MADE_BY.items() for p in points()])
     keep(made, tmp_path)
     found = cached(made.facts, tmp_path, now=NOW, versions={"engine": "0.9", "trafgen": "0.6.9", "iperf3": "3.12"})
-    assert {p.generator for p in found.points} == {"engine", "trex"}, "nobody knows better of TRex"
+    assert {p.generator for p in found.points} == {ENGINE, TREX()}, "nobody knows better of TRex"
     assert not found.has(("a",), "64", '{"trafgen":{"cores":[2]}}')
     assert cached(made.facts, tmp_path, now=NOW) == made
 
@@ -239,9 +241,9 @@ async def measured_beside(taken, monkeypatch, disturbed="repeat"):
     monkeypatch.setattr(BusyMachine, "close", lambda _: asyncio.sleep(0), raising=False)
     monkeypatch.setattr(rig, "Undisturbed", partial(Undisturbed, sleep=no_sleep))
     failed = []
-    found = await rig.with_loads(
-        calibration([]), [rig.RigLoad(("a",), frame_mix(size)) for size in (64, 512)], GeneratorSite({}, BED, {}, None),
-        failed=lambda load, why: failed.append((load.mix.name, str(why))), disturbed=disturbed,
+    found = await rig.OpenRig(GeneratorSite({}, BED, {}, None), disturbed=disturbed).with_loads(
+        calibration([]), [RigLoad(("a",), frame_mix(size)) for size in (64, 512)],
+        failed=lambda load, why: failed.append((load.mix.name, str(why))),
     )  # fmt: skip
     return found, failed, busy.offers
 

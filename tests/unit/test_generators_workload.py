@@ -16,7 +16,7 @@ from dutlab.plan.trials import make_plan
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
 from dutlab.report.plots.of_report import plots_of
-from dutlab.runner.rig import loads_of, with_headroom
+from dutlab.runner.headroom import loads_of, with_headroom
 from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.loader import given_experiment
 from dutlab.spec.mixes import frame_mix
@@ -90,7 +90,7 @@ def test_the_report_has_both_numbers_their_ratio_and_a_line_each(tmp_path):
     for cell in found:
         (load,) = loads_of([cell])
         rig = Simulation(Dut(1e6), reach_pps=reach[cell.tool])
-        points += asyncio.run(calibrate(rig, load.links, load.mix, loads=load.loads, name=load.generator, directions=load.directions))
+        points += asyncio.run(calibrate(rig, load.links, load.mix, loads=load.loads, model=load.generator, directions=load.directions))
     calibration = Calibration(measured=NOW, facts={}, points=points)
     trials = []
     for cell in found:

@@ -21,7 +21,8 @@ from dutlab.units import Seconds, si
 
 if TYPE_CHECKING:
     from dutlab.methods.calibrate import Rig, RigPoint
-    from dutlab.runner.rig import RigLoad
+    from dutlab.runner.headroom import RigLoad
+    from dutlab.spec.generators import GeneratorModel
     from dutlab.spec.testbed import Testbed
     from dutlab.store.calibration import Calibration
 
@@ -67,15 +68,13 @@ def calibrate(
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.rig import RigLoad  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.headroom import RigLoad  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
 
     sets = [tuple(together.split("+")) for together in links]
-    loads = [
-        RigLoad(at_once, frame_mix(size), kind) for kind in generators or (ENGINE.kind,) for at_once in sets for size in sizes.split(",")
-    ]
+    loads = [RigLoad(at_once, frame_mix(size), model) for model in _models(generators) for at_once in sets for size in sizes.split(",")]
     _refuse_unfit(loads)
     if testbed is None and rig is not None:
         raise click.UsageError("--loop and --alone are for a testbed of your own; name it with --testbed")
@@ -101,15 +100,30 @@ def calibrate(
     say(f"kept in {where}" if where else "not kept: the cache cannot be written")
 
 
+def _models(named: Sequence[str]) -> list[GeneratorModel]:
+    """Generators by name, or as `{"trafgen": {"cores": [2]}}`; the engine where none is named. Raises InputError."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- `--help` needs none of it
+
+    from dutlab.spec.generators import ENGINE, Generator  # noqa: PLC0415 -- `--help` needs none of it
+
+    adapter: TypeAdapter[GeneratorModel] = TypeAdapter(Generator)
+    found = []
+    for text in named:
+        try:
+            found.append(adapter.validate_python(json.loads(text) if text.startswith("{") else text))
+        except ValidationError as e:
+            raise InputError("; ".join(what["msg"] for what in e.errors()), remedy="give --generator one of them") from e
+        except ValueError as e:
+            raise InputError(f"--generator {text!r}: {e}", remedy="give a name, or it with its options as JSON") from e
+    return found or [ENGINE]
+
+
 def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
     """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
-    from dutlab.spec.generators import GeneratorFeature, generator_of, unfit  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.generators import GeneratorFeature, unfit  # noqa: PLC0415 -- `--help` needs none of it
 
     for load in loads:
-        try:
-            model = generator_of(load.generator)
-        except ValueError as e:
-            raise InputError(str(e), remedy="give --generator one of them") from e
+        model = load.generator
         asks = [((), GeneratorFeature.SEVERAL_SIZES)] if len(load.mix.parts) > 1 else []
         sizes = (model.size_fault(size, ipv6=False) for size, _ in load.mix.parts)
         for what in (*(words for _, words in unfit(model, asks)), *filter(None, sizes)):
@@ -128,22 +142,22 @@ def _ask_for_loop(testbed: Testbed) -> str:
 
 async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.rig import calibrated, disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import disturbed_by_environment, lab_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    async with labs.used(name, standing) as lab:
-        return await calibrated(lab, str(find_engine()), loads, cache_folder(), anew=duration, disturbed=disturbed_by_environment())
+    async with labs.used(name, standing) as lab, lab_rig(lab, str(find_engine()), disturbed=disturbed_by_environment()) as rig:
+        return await rig.measure(Rig.LOOPED, loads, cache_folder(), anew=duration)
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
     from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.real_rig import real_rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.rig import disturbed_by_environment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import disturbed_by_environment, machines_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    async with real_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
+    async with machines_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
         if rig is Rig.LOOPED:
             await real.insist_on_loop()
         return await real.measure(rig, loads, cache_folder(), anew=duration)
@@ -151,7 +165,7 @@ async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], dura
 
 def _row(p: RigPoint) -> list[str]:
     return [
-        p.generator,
+        p.generator.text(),
         "+".join(p.links),
         p.link,
         p.mix,

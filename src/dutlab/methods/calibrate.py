@@ -23,7 +23,9 @@ from dataclasses import dataclass, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Flow, Generator, Offer
+from dutlab.methods.ports import Flow, Offer
+from dutlab.methods.ports import Generator as Sender
+from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
 from dutlab.units import Pps, Seconds, si
@@ -66,8 +68,7 @@ class RigPoint:
     gap_error_ns: float | None
     latency_min_ns: int | None
     latency_p99_ns: int | None
-    generator: str = "engine"
-    """As a cell's params say it."""
+    generator: Generator = ENGINE
     version: str = ""
     """Of the generator."""
     disturbed: str = ""
@@ -92,18 +93,18 @@ def mix_key(mix: Mix) -> str:
 
 
 async def calibrate(
-    generator: Generator,
+    generator: Sender,
     links: tuple[str, ...],
     mix: Mix,
     *,
     duration: Seconds = DURATION,
     loads: Sequence[float | None] = LOADS,
-    name: str = "engine",
+    model: GeneratorModel = ENGINE,
     version: str = "",
     rig: Rig = Rig.LOOPED,
     directions: Directions = Directions.FORWARD,
 ) -> list[RigPoint]:
-    """Every load on `links` at once; `name` and `version` are the generator's.
+    """Every load on `links` at once; `model` and `version` are the generator's.
 
     Raises ToolFailed, HostError, and MeasurementError when nothing comes back.
     """
@@ -116,7 +117,7 @@ async def calibrate(
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or (rig is Rig.LOOPED and f.received_frames == 0)]:
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
         bare = [_point(offer.flow_names, mix, rate, flow) for flow in outcome.flows]
-        whole = [replace(point, generator=name, version=version, disturbed=outcome.disturbed) for point in bare]
+        whole = [replace(point, generator=model, version=version, disturbed=outcome.disturbed) for point in bare]
         found = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
         if rate is None:
             carried = min(p.carried_pps for p in found)

@@ -1,84 +1,48 @@
-"""The rig measured without the DUT, or its calibration found in the cache; and what it means for a result."""
+"""The rig measured without the DUT, or its calibration found in the cache: an embedded lab's, or that of machines of your own.
+
+A lab is looped by cables of its own, with addresses. Machines are looped by hand, or, as far as that goes, the generator alone is measured.
+A loop of theirs needs no addresses: frames are sent to the MAC of the port at the other end. Whoever loops a rig says so; nobody else can
+know.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Literal
 
 from dutlab import labs
 from dutlab.ending import closing
-from dutlab.errors import MeasurementError
+from dutlab.errors import HostError, MeasurementError, TestbedError
 from dutlab.hosts.facts import collect_facts
-from dutlab.methods.calibrate import (
-    DURATION,
-    HEADROOM,
-    LOADS,
-    LOADS_ALONE,
-    Rig,
-    RigPoint,
-    calibrate,
-    doubts_of_headroom,
-    full_speed,
-    headroom,
-    mix_key,
-)
-from dutlab.methods.ports import Generator, Measured, flow_names
+from dutlab.hosts.host import Host
+from dutlab.hosts.lease import Holder, leased
+from dutlab.hosts.reach import hosts_of
+from dutlab.methods.calibrate import DURATION, Rig, RigPoint, calibrate
 from dutlab.methods.undisturbed import Undisturbed
-from dutlab.plan.cell import Cell
+from dutlab.runner.headroom import RigLoad
 from dutlab.sensors.cpu_account import accounts_of
-from dutlab.spec.generators import ENGINE, GeneratorFeature, generator_of
-from dutlab.spec.mixes import Mix
-from dutlab.spec.testbed import Link
-from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.setting import FrameSetting, directions_of
-from dutlab.store.calibration import Calibration, cached, keep
+from dutlab.spec.generators import ENGINE
+from dutlab.spec.testbed import Port, Testbed
+from dutlab.store.calibration import Calibration, cached, keep, superseded
+from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.registry import make
+from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
-from dutlab.workloads import Headroom, plug_of
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
 MOST_AGAIN = 2
 """So often is a load of the rig offered again that other work disturbed: without headroom a result is still a result."""
-
-
-@dataclass(frozen=True)
-class RigLoad:
-    """Links loaded at once, and with what."""
-
-    links: tuple[str, ...]
-    mix: Mix
-    generator: str = ENGINE.kind
-    """As a cell's params say it."""
-    directions: Directions = Directions.FORWARD
-    shares: tuple[float | None, ...] = LOADS
-    """Of what comes back at full speed, as methods.calibrate has them."""
-
-    @property
-    def loads(self) -> tuple[float | None, ...]:
-        """Those shares that the generator can be asked for."""
-        return LOADS[:1] if GeneratorFeature.RATE in generator_of(self.generator).missing else self.shares
-
-    def under(self, rig: Rig) -> tuple[float | None, ...]:
-        """Those of them that tell something of so much of the rig."""
-        return self.loads if rig is Rig.LOOPED else tuple(share for share in self.loads if share in LOADS_ALONE)
-
-    def known_to(self, calibration: Calibration, rig: Rig = Rig.LOOPED) -> bool:
-        """Whether it is among what was measured."""
-        return calibration.has(self.flows, mix_key(self.mix), self.generator, loads=len(self.under(rig)))
-
-    @property
-    def flows(self) -> tuple[str, ...]:
-        """What is loaded at once, by name."""
-        return flow_names(self.links, self.directions)
-
+_PASSING = frozenset({"optic", "operstate", "absent"})
+"""Facts of a port that change from minute to minute, or with what it is cabled to."""
 
 Disturbed = Literal["repeat", "count"]
 """What becomes of a load that other work disturbed, as the experiment file has it."""
@@ -94,127 +58,185 @@ def disturbed_by_environment() -> Disturbed:
     return "count" if os.environ.get(DISTURBED_VARIABLE) == "count" else "repeat"
 
 
-def loads_of(cells: Iterable[Cell]) -> list[RigLoad]:
-    """What the generator will send in these cells, each once; cells without a mix of frames need no calibration."""
-    found: dict[tuple[tuple[str, ...], str, str], RigLoad] = {}
-    for cell in cells:
-        if (load := _load(cell)) is not None:
-            key = (load.flows, mix_key(load.mix), load.generator)
-            found[key] = max(found.get(key, load), load, key=lambda of: len(of.shares))
-    return list(found.values())
+@dataclass(frozen=True)
+class OpenRig:
+    """Hosts and their testbed, with an engine that works on them."""
+
+    site: GeneratorSite
+    versions: Mapping[str, str] | None = None
+    """Generator → its version now, as far as that is known."""
+    disturbed: Disturbed = "repeat"
+    """What becomes of a load that other work disturbed."""
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    """What else its figures depend on: the embedded lab that it is, and how that uses the cores."""
+
+    async def facts(self, rig: Rig) -> dict[str, Any]:
+        """All that a calibration depends on. Raises HostError, ToolMissing."""
+        ends = {
+            host: [port.interface for link in self.site.paths for port in (link.source, link.sink) if port.host == host]
+            for host in (*self.site.senders, *self.site.receivers)
+        }
+        found = await asyncio.gather(*(collect_facts(self.site.hosts[host], ports) for host, ports in ends.items()))
+        return {
+            **{facts["host"]: {k: facts.get(k) for k in FACTS} | {"interfaces": _steady(facts.get("interfaces", {}))} for facts in found},
+            "engine": await self.site.engine.check(),
+            "testbed": self.site.testbed.name,
+            "links": {link.name: [str(link.source), str(link.sink)] for link in self.site.paths},
+            "cpus": {host: list(self.site.cpus.get(host, ())) for host in ends},
+            "rig": rig.value,
+            **self.layout,
+        }
+
+    async def known(self, rig: Rig, cache: Path) -> Calibration | None:
+        """What the cache has of it, if that is still true. Raises as facts()."""
+        return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
+
+    async def measure(
+        self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, anew: Seconds | None = None, failed: Failed | None = None
+    ) -> tuple[Calibration, Path | None]:
+        """Those of `loads` that the cache has not, and where in the cache all are now. With `anew` every load is measured, for so long.
+
+        In a loop of machines other generators than the engine are left out: they look for the DUT. Where a load cannot be measured, as
+        other work disturbed it each time, it is not cached, `failed` is told and the others are measured; without it, that is raised.
+        Raises HostError, ToolMissing, MeasurementError.
+        """
+        facts = await self.facts(rig)
+        known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
+        found = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
+        able = loads if self.layout or rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE]
+        found = await self.with_loads(found, able, rig, anew=anew, failed=failed)
+        return found, keep(found, cache)
+
+    async def with_loads(
+        self,
+        known: Calibration,
+        loads: Sequence[RigLoad],
+        rig: Rig = Rig.LOOPED,
+        *,
+        anew: Seconds | None = None,
+        failed: Failed | None = None,
+    ) -> Calibration:
+        """`known` with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as measure()."""
+        for load in loads:
+            if anew is None and load.known_to(known, rig):
+                continue
+            try:
+                points = await self._points(load, anew or DURATION, rig)
+            except MeasurementError as e:
+                if failed is None:
+                    raise
+                failed(load, e)
+                continue
+            known = known.with_points(points, datetime.now(UTC))
+        return known
+
+    async def best(self, loads: Sequence[RigLoad], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
+        """What is known of machines for `loads`: what they did looped, where that is true, else what the generator does alone, now.
+
+        Raises HostError, ToolMissing.
+        """
+        looped = await self.known(Rig.LOOPED, cache)
+        missing = [load for load in loads if looped is None or not load.known_to(looped)]
+        if looped is not None and not missing:
+            return looped
+        tell(_why_alone(looped, superseded(await self.facts(Rig.LOOPED), cache)))
+        alone, _ = await self.measure(Rig.GENERATOR, missing, cache, failed=failed)
+        return alone if looped is None else looped.model_copy(update={"points": [*looped.points, *alone.points]})
+
+    async def insist_on_loop(self) -> None:
+        """Raises TestbedError that names every link of which ten frames do not come back."""
+        seen = [(link, await self.site.engine.probe(link.name)) for link in self.site.paths]
+        if lost := [
+            f"link {link.name}: of {s.sent} frames from {link.source} {s.received} came to {link.sink}"
+            for link, s in seen
+            if s.received < s.sent or not s.sent
+        ]:
+            raise TestbedError("; ".join(lost), remedy="cable the two ports of each link to one another, both up, and nothing else to them")
+
+    async def _points(self, load: RigLoad, duration: Seconds, rig: Rig) -> list[RigPoint]:
+        """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
+        generator = make(load.generator, self.site)
+        again = MOST_AGAIN if self.disturbed == "repeat" else 0
+        undisturbed = Undisturbed(generator, accounts=accounts_of(self.site.hosts), most_again=again)
+        async with closing(*([] if generator is self.site.engine else [generator])):
+            return await calibrate(
+                undisturbed,
+                load.links,
+                load.mix,
+                duration=duration,
+                loads=load.under(rig),
+                model=load.generator,
+                version=await generator.check(),
+                rig=rig,
+                directions=load.directions,
+            )
 
 
-def _load(cell: Cell) -> RigLoad | None:
-    if (compared := plug_of(cell.workload).headroom) is Headroom.NONE or not isinstance(cell.setting, FrameSetting):
-        return None
-    text = (cell.setting.generator or ENGINE).text()
-    loads = LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS
-    return RigLoad(cell.links, cell.setting.frame_size, text, directions_of(cell.setting), loads)
+def _why_alone(looped: Calibration | None, before: tuple[datetime, list[str]] | None) -> str:
+    """In words for the user, and what would be better."""
+    better = "`dutlab calibrate --testbed FILE` measures source and sink cabled to one another"
+    if looped is not None:
+        return f"headroom of some frames is that of the generator alone, since the loop was not measured with them; {better}"
+    if before is None:
+        return f"headroom is that of the generator alone; {better}"
+    when, facts = before
+    said = f"{', '.join(facts[:4])}{' and more' if len(facts) > 4 else ''} changed since" if facts else "it is too old"  # noqa: PLR2004 -- a line
+    return f"headroom is that of the generator alone: the loop was measured on {when:%Y-%m-%d}, and {said}; {better}"
 
 
-async def calibrated(
-    lab: labs.Lab,
-    engine_binary: str,
-    loads: Sequence[RigLoad],
-    cache: Path,
-    *,
-    anew: Seconds | None = None,
-    versions: Mapping[str, str] | None = None,
-    failed: Failed | None = None,
-    disturbed: Disturbed = "repeat",
-) -> tuple[Calibration, Path | None]:
-    """The lab's rig for `loads`, from the cache as far as it has them; and where in the cache it is now.
-
-    `versions` is generator → its version now. With `anew` every load is measured, for so long. Where one cannot be, `failed` is told and
-    the others are; without it, that is raised. A load that other work disturbed each time is such a load, and is not cached.
-
-    Raises LabError, ToolMissing, MeasurementError, HostError.
-    """
+@asynccontextmanager
+async def lab_rig(
+    lab: labs.Lab, engine_binary: str, *, versions: Mapping[str, str] | None = None, disturbed: Disturbed = "repeat"
+) -> AsyncIterator[OpenRig]:
+    """The ends of a lab's paths, cabled to one another for as long. Raises LabError, HostError."""
     hosts = lab.hosts()
+    layout = {"lab": lab.testbed.lab, "layout": lab.layout}
     async with closing(*hosts.values()), labs.direct_links(lab) as testbed:
         engine = Engine(hosts, testbed, lab.cpus, engine_binary)
         async with closing(engine):
-            facts = await _facts(lab, engine, testbed.links[next(iter(testbed.links))])
-            known = cached(facts, cache, now=datetime.now(UTC), versions=versions, disturbed=disturbed) or Calibration(
-                measured=datetime.now(UTC), facts=facts, points=[]
-            )
-            place = GeneratorSite(hosts, testbed, lab.cpus, engine)
-            known = await with_loads(known, loads, place, anew=anew, failed=failed, disturbed=disturbed)
-    return known, keep(known, cache)
+            yield OpenRig(GeneratorSite(hosts, testbed, lab.cpus, engine), versions, disturbed, layout)
 
 
-async def with_loads(
-    known: Calibration,
-    loads: Sequence[RigLoad],
-    place: GeneratorSite,
-    *,
-    anew: Seconds | None = None,
-    failed: Failed | None = None,
-    rig: Rig = Rig.LOOPED,
-    disturbed: Disturbed = "repeat",
-) -> Calibration:
-    """The same with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as calibrated()."""
-    accounts = accounts_of(place.hosts)
-    undisturbed = partial(Undisturbed, accounts=accounts, most_again=MOST_AGAIN if disturbed == "repeat" else 0)
-    for load in loads:
-        if anew is None and load.known_to(known, rig):
-            continue
-        try:
-            points = await _points(load, place, anew or DURATION, rig, undisturbed)
-        except MeasurementError as e:
-            if failed is None:
-                raise
-            failed(load, e)
-            continue
-        known = known.with_points(points, datetime.now(UTC))
-    return known
+@asynccontextmanager
+async def machines_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, disturbed: Disturbed = "repeat") -> AsyncIterator[OpenRig]:
+    """The hosts at the ends of paths, leased for whatever goes on in the folder `run`, with an engine that knows how they are cabled.
+
+    Raises InUse, ToolMissing, HostError.
+    """
+    async with AsyncExitStack() as undo:
+        ends = {end for link in testbed.links.values() if link.path for end in link.ends}
+        hosts = {name: host for name, host in hosts_of(testbed).items() if name in ends}
+        await undo.enter_async_context(closing(*hosts.values()))
+        await undo.enter_async_context(leased(hosts, Holder.this_process(run, datetime.now(UTC))))
+        engine_file = await EngineFile.read(binary)
+        binaries = {name: await undo.enter_async_context(engine_on(host, engine_file)) for name, host in hosts.items()}
+        cpus = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
+        next_hop = _other_end(hosts, testbed) if rig is Rig.LOOPED else next_hop_mac
+        engine = Engine(hosts, testbed, cpus, binaries, next_hop=next_hop)
+        await undo.enter_async_context(closing(engine))
+        yield OpenRig(GeneratorSite(hosts, testbed, cpus, engine), disturbed=disturbed)
 
 
-async def _points(
-    load: RigLoad, place: GeneratorSite, duration: Seconds, rig: Rig, undisturbed: Callable[[Generator], Generator]
-) -> list[RigPoint]:
-    """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
-    generator = make(generator_of(load.generator), place)
-    shares, name = load.under(rig), load.generator
-    async with closing(*([] if generator is place.engine else [generator])):
-        version = await generator.check()
-        return await calibrate(
-            undisturbed(generator),
-            load.links,
-            load.mix,
-            duration=duration,
-            loads=shares,
-            name=name,
-            version=version,
-            rig=rig,
-            directions=load.directions,
-        )
+def _other_end(hosts: Mapping[str, Host], testbed: Testbed) -> NextHop:
+    """Each frame goes to the port at the other end of its link's loop."""
+    other = {}
+    for link in (link for link in testbed.links.values() if link.path):
+        for here, there in ((link.source, link.sink), (link.sink, link.source)):
+            other[hosts[here.host].name, here.interface] = there
+
+    async def next_hop(host: Host, interface: str, _: IPv4Address | IPv6Address) -> str:
+        there = other[host.name, interface]
+        return await _mac(hosts[there.host], there)
+
+    return next_hop
 
 
-async def _facts(lab: labs.Lab, engine: Engine, link: Link) -> dict[str, Any]:
-    hosts = lab.hosts()
-    async with closing(*hosts.values()):
-        found = await asyncio.gather(*(collect_facts(hosts[end], [link.source.interface]) for end in link.ends))
-    told = {facts["host"]: {k: facts.get(k) for k in (*FACTS, "interfaces")} for facts in found}
-    return told | {
-        "engine": await engine.check(),
-        "lab": lab.testbed.lab,
-        "layout": lab.layout,
-        "cpus": {role: list(cpus) for role, cpus in lab.cpus.items()},
-    }
+async def _mac(host: Host, port: Port) -> str:
+    done = await host.run(["cat", f"/sys/class/net/{port.interface}/address"], check=False)
+    if done.status != 0:
+        raise HostError(f"there is no port {port.interface}", host=host.name, remedy="correct the testbed file")
+    return done.text.strip()
 
 
-def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | None) -> Measured:
-    """The same with its headroom among the figures, and a doubt where that is too little."""
-    if calibration is None or (load := _load(cell)) is None:
-        return measured
-    points = [p for p in calibration.points if p.generator == load.generator]
-    directions, compared = "+".join(load.flows), plug_of(cell.workload).headroom
-    results = {directions if compared is Headroom.TOGETHER else link: of for link, of in measured.figures.items()}
-    ratios = headroom(results, points, load.flows, mix_key(load.mix))
-    if compared is Headroom.TOGETHER and directions in ratios:
-        ratios = {cell.link_label: ratios[directions]}
-    figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
-    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be told from
-        return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
-    return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))
+def _steady(interfaces: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: {k: v for k, v in facts.items() if k not in _PASSING} for name, facts in interfaces.items()}

@@ -24,18 +24,19 @@ from dutlab.ending import ended_by
 from dutlab.errors import DutlabError, InputError, LabError, MeasurementError, TestbedError
 from dutlab.events import EVENTS
 from dutlab.hosts.host import connections_of
+from dutlab.methods.calibrate import Rig
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.event_log import EventLog
 from dutlab.runner.examine import doubts_of, examine, streams_of
+from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
 from dutlab.runner.journal import Journal, read_journal, undo_to_json, unproven_trials
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import Progress
-from dutlab.runner.real_rig import RealRig, of_machines
 from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
-from dutlab.runner.rig import RigLoad, calibrated, disturbed_by_environment, loads_of
+from dutlab.runner.rig import OpenRig, disturbed_by_environment, lab_rig
 from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import CommandBook, TrialOutput, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
@@ -391,8 +392,8 @@ class Execution:
             if stage.lab is not None and stage.lab.ssh_config is None:
                 calibration = await self._of_lab(stage, stage.lab, loads, options)
             else:
-                rig = RealRig(stage.site, stage.versions, self.experiment.disturbed)
-                calibration = await of_machines(rig, loads, cache_folder(), self.events.note, self._no_headroom)
+                rig = OpenRig(stage.site, stage.versions, self.experiment.disturbed)
+                calibration = await rig.best(loads, cache_folder(), self.events.note, self._no_headroom)
         except (LabError, MeasurementError) as e:
             self.events.note(f"headroom unknown: the rig could not be measured without the DUT: {e}")
             return stage
@@ -403,23 +404,16 @@ class Execution:
         """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
         steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
-        engine, cache = str(options.engine_binary), cache_folder()
+        disturbed = self.experiment.disturbed
         try:
-            found, _ = await calibrated(
-                lab,
-                engine,
-                loads,
-                cache,
-                versions=stage.versions,
-                failed=self._no_headroom,
-                disturbed=self.experiment.disturbed,
-            )
+            async with lab_rig(lab, str(options.engine_binary), versions=stage.versions, disturbed=disturbed) as rig:
+                found, _ = await rig.measure(Rig.LOOPED, loads, cache_folder(), failed=self._no_headroom)
         finally:
             self.journal.write("rig-removed", application="rig")
         return found
 
     def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
-        what = f"{load.generator}, {load.mix.name} on {'+'.join(load.links)}"
+        what = f"{load.generator.text()}, {load.mix.name} on {'+'.join(load.links)}"
         self.events.note(f"headroom of {what} unknown: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, trials: Sequence[Trial], ends: float | None) -> None:

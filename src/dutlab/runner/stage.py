@@ -29,7 +29,7 @@ from dutlab.runner.journal import Journal
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
-from dutlab.spec.generators import ENGINE, generator_of
+from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, RUN_ENGINE
 from dutlab.spec.testbed import DUT, Testbed
 from dutlab.spec.workloads import Need, model_of
@@ -238,7 +238,7 @@ async def _set_up(
         for cell in cells:
             if path := plug_of(cell.workload).check:
                 looks[cell.tool] = partial(named(path), site, [of for of in cells if of.tool == cell.tool])
-        looks |= {generator_of(text).kind: generator.check for text, generator in generators.items()}
+        looks |= {model.kind: generator.check for model, generator in generators.items()}
         missing = await missing_of(hosts, needs_of(testbed, cells, modes, site.cpus, framed))
         versions = dict(zip(looks, await all_there((look() for look in looks.values()), missing), strict=True))
         yield Stage(
@@ -275,16 +275,15 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
     )
 
 
-def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[str, GeneratorTool]:
-    """Every generator beside the engine that sends the frames of a cell, by what the cell says of it."""
-    named = {model.text(): model for cell in cells if (model := cell.generator) is not None}
-    return {text: make(model, place) for text, model in named.items()}
+def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[GeneratorModel, GeneratorTool]:
+    """Every generator beside the engine that sends the frames of a cell."""
+    return {model: make(model, place) for model in dict.fromkeys(cell.generator for cell in cells) if model is not None}
 
 
 def _driver(
     plug: WorkloadPlug,
     bench: Bench,
-    generators: Mapping[str, GeneratorTool],
+    generators: Mapping[GeneratorModel, GeneratorTool],
     undisturbed: Callable[[Generator], Undisturbed],
     site: GeneratorSite,
 ) -> Driver:
@@ -296,7 +295,7 @@ def _driver(
 
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
-        generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator.text()])
+        generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator])
         if plug.load is not LoadPattern.SEVERAL:  # the trial itself is done again where its one load was disturbed
             generator = replace(generator, most_again=0)
         return generator.counted(await method(replace(bench, generator=generator), cell))

@@ -19,7 +19,7 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Trial
-from dutlab.runner.rig import with_headroom
+from dutlab.runner.headroom import with_headroom
 from dutlab.runner.stage import Stage
 from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals

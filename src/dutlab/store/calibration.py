@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dutlab.errors import StoreError
 from dutlab.methods.calibrate import RigPoint
-from dutlab.spec.generators import generator_of
+from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json
 
@@ -40,13 +40,13 @@ class Calibration(BaseModel):
     facts: dict[str, Any]
     points: list[RigPoint]
 
-    def has(self, links: tuple[str, ...], mix: str, generator: str = "engine", *, loads: int = 1) -> bool:
+    def has(self, links: tuple[str, ...], mix: str, generator: GeneratorModel = ENGINE, *, loads: int = 1) -> bool:
         """Whether these links were measured together with this mix from this generator, under at least so many loads."""
         return len({p.intended_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
 
     def still_of(self, versions: Mapping[str, str]) -> Self:
         """The same without what another version of a generator made than `versions` has; one that is not in it is taken as it is."""
-        now = {p.generator: versions.get(generator_of(p.generator).kind) for p in self.points}
+        now = {p.generator: versions.get(p.generator.kind) for p in self.points}
         return self.model_copy(update={"points": [p for p in self.points if now[p.generator] in {None, p.version}]})
 
     def undisturbed(self) -> Self:

@@ -25,7 +25,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.generators.xdp_trafficgen import XdpTrafficgenModel
 from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
 
-__all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "generator_of", "unfit"]
+__all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
 
 _MODELS: tuple[type[GeneratorModel], ...] = (
     EngineModel, TrafgenModel, PktgenModel, XdpTrafficgenModel, Iperf3UdpModel, TrexModel, PktGenModel, IpgenModel,
@@ -56,17 +56,6 @@ def _written(generator: GeneratorModel) -> Any:  # noqa: ANN401 JSON
 
 Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written)]
 """A generator and its options."""
-
-
-def generator_of(text: object) -> GeneratorModel:
-    """What `GeneratorModel.text()` wrote; the engine for None. Raises ValueError."""
-    if text is None:
-        return ENGINE
-    written = str(text)
-    kind, options = next(iter(json.loads(written).items())) if written.startswith("{") else (written, {})
-    if kind not in GENERATORS:
-        raise ValueError(f"unknown generator {kind!r} {did_you_mean(kind, GENERATORS)}")
-    return GENERATORS[kind].model_validate(options)
 
 
 def unfit(generator: GeneratorModel, asks: Iterable[tuple[Loc, GeneratorFeature]]) -> Iterator[tuple[Loc, str]]:

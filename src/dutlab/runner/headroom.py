@@ -1,0 +1,79 @@
+"""Which loads of the rig the results of a plan are compared with, and what a result's headroom is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, doubts_of_headroom, full_speed, headroom, mix_key
+from dutlab.methods.ports import Measured, flow_names
+from dutlab.plan.cell import Cell
+from dutlab.spec.generators import ENGINE, GeneratorFeature, GeneratorModel
+from dutlab.spec.mixes import Mix
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.setting import FrameSetting, directions_of
+from dutlab.store.calibration import Calibration
+from dutlab.workloads import Headroom, plug_of
+
+
+@dataclass(frozen=True)
+class RigLoad:
+    """Links loaded at once, and with what."""
+
+    links: tuple[str, ...]
+    mix: Mix
+    generator: GeneratorModel = ENGINE
+    directions: Directions = Directions.FORWARD
+    shares: tuple[float | None, ...] = LOADS
+    """Of what comes back at full speed, as methods.calibrate has them."""
+
+    @property
+    def loads(self) -> tuple[float | None, ...]:
+        """Those shares that the generator can be asked for."""
+        return LOADS[:1] if GeneratorFeature.RATE in self.generator.missing else self.shares
+
+    def under(self, rig: Rig) -> tuple[float | None, ...]:
+        """Those of them that tell something of so much of the rig."""
+        return self.loads if rig is Rig.LOOPED else tuple(share for share in self.loads if share in LOADS_ALONE)
+
+    def known_to(self, calibration: Calibration, rig: Rig = Rig.LOOPED) -> bool:
+        """Whether it is among what was measured."""
+        return calibration.has(self.flows, mix_key(self.mix), self.generator, loads=len(self.under(rig)))
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """What is loaded at once, by name."""
+        return flow_names(self.links, self.directions)
+
+
+def loads_of(cells: Iterable[Cell]) -> list[RigLoad]:
+    """What the generator will send in these cells, each once; cells without a mix of frames need no calibration."""
+    found: dict[tuple[tuple[str, ...], str, GeneratorModel], RigLoad] = {}
+    for cell in cells:
+        if (load := _load(cell)) is not None:
+            key = (load.flows, mix_key(load.mix), load.generator)
+            found[key] = max(found.get(key, load), load, key=lambda of: len(of.shares))
+    return list(found.values())
+
+
+def _load(cell: Cell) -> RigLoad | None:
+    if (compared := plug_of(cell.workload).headroom) is Headroom.NONE or not isinstance(cell.setting, FrameSetting):
+        return None
+    loads = LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS
+    return RigLoad(cell.links, cell.setting.frame_size, cell.setting.generator or ENGINE, directions_of(cell.setting), loads)
+
+
+def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | None) -> Measured:
+    """The same with its headroom among the figures, and a doubt where that is too little."""
+    if calibration is None or (load := _load(cell)) is None:
+        return measured
+    points = [p for p in calibration.points if p.generator == load.generator]
+    directions, compared = "+".join(load.flows), plug_of(cell.workload).headroom
+    results = {directions if compared is Headroom.TOGETHER else link: of for link, of in measured.figures.items()}
+    ratios = headroom(results, points, load.flows, mix_key(load.mix))
+    if compared is Headroom.TOGETHER and directions in ratios:
+        ratios = {cell.link_label: ratios[directions]}
+    figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
+    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be told from
+        return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
+    return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))
