@@ -28,7 +28,7 @@ def nobody(_where: str, _who: str, _values: Mapping[str, float]) -> None:
 
 
 class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     at: datetime
     """Of the wall clock of the machine that dutlab runs on."""
@@ -75,7 +75,7 @@ class ModeApplying(_Event):
 class CheckSeen(BaseModel):
     """One thing that was looked at, with real frames where it can be."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     what: str
     passed: bool

@@ -21,9 +21,9 @@ from statistics import median
 from dutlab.events import Event
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsMachine
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.conduct import Conduct, Conducted, conduct
 from dutlab.runner.progress import Progress
-from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import PHASES, StepsWorkload
 
 ROUNDS = int(os.environ.get("ROUNDS", "9"))

@@ -88,3 +88,14 @@ def test_what_options_offer_is_what_there_is():
     assert set(STYLES) == set(choices.STYLES)
     assert tuple(sorted(KINDS)) == choices.IMPORTS
     assert tuple(STATUSES) == choices.STATUSES
+
+
+def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(tmp_path):
+    (tmp_path / "t.cfg").write_text("[Workers]\na: h.cfg\n[Test]\ntrials: 1\n")
+    (tmp_path / "h.cfg").write_text("[Coordinator]\nplayer: 192.0.2.1\n[Startup]\n[Run]\nstep1: :\n[Collect]\n[Reset]\n")
+    modules = loaded("conductor", "run", "t.cfg", "--map", "a=local", cwd=tmp_path)
+    assert {name.split(".")[0] for name in modules} & (HEAVY - {"pydantic", "jinja2"}) == set()
+    assert {name for name in modules if name.startswith(("dutlab.labs", "dutlab.tools.engine.", "dutlab.methods."))} == {
+        "dutlab.methods.ports", "dutlab.methods.dut_tables", "dutlab.tools.engine.clocks"
+    }  # fmt: skip
+    assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}

@@ -10,8 +10,8 @@ import pytest
 
 from dutlab.events import Event
 from dutlab.hosts.local import LocalHost
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.conduct import Conduct, conduct
-from dutlab.runner.trial import CommandBook
 from dutlab.spec.workloads.steps import StepsWorkload
 
 

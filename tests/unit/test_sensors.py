@@ -17,8 +17,9 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError
 from dutlab.events import Tell
 from dutlab.hosts.local import LocalHost
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.stage import Stage
-from dutlab.runner.trial import CommandBook, doubts_of, sensors_of
+from dutlab.runner.trial import doubts_of, sensors_of
 from dutlab.sensors import watch
 from dutlab.sensors.command import CommandLoop
 from dutlab.sensors.hwmon import HwmonLoop, readings

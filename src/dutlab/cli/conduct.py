@@ -16,9 +16,9 @@ from dutlab.cli.told import say, tell
 from dutlab.cli.userns import become_root
 from dutlab.interop.conductor import plain_name
 from dutlab.interop.conductor_report import ERROR, SPAWNED, StepRow, TrialRows, conductor_report, conductor_text, timed_out
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.conduct import Conduct, Conducted, conduct
-from dutlab.runner.run import RunResult
-from dutlab.runner.trial import CommandBook
+from dutlab.runner.progress import RunResult
 from dutlab.spec.workloads.steps import Phase, StepsWorkload
 from dutlab.tools.steps.steps import StepDone
 

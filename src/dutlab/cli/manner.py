@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dutlab.events import Event
     from dutlab.plan.trials import Plan
     from dutlab.report.model.run_report import RunReport
-    from dutlab.runner.run import RunOptions, RunResult, Work
+    from dutlab.runner.progress import RunResult
+    from dutlab.runner.run import RunOptions, Work
     from dutlab.spec.loader import Given
 
 Form = Literal["text", "json", "json-lines"]

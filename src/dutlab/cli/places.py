@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dutlab import labs
 from dutlab.ending import closing
 from dutlab.errors import InputError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.reach import host_at
 from dutlab.spec.fields import ssh_fault
-from dutlab.spec.loader import load_testbed
+
+if TYPE_CHECKING:
+    from dutlab.labs import Lab
 
 PLACES = "local, ssh:[user@]host[:port], TESTBED.yaml/HOST, or lab:NAME/HOST as in lab:three-node/source"
 _FILES = (".yaml", ".yml")
@@ -54,6 +56,8 @@ def read_place(said: str) -> TestPlace:
 def _of_testbed(said: str, file: Path, name: str) -> TestPlace:
     if not file.is_file():
         raise InputError(f"{said}: there is no file {file}")
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- only such a place needs it
+
     testbed = load_testbed(file)
     if name not in testbed.hosts:
         raise InputError(f"{said}: testbed {testbed.name} has no host {name}", remedy=f"it has {', '.join(testbed.hosts)}")
@@ -65,7 +69,11 @@ async def hosts_at(places: Mapping[str, TestPlace], log: CommandLog, label: str 
     """The hosts behind their names; the lab that one of them is in is built as `label` for it and taken down after it."""
     names, hosts = {place.lab for place in places.values() if place.lab}, dict[str, Host]()
     async with AsyncExitStack() as undo:
-        lab = await undo.enter_async_context(labs.used(names.pop(), label=label)) if names else None
+        lab = None
+        if names:
+            from dutlab import labs  # noqa: PLC0415 -- only such a place needs it
+
+            lab = await undo.enter_async_context(labs.used(names.pop(), label=label))
         for name, place in places.items():
             hosts[name] = await _host(name, place, lab, log)
             await undo.enter_async_context(closing(hosts[name]))
@@ -77,10 +85,14 @@ def lab_of(places: Mapping[str, TestPlace]) -> str | None:
     names = {place.lab for place in places.values() if place.lab}
     if len(names) > 1:
         raise InputError(f"hosts of several labs: {', '.join(sorted(names))}", remedy="name one lab")
-    return labs.new_label() if names else None
+    if not names:
+        return None
+    from dutlab.labs import new_label  # noqa: PLC0415 -- as above
+
+    return new_label()
 
 
-async def _host(name: str, place: TestPlace, lab: labs.Lab | None, log: CommandLog) -> Host:
+async def _host(name: str, place: TestPlace, lab: Lab | None, log: CommandLog) -> Host:
     if lab is None or not place.lab:
         return host_at(name, place.ssh, log)
     if place.role not in lab.testbed.hosts:

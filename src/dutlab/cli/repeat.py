@@ -17,7 +17,8 @@ from dutlab.errors import InputError
 if TYPE_CHECKING:
     from dutlab.analysis.differences import ValueDifference
     from dutlab.hosts.host import Host
-    from dutlab.runner.run import RunResult, Work
+    from dutlab.runner.progress import RunResult
+    from dutlab.runner.run import Work
     from dutlab.spec.testbed import Testbed
 
 _COMPARED = ("clocksource", "cpu", "kernel", "machine", "memory_bytes", "mitigations", "os", "versions", "virtual")

@@ -133,6 +133,17 @@ class Host(Protocol):
 
 
 @runtime_checkable
+class OnThisMachine(Protocol):
+    """A host whose commands are children of this process."""
+
+    on_this_machine: bool
+    """Its clock is ours. False of one that only stands for a machine elsewhere."""
+
+    async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
+        """As Host; not `tied`: for what waits for input and ends without it, so that it ends with this process by itself."""
+
+
+@runtime_checkable
 class OverConnection(Protocol):
     """A host over something that can be lost and made anew."""
 

@@ -3,7 +3,8 @@
 A process that is killed with SIGKILL cannot clean up. So the first spawn starts a keeper: a few lines of shell in a session of
 its own that reads the process groups to watch from a pipe. When the pipe closes, its only writer is gone, and the keeper kills every
 group that is still on its list. The kernel's own parent-death signal (setpriv --pdeathsig) covers the moment before
-a group is on the list, but only the group's leader; the keeper covers the children that the leader started.
+a group is on the list, but only the group's leader; the keeper covers the children that the leader started. A step that waits for a word on
+its input needs no such signal: its input ends with the controller.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from dutlab.errors import HostError
@@ -25,6 +26,8 @@ THIS_MACHINE = "this-machine"
 
 class LocalHost:
     """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""
+
+    on_this_machine = True
 
     def __init__(self, name: str, log: CommandLog | None = None, *, system: System = LINUX) -> None:
         self._name, self._log, self.system = name, log, system
@@ -47,12 +50,12 @@ class LocalHost:
             raise command_failed(done)
         return done
 
-    async def spawn(self, argv: Sequence[str]) -> Process:
+    async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
         """Raises HostError."""
         if (absent := self._absent(argv)) is not None:
             self._note(absent)
             raise command_failed(absent)
-        process = await self._start(argv)
+        process = await self._start(argv, tied=tied)
         self._left_running.add(process)
         return process
 
@@ -82,13 +85,21 @@ class LocalHost:
     def _insist(self, done: Done) -> None:
         """Raises HostError when `done` shows that not the command but the host failed."""
 
-    # For all children of this process.
+    # For all children of this process. What is cached takes a third of the time to start a command.
 
-    async def _start(self, argv: Sequence[str]) -> Running:
+    @cached_property
+    def _environment(self) -> Mapping[str, str]:
+        return _environment()
+
+    @cached_property
+    def _has_setpriv(self) -> bool:
+        return _which("setpriv") is not None
+
+    async def _start(self, argv: Sequence[str], *, tied: bool = True) -> Running:
         self._ready()
-        tied = ["setpriv", "--pdeathsig", "KILL", "--"] if _which("setpriv") else []
+        tie = ["setpriv", "--pdeathsig", "KILL", "--"] if tied and self._has_setpriv else []
         try:
-            return await start_child(argv, command=[*tied, *self._carry(argv)], host=self._name, env=_environment(), on_end=self._ended)
+            return await start_child(argv, command=[*tie, *self._carry(argv)], host=self._name, env=self._environment, on_end=self._ended)
         except OSError as e:
             raise HostError(f"cannot start `{argv[0]}`: {e.strerror}", host=self._name) from e
 

@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
 
 from dutlab.errors import InputError, LabError
 from dutlab.spec.testbed import Testbed
@@ -19,7 +18,7 @@ WATCH = "watch"
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
 
 class Layout(_Strict):
@@ -110,6 +109,8 @@ def _text(name: str) -> str:
 
 def _load(text: str) -> dict[str, Any]:
     """A lab's data; what it does not say itself is that of the lab it is `like`."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 -- only a lab that is built or described needs it
+
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     if (other := data.pop("like", None)) is None:
         return data

@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Setting)
 class Cell(BaseModel):
     """What is varied."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     mode: str
     factors: dict[str, str]

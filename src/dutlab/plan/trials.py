@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 class Trial(BaseModel):
     """One measurement to be made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     number: Annotated[int, Field(ge=1)]
     """From 1, in the order of the plan."""
@@ -71,7 +71,7 @@ class Trial(BaseModel):
 class Plan(BaseModel):
     """Every trial of an experiment in its order. `to_json` is what plan.json holds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     schema_version: Literal[2] = 2
     experiment: str
@@ -106,7 +106,7 @@ class Plan(BaseModel):
 class Turns(BaseModel):
     """How several runs take turns; resolved.json of each has it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     runs: Annotated[tuple[str, ...], Field(min_length=2)]
     """The names that their folders were given."""

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dutlab import labs
 from dutlab.dut.mode import UndoStep
 from dutlab.ending import ended_by
 from dutlab.events import EVENTS
@@ -16,13 +15,11 @@ from dutlab.hosts.host import Host
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.event_log import EventLog
 from dutlab.runner.journal import Journal, undo_to_json
-from dutlab.runner.leasing import begun, leased_by
-from dutlab.runner.progress import Progress
-from dutlab.runner.recovery import HOSTS
-from dutlab.runner.run import RunResult
-from dutlab.runner.trial import CommandBook
+from dutlab.runner.leasing import HOSTS, begun, leased_by
+from dutlab.runner.progress import Progress, RunResult
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsSetting, StepsWorkload
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
@@ -144,6 +141,8 @@ async def _ended(what: Conduct, hosts: Mapping[str, Host], journal: Journal) -> 
         return
     for name in set(hosts) - set(what.reached):
         await hosts[name].close()
+    from dutlab import labs  # noqa: PLC0415 -- only a run in a lab needs it
+
     await labs.down(what.lab)
     journal.write("lab-down", label=what.lab)
 

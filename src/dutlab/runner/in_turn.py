@@ -18,8 +18,8 @@ from dutlab.errors import InputError
 from dutlab.plan.trials import TURNS, Turns, blocks_of
 from dutlab.runner.journal import Journal
 from dutlab.runner.leasing import begun
-from dutlab.runner.progress import Progress
-from dutlab.runner.run import Execution, RunOptions, RunResult, Work, to_go_on_with
+from dutlab.runner.progress import Progress, RunResult
+from dutlab.runner.run import Execution, RunOptions, Work, to_go_on_with
 from dutlab.store.cell_figures import key_of
 from dutlab.store.names import run_name
 from dutlab.store.run_folder import RunFolder

@@ -12,6 +12,9 @@ from dutlab.hosts.lease import Holder, InUse, leased
 from dutlab.runner.journal import Journal
 from dutlab.store.run_folder import RunFolder
 
+HOSTS = "hosts"
+"""In resolved.json of a run without a testbed: name → how ssh reaches it, None for this machine."""
+
 
 @contextmanager
 def begun(folders: Sequence[RunFolder]) -> Iterator[list[Journal]]:

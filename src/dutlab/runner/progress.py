@@ -1,7 +1,9 @@
-"""Whoever looks on while the runner works: hears events, and answers questions. The command line does both; tests keep them."""
+"""Whoever looks on while the runner works, hears events and answers questions; and what is left to say once a run has ended."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from dutlab.events import Event
@@ -15,3 +17,22 @@ class Progress(Protocol):
 
     async def ask(self, question: str) -> str:
         """Waits for a person's answer. Never called for an unattended run. Raises InputError when there is nobody."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    folder: Path
+    measured: int
+    failed: int
+    refused: int
+    disturbed: int = 0
+    """Trials without an undisturbed attempt."""
+    left: int = 0
+    """Trials without a record, since the time was over."""
+
+    @property
+    def exit_status(self) -> int:
+        """0 when every trial has its result, 1 otherwise."""
+        return 0 if self.failed + self.refused + self.disturbed + self.left == 0 else 1

@@ -19,7 +19,7 @@ from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
 from dutlab.labs.state import Owner, StateFolder
 from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, unreset
-from dutlab.runner.leasing import leased_by
+from dutlab.runner.leasing import HOSTS, leased_by
 from dutlab.runner.trust import insist_on_undo
 from dutlab.runner.undo import STEP_S, carry_out
 from dutlab.spec.testbed import Testbed
@@ -28,8 +28,6 @@ from dutlab.store.run_folder import RunFolder
 
 STANDING_LAB = "standing_lab"
 """In resolved.json of a run on a lab that stood already: its label."""
-HOSTS = "hosts"
-"""In resolved.json of a run without a testbed: name → how ssh reaches it, None for this machine."""
 
 
 @dataclass(frozen=True)

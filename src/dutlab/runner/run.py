@@ -27,6 +27,7 @@ from dutlab.hosts.host import connections_of
 from dutlab.methods.calibrate import Rig
 from dutlab.plan.trials import Plan, Trial, make_plan, needs_hand
 from dutlab.runner.attempts import Attempts
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.event_log import EventLog
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.headroom import RigLoad, loads_of
@@ -34,11 +35,11 @@ from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state
 from dutlab.runner.journal import Journal, read_journal, undo_to_json, unproven_trials
 from dutlab.runner.leasing import begun, leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
-from dutlab.runner.progress import Progress
+from dutlab.runner.progress import Progress, RunResult
 from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.rig import OpenRig, disturbed_by_environment, lab_rig
 from dutlab.runner.stage import Stage, open_stage
-from dutlab.runner.trial import CommandBook, TrialOutput, carry_out, refused
+from dutlab.runner.trial import TrialOutput, carry_out, refused
 from dutlab.runner.trust import insist_on_resume
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment, LabRef
@@ -74,25 +75,6 @@ class RunOptions:
     """After so many seconds nothing is measured any more; what is left can be resumed."""
     unknown: tuple[str, ...] = ()
     """What could not be found out before, in sentences for the report."""
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run ended."""
-
-    folder: Path
-    measured: int
-    failed: int
-    refused: int
-    disturbed: int = 0
-    """Trials without an undisturbed attempt."""
-    left: int = 0
-    """Trials without a record, since the time was over."""
-
-    @property
-    def exit_status(self) -> int:
-        """0 when every trial has its result, 1 otherwise."""
-        return 0 if self.failed + self.refused + self.disturbed + self.left == 0 else 1
 
 
 class _TimeIsOver(Exception):

@@ -14,11 +14,11 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
-from dutlab.hosts.host import Done
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Trial
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.headroom import with_headroom
 from dutlab.runner.stage import Stage
 from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
@@ -26,7 +26,7 @@ from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
-from dutlab.store.record import CommandRecord, DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.units import unit_in
 from dutlab.workloads import LoadPattern, plug_of
@@ -37,36 +37,6 @@ WATCH_DOUBT_PERCENT = 1.0
 CLOCK_STEP_S = 0.1
 _SLEW = 1e-3
 """The kernel lets a time service slew by 500 parts in a million (adjtimex(2)); twice that is a step."""
-
-
-class CommandBook:
-    """Collects the commands that hosts report, for the record of the trial they were run for."""
-
-    def __init__(self) -> None:
-        self._done: list[Done] = []
-
-    def note(self, done: Done) -> None:
-        """To be given to hosts as their CommandLog."""
-        self._done.append(done)
-
-    @property
-    def killed(self) -> tuple[str, ...]:
-        """Programs that somebody killed since the last take(), as `source: iperf3`."""
-        return tuple(dict.fromkeys(f"{d.host}: {d.argv[0]}" for d in self._done if d.was_killed))
-
-    def take(self) -> list[CommandRecord]:
-        """What has come in since the last call."""
-        done, self._done = self._done, []
-        return [
-            CommandRecord(
-                host=d.host,
-                argv=list(d.argv),
-                status=d.status,
-                started=datetime.fromtimestamp(d.started_s, UTC),
-                seconds=round(d.seconds, 6),
-            )
-            for d in done
-        ]
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class SpecModel(BaseModel):
     Subclasses may override `read` (a shorter way to write it) and `cross_faults` (what holds between fields).
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
     only_code: ClassVar[frozenset[str]] = frozenset()
     """Fields that a file cannot set."""

@@ -31,7 +31,7 @@ _SAME_RIG = ("lab", "testbed", "rig", "links")
 class Calibration(BaseModel):
     """What the rig did, and the facts it did it under."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     schema_version: Literal[2] = 2
     """Of every file of a run folder, of which a calibration becomes one."""

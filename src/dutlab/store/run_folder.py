@@ -195,8 +195,8 @@ class RunFolder:
             if held := list(samples):
                 write_samples(folder / "samples.parquet", columns(held))
             if self._sync is Sync.EACH:
-                kept_in = [folder / "raw" / name for name in outputs]
-                sync_all([*kept_in, *{p for file in kept_in for p in file.parents if folder in p.parents}, folder, folder.parent])
+                folders = {parent for name in outputs for parent in name.parents}
+                sync_all([*(folder / "raw" / path for path in (*outputs, *folders)), folder, folder.parent])
             write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n", self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error

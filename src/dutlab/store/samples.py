@@ -76,10 +76,10 @@ def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> li
 
     The text is ours, never the user's, who may give `wanted`: the variable of that name. Raises StoreError.
     """
-    import duckdb  # noqa: PLC0415 - as above
-
     if not paths:
         return []
+    import duckdb  # noqa: PLC0415 - as above
+
     try:
         with duckdb.connect(":memory:") as connection:
             numbered = "CREATE TABLE paths AS SELECT unnest($paths) AS filename, unnest(range(len($paths))) AS file"

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from dutlab.systems import posix_lease
 from dutlab.systems.plain import COLOURFUL
-from dutlab.systems.posix_gate import gate_argv
+from dutlab.systems.posix_gate import gate_argv, gate_here_argv
 from dutlab.systems.system import Argv, Shell
 
 KEEPER = """
@@ -110,6 +110,7 @@ SH = Shell(
     lease=lambda who, over: ("sh", "-c", posix_lease.SCRIPT, "dutlab-lease", who, over),
     text=lambda text: ("sh", "-c", text),
     gate=gate_argv,
+    gate_here=gate_here_argv,
     in_directory=lambda folder, text: f"cd -- {shlex.quote(folder)} || exit 126\n{text}",
     absent=_absent,
 )

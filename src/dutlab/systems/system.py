@@ -49,6 +49,8 @@ class Shell:
     """The same text, run in a folder; a host that does not have the folder ends with 126 and says so."""
     absent: Callable[[Sequence[Argv]], Argv]
     """Prints the first name of each group of programs of which the host has none."""
+    gate_here: Callable[[str], Argv] | None = None
+    """The same where the controller itself is: begun by a word, since its clock is the controller's."""
     watches_background: bool = True
     """Whether what a command leaves in the background is seen, and ended with its group."""
 

@@ -2,7 +2,8 @@
 
 Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that tell that host's clock when
 asked, and that are told in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant
-delays nobody. A host that has no clock finer than a second is released by a word instead, sent half a round trip before.
+delays nobody. A host that has no clock finer than a second is released by a word instead, sent half a round trip before. Where all hosts
+are on this machine, one shell each stands ready and is released by a word too: nothing has to be compared, and nothing else is started.
 
 Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which nobody can set.
 """
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dutlab.errors import HostError
-from dutlab.hosts.host import Host, Process
+from dutlab.hosts.host import Host, OnThisMachine, Process
 from dutlab.systems.posix_gate import BEGAN, NS_PER_S
 from dutlab.tools.engine.clocks import Offset, exchange
 
@@ -78,15 +79,26 @@ class Gate:
     jumped_ns: int = 0
     said: bytes = b""
     """The command's output up to when it was heard that it has begun."""
+    here: bool = False
+    """On this machine, without a clock of its own."""
 
     @classmethod
-    async def stand(cls, host: Host, command: str, few: asyncio.Semaphore, last_seen: ClockReading | None = None) -> Gate:
+    async def stand(
+        cls, host: Host, command: str, few: asyncio.Semaphore, last_seen: ClockReading | None = None, *, here: bool = False
+    ) -> Gate:
         """Starts `command` behind a gate and looks at the host's clock, also for a jump since it was `last_seen`. Raises HostError.
 
-        As many do so together as `few` allows.
+        As many do so together as `few` allows. `here`: it `can_be_here`, and so can all others that begin with it.
         """
+        shell = host.system.shell
+        if here and isinstance(host, OnThisMachine) and shell.gate_here:
+            async with few:
+                process = await host.spawn(shell.gate_here(command), tied=False)
+                await _line(process)
+            clock = _our_clock()
+            return cls(process, clock, last_seen.jump_to(clock) if last_seen else 0, here=True)
         async with few:
-            process = await host.spawn(host.system.shell.gate(command))
+            process = await host.spawn(shell.gate(command))
             await _line(process)
             clock = await _look(process)
             for _ in range(1, MOST_EXCHANGES):
@@ -96,7 +108,10 @@ class Gate:
 
     async def open(self, at_ns: int, few: asyncio.Semaphore, *, among: int = 1) -> Start:
         """Begins at `at_ns` of our CLOCK_MONOTONIC, as `among` so many hosts do; returns once its command runs. Raises HostError."""
-        if self.clock.is_fine:
+        if self.here:
+            before = at_ns - time.monotonic_ns()
+            await self.process.write(b"go\n")
+        elif self.clock.is_fine:
             async with few:
                 await self._set_for(at_ns, among)
             before = self.clock.offset.error_ns
@@ -106,8 +121,8 @@ class Gate:
         told = await self._begun()
         heard = time.monotonic_ns() - at_ns
         earliest, latest = self._between(told, at_ns, heard) or (-before, heard)
-        ours = time.time_ns() - time.monotonic_ns()
-        ahead = Offset(self.clock.offset.ns - ours, self.clock.offset.error_ns)
+        ours = _our_clock().offset
+        ahead = Offset(self.clock.offset.ns - ours.ns, self.clock.offset.error_ns + ours.error_ns)
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
@@ -141,12 +156,24 @@ class Gate:
         await _line(self.process)
 
 
+def can_be_here(hosts: Iterable[Host]) -> bool:
+    """Whether all of them are on this machine, with its clock."""
+    return all(isinstance(h, OnThisMachine) and h.on_this_machine and h.system.shell.gate_here for h in hosts)
+
+
 def lead_ns(gates: Sequence[Gate]) -> int:
     """How long before the instant all gates are told of it, so that the last hears of it in time; one alone begins at once."""
-    if len(gates) < 2:  # noqa: PLR2004 -- there is nobody to begin together with
+    if len(gates) < 2 or all(gate.here for gate in gates):  # noqa: PLR2004 -- there is nobody to begin together with, or to tell before
         return 0
     trips = [gate.clock.round_trip_ns for gate in gates]
     return LEAD_NS + 3 * sum(trips) // AT_ONCE + 3 * max(trips, default=0)
+
+
+def _our_clock() -> ClockReading:
+    """As that of a host, bounds included: this process may be kept from running between two looks."""
+    asked = time.monotonic_ns()
+    shown = time.time_ns()
+    return _reading(asked, shown, time.monotonic_ns())
 
 
 async def _look(process: Process) -> ClockReading:

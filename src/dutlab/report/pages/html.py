@@ -55,7 +55,12 @@ def environment() -> Environment:
     """Where templates are rendered: everything from outside is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
 
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
+    from dutlab.report.pages.compiled import BesideTemplates  # noqa: PLC0415 - as above
+
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES), bytecode_cache=BesideTemplates(TEMPLATES),
+        autoescape=True, undefined=StrictUndefined, trim_blocks=False,
+    )  # fmt: skip
     made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code}
     made.globals |= {"plural": plural, "numbers_words": numbers_words, "number_text": number_text, "spread_text": spread_text}
     return made

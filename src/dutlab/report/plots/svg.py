@@ -6,8 +6,8 @@ Colours are plain attributes, those of the light scheme, so that any viewer show
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Literal
-from xml.sax.saxutils import escape, quoteattr
 
 from dutlab.report.plots.palette import GRID, INK, PAPER, dark_rules
 
@@ -80,18 +80,18 @@ class SvgDrawing:
         place = "" if anchor == "start" else f' text-anchor="{anchor}"'
         # The baseline of Latin letters lies a third of the size below their middle; dominant-baseline is not drawn alike everywhere.
         at = f'x="{_n(x)}" y="{_n(y + size * 0.35)}"'
-        self._elements.append(f'<text {at} font-size="{_n(size)}" fill="{colour}"{place}{style}>{escape(text)}</text>')
+        self._elements.append(f'<text {at} font-size="{_n(size)}" fill="{colour}"{place}{style}>{escape(text, quote=False)}</text>')
 
     def turned_text(self, x: float, y: float, text: str, *, size: float = 12, colour: str = INK) -> None:
         """Words that read upwards, centred on the point."""
         self._elements.append(
             f'<text transform="translate({_n(x)} {_n(y)}) rotate(-90)" font-size="{_n(size)}" fill="{colour}" text-anchor="middle">'
-            f"{escape(text)}</text>"
+            f"{escape(text, quote=False)}</text>"
         )
 
     def inline(self, box: tuple[float, float, float, float], described: str) -> str:
         """For a page: sized by its place there, named for readers who do not see it. `box` is x, y, width, height."""
-        return f'<svg role="img" aria-label={quoteattr(described)} {_view(box)} font-family="{FONT}">{"".join(self._elements)}</svg>'
+        return f'<svg role="img" aria-label="{escape(described)}" {_view(box)} font-family="{FONT}">{"".join(self._elements)}</svg>'
 
     def file(self, box: tuple[float, float, float, float], title: str, described: str) -> str:
         """A picture of its own, in the colours of the reader's scheme."""
@@ -101,7 +101,8 @@ class SvgDrawing:
         size = f'{_view(box)} width="{_n(width)}" height="{_n(height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} font-family="{FONT}">'
-            f"<title>{escape(title)}</title><desc>{escape(described)}</desc><style>{dark}</style>{paper}{''.join(self._elements)}</svg>\n"
+            f"<title>{escape(title, quote=False)}</title><desc>{escape(described, quote=False)}</desc>"
+            f"<style>{dark}</style>{paper}{''.join(self._elements)}</svg>\n"
         )
 
 

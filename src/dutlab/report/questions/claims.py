@@ -27,7 +27,7 @@ from dutlab.store.run_folder import RunFolder
 class ClaimedCell(BaseModel):
     """One figure of a claim: the median over `trials`. `low`, `high` are the 95 % interval where `interval`, else the range."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     label: str
     workload: str
@@ -56,7 +56,7 @@ class ClaimedCell(BaseModel):
 class ClaimCard(BaseModel):
     """What is claimed, and all that is needed to check it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
     claim: str

@@ -36,7 +36,7 @@ PositiveRate = Annotated[Pps, Field(gt=0)]
 class Setting(BaseModel):
     """What does not depend on the links."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: str
     left_out: ClassVar[frozenset[str]] = frozenset()

@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import to_its_end
@@ -22,10 +22,12 @@ from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
-from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, lead_ns
-from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, can_be_here, lead_ns
 from dutlab.tools.steps.background import leaves_something, take_status, watched
 from dutlab.tools.steps.figures import step_figures
+
+if TYPE_CHECKING:  # it loads the engine, which no step needs
+    from dutlab.tools.generator_tool import GeneratorSite
 
 TOOL = "steps"
 STARTS = "starts"
@@ -199,7 +201,8 @@ class Steps:
         lanes = [_Lane(self._hosts[name], phase, steps, account, left, self._directories.get(name, "")) for name, steps in of_hosts]
         watching = asyncio.ensure_future(_watch(lanes, self._note)) if self._note else None
         try:
-            await asyncio.gather(*(lane.stand_ready(few) for lane in lanes))
+            here = can_be_here(lane.host for lane in lanes)
+            await asyncio.gather(*(lane.stand_ready(few, here=here) for lane in lanes))
             at_ns = time.monotonic_ns() + lead_ns([lane.gate for lane in lanes if lane.gate])
             await asyncio.gather(*(lane.begin(at_ns, few, among=len(lanes)) for lane in lanes))
             await asyncio.gather(*(lane.to_its_end() for lane in lanes))
@@ -257,11 +260,11 @@ class _Lane:
     awaited: StepDone | None = None
     """The step that is waited for now."""
 
-    async def stand_ready(self, few: asyncio.Semaphore) -> None:
+    async def stand_ready(self, few: asyncio.Semaphore, *, here: bool) -> None:
         """Starts the first step behind its gate. A host that cannot is noted; its steps are then skipped."""
         clocks = self.account.clocks
         try:
-            self.gate = await Gate.stand(self.host, self._text(self.steps[0]), few, clocks.get(self.host.name))
+            self.gate = await Gate.stand(self.host, self._text(self.steps[0]), few, clocks.get(self.host.name), here=here)
             clocks[self.host.name] = self.gate.clock
         except HostError as e:
             self._lost(1, str(e))

@@ -1,0 +1,38 @@
+"""The commands of a trial, as hosts report them. Apart from the trial, so that what only keeps them loads no method and no tool."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dutlab.hosts.host import Done
+from dutlab.store.record import CommandRecord
+
+
+class CommandBook:
+    """Collects the commands that hosts report, for the record of the trial they were run for."""
+
+    def __init__(self) -> None:
+        self._done: list[Done] = []
+
+    def note(self, done: Done) -> None:
+        """To be given to hosts as their CommandLog."""
+        self._done.append(done)
+
+    @property
+    def killed(self) -> tuple[str, ...]:
+        """Programs that somebody killed since the last take(), as `source: iperf3`."""
+        return tuple(dict.fromkeys(f"{d.host}: {d.argv[0]}" for d in self._done if d.was_killed))
+
+    def take(self) -> list[CommandRecord]:
+        """What has come in since the last call."""
+        done, self._done = self._done, []
+        return [
+            CommandRecord(
+                host=d.host,
+                argv=list(d.argv),
+                status=d.status,
+                started=datetime.fromtimestamp(d.started_s, UTC),
+                seconds=round(d.seconds, 6),
+            )
+            for d in done
+        ]

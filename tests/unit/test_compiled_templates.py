@@ -1,0 +1,75 @@
+"""Templates of the report that were compiled once are read again, and never in place of another template's text."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from jinja2 import Environment, FileSystemLoader
+
+from dutlab.report.pages.compiled import BesideTemplates
+from dutlab.report.pages.html import environment
+
+
+@pytest.fixture
+def templates(tmp_path, monkeypatch):
+    """A folder of templates, with the bytecode in a folder of its own."""
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "kept"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    (folder / "page.j2").write_text("loss {{ value }}")
+    return folder
+
+
+class Counting(Environment):
+    """Counts what is compiled."""
+
+    compiled = 0
+
+    def compile(self, *args, **kwargs):
+        self.compiled += 1
+        return super().compile(*args, **kwargs)
+
+
+def render(folder, value=3):
+    made = Counting(loader=FileSystemLoader(folder), bytecode_cache=BesideTemplates(folder))
+    return made.get_template("page.j2").render(value=value), made.compiled
+
+
+def kept(tmp_path):
+    return [p for p in (tmp_path / "kept").rglob("*") if p.is_file()]
+
+
+def test_a_template_is_compiled_once(templates):
+    assert [render(templates, value) for value in (3, 4)] == [("loss 3", 1), ("loss 4", 0)]
+
+
+def test_a_changed_template_is_compiled_again(templates):
+    render(templates)
+    (templates / "page.j2").write_text("gain {{ value }}")
+    assert render(templates) == ("gain 3", 1)
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 400])
+def test_a_damaged_file_is_compiled_again(templates, tmp_path, damage):
+    render(templates)
+    (file,) = kept(tmp_path)
+    file.write_bytes(damage)
+    assert render(templates) == ("loss 3", 1)
+    assert render(templates) == ("loss 3", 0)
+
+
+def test_nothing_is_kept_when_python_keeps_nothing(templates, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert render(templates) == ("loss 3", 1)
+    assert kept(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault(templates, tmp_path):
+    (tmp_path / "kept").write_text("a file, so no folder can be made")
+    assert render(templates) == ("loss 3", 1)
+
+
+def test_the_page_of_a_report_is_kept_so():
+    assert isinstance(environment().bytecode_cache, BesideTemplates)
