@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import FlowCounts, LinkEnd, RoutesLoaded
 from dutlab.methods.ports import Flow, Offer, Outcome
-from dutlab.spec.spread import Spread
-from dutlab.spec.traffic import Directions
+from dutlab.spec.traffic import Directions, Spread
 from simulated import Simulation
 
 

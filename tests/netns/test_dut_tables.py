@@ -12,7 +12,7 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import LinkEnd
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
-from dutlab.spec.spread import Spread
+from dutlab.spec.traffic import Spread
 from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.routes import LinuxRoutes
 

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from dutlab.cli.import_files import import_files
 from dutlab.report.gather import gather
-from dutlab.report.model.answer import Answer, NextStep
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import Answer, NextStep, RunReport
 from dutlab.report.model.table import Missing
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
 from dutlab.report.sections.answer import with_repeats

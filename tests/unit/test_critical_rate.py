@@ -24,9 +24,8 @@ from dutlab.methods.soak import measure
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
 from dutlab.spec.mixes import frame_mix
-from dutlab.stats.capacities import capacity_interval, rates_at
 from dutlab.stats.cloud import Cloud
-from dutlab.stats.critical_rate import CriticalRate, LoadTrial
+from dutlab.stats.critical_rate import CriticalRate, LoadTrial, capacity_interval, rates_at
 from dutlab.stats.loss_curves import CURVES
 from dutlab.units import Pps, Seconds
 from simulated import Dut, Simulation

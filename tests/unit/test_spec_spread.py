@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.spec.spread import Spread
+from dutlab.spec.traffic import Spread
 
 
 def test_parts_are_as_large_as_may_be_and_the_address_is_not_the_parts_own_number():

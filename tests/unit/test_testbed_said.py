@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dutlab.report.sections.watched import cpus
-from dutlab.store.testbed_said import dut_of, hosts_along
+from dutlab.store.read import dut_of, hosts_along
 
 PATH = ["s1:eth0", "fw:in", "fw:out", "t1:eth0"]
 

@@ -112,16 +112,3 @@ class Interference:
         if self.taken_s is None:
             return None
         return self.taken_s / (self.run_s + self.taken_s) if self.taken_s else 0.0
-
-    @property
-    def others_share(self) -> float | None:
-        """CPU time of others, of all that the cores had to give."""
-        return None if self.others_cpu_s is None else self._of_machine(self.others_cpu_s)
-
-    @property
-    def steal_share(self) -> float:
-        """Stolen by the hypervisor, of all that the cores had to give."""
-        return self._of_machine(self.steal_s)
-
-    def _of_machine(self, seconds: float) -> float:
-        return min(1.0, seconds / (self.seconds * self.cores)) if self.seconds > 0 and self.cores else 0.0

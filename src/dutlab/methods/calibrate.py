@@ -28,7 +28,7 @@ from dutlab.methods.ports import Generator as Sender
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
-from dutlab.units import Pps, Seconds, si
+from dutlab.units import Pps, Seconds
 
 
 class Rig(enum.Enum):
@@ -185,20 +185,6 @@ def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, lab
 def doubts_of_headroom(ratios: Mapping[str, float]) -> list[Doubt]:
     """RIG_LIMITED for each link whose headroom is below LEAST_HEADROOM."""
     return [Doubt(DoubtKind.RIG_LIMITED, f"headroom {ratio:.2f}", link) for link, ratio in ratios.items() if ratio < LEAST_HEADROOM]
-
-
-def floors(points: Sequence[RigPoint]) -> str:
-    """What the points of one mix come to, in words."""
-    best = max(points, key=lambda p: p.carried_pps)
-    lost = [p.failed_ratio for p in points if p.failed_ratio is not None]
-    latency = [p.latency_min_ns for p in points if p.latency_min_ns is not None]
-    rates = [abs(p.rate_error_ratio) for p in points if p.rate_error_ratio is not None]
-    return ", ".join([
-        f"{'makes' if best.received_pps is None else 'receives'} {si(best.carried_pps, 'pps')}",
-        f"loses at least {min(lost):.2%}" if lost else "what the sink takes is unknown",
-        f"latency at least {min(latency) / 1000:.1f} µs" if latency else "latency unknown",
-        f"rate off by at most {max(rates):.2%}" if rates else "rates not checked",
-    ])  # fmt: skip
 
 
 _WITHOUT_LOSS = ("throughput_pps", "reference_pps")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dutlab.spec.spread import Spread
+from dutlab.spec.traffic import Spread
 
 
 class LinkEnd(enum.Enum):

@@ -21,8 +21,7 @@ from dutlab.methods.ports import NO_TIME, Bench, Generator, Measured, Offer, Out
 from dutlab.methods.search import method as search
 from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell
-from dutlab.spec.spread import Spread
-from dutlab.spec.traffic import FlowSet, Traffic
+from dutlab.spec.traffic import FlowSet, Spread, Traffic
 from dutlab.spec.workloads.routes import RoutesSetting
 
 

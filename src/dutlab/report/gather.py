@@ -30,10 +30,9 @@ from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import checks, core_means, counters, cpus, losses, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
-from dutlab.store.read import read_plain, reading
+from dutlab.store.read import dut_of, read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
-from dutlab.store.testbed_said import dut_of
 from dutlab.workloads import WORKLOADS, named, plug_of
 
 RFC2544_TRIAL_S = 60

@@ -83,11 +83,6 @@ class RescoredBounds:
     why: str = ""
     """Empty when both bounds are there; otherwise what these trials cannot tell."""
 
-    @property
-    def relative_width(self) -> float | None:
-        """(upper - lower) / upper, as the goal width of RFC 9971; None without both bounds."""
-        return None if self.lower_pps is None or self.upper_pps is None else (self.upper_pps - self.lower_pps) / self.upper_pps
-
 
 RFC2544 = Definition("rfc2544", 0.0, 0.0, 60.0, 60.0, "RFC 2544 section 26.1: no loss in a trial of 60 s")
 CSIT_NDR = Definition("csit-ndr", 0.0, 0.5, 1.0, 21.0, "FD.io CSIT's NDR: no loss in half of 21 trials of 1 s")

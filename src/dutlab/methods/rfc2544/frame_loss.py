@@ -7,6 +7,7 @@ from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, 
 from dutlab.units import Pps, Seconds
 
 TRIAL_S = 60.0  # RFC 2544 section 24
+HOP_BY_HOP_SHARES = (0.01, 0.1, 0.5)
 STEPS = 10
 """Of the highest rate: no step is more than a tenth of it."""
 CLEAN = 2
@@ -41,3 +42,19 @@ async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tupl
         "began_s": outcome.began_s,
     }
     return row, f"no loss is known at {share:.0%} of the highest rate, which the generator did not make: {short}" if short else ""
+
+
+async def hop_by_hop(stand: SuiteContext) -> Rfc2544Result:
+    """What becomes of frames with a hop-by-hop options header at shares of the highest rate (RFC 5180 section 5.3), one row a share.
+
+    Each router looks into this header, so the section wants no throughput of such frames: it wants to know what they cost the DUT. That is
+    in the samples of the trial (`watch: [cpu]`); each row says when its frames began. Raises ToolFailed, HostError.
+    """
+    found = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in HOP_BY_HOP_SHARES]
+    rows: list[Row] = [row for row, _ in found]
+    figures = {
+        f"loss_at_{round(share * 100)}_percent_ratio": lost
+        for share, row in zip(HOP_BY_HOP_SHARES, rows, strict=True)
+        if isinstance(lost := row["loss_ratio"], float)
+    }
+    return Rfc2544Result(rows, figures, [note for _, note in found if note])

@@ -15,8 +15,7 @@ from ipaddress import ip_network
 from dutlab.methods.dut_tables import LinkEnd
 from dutlab.methods.ports import Bench, Row, back_of
 from dutlab.methods.routes import load_checked, traffic_to
-from dutlab.spec.spread import IPNetwork, Spread
-from dutlab.spec.traffic import Traffic
+from dutlab.spec.traffic import IPNetwork, Spread, Traffic
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 
 BEHIND: Mapping[int, Mapping[LinkEnd, IPNetwork]] = {

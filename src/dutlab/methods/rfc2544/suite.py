@@ -18,7 +18,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
-from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, hop_by_hop, latency, recovery, reset, throughput
+from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, latency, recovery, reset, throughput
 from dutlab.methods.rfc2544.context import RESTABILISE_S, Paced, Rfc2544Result, Sleep, SuiteContext
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
@@ -92,7 +92,7 @@ def _work(test: Benchmark, stand: SuiteContext) -> Awaitable[Rfc2544Result] | No
     if test is Benchmark.BURSTY:
         return bursty.measure(stand)
     if test is Benchmark.HOP_BY_HOP:
-        return hop_by_hop.measure(stand)
+        return frame_loss.hop_by_hop(stand)
     if stand.throughput is None:
         return None
     needing = {

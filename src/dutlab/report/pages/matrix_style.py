@@ -12,7 +12,7 @@ from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, Unit
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.matrix import hosts_of, variant_of
-from dutlab.store.testbed_said import hosts_along
+from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
 Pair = tuple[str, str]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from dutlab.printable import printable
-from dutlab.report.model.answer import Answer
+from dutlab.report.model.run_report import Answer
 from dutlab.report.model.table import Cell, Figure, Missing, Table, number_text, spread_text
 
 GAP = 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dutlab.analysis.compare import less_is_better
 from dutlab.errors import InputError
 from dutlab.report.questions.sides import ComparedRun
-from dutlab.store.testbed_said import dut_of
+from dutlab.store.read import dut_of
 
 CORE = "core"
 

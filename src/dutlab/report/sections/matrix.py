@@ -11,8 +11,8 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words, bit_rate_unit
 from dutlab.spec.known import INSIDE_ONLY
+from dutlab.store.read import hosts_along
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.testbed_said import hosts_along
 
 _SHOWN = {
     "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),

@@ -17,8 +17,7 @@ from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.shape import LinkBounds
-from dutlab.spec.spread import Spread
-from dutlab.spec.traffic import MOST_FLOWS
+from dutlab.spec.traffic import MOST_FLOWS, Spread
 from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, alone, each_once
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, SecondsLong, SecondsOrNone, Setting

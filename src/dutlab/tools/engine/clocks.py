@@ -34,10 +34,6 @@ class Offset:
         return Offset(self.ns, max(self.error_ns, abs(after.ns - self.ns) + after.error_ns))
 
 
-SAME = Offset(0, 0)
-"""Of two agents on one kernel."""
-
-
 def exchange(*, asked_ns: int, received_ns: int, replied_ns: int, heard_ns: int) -> Offset:
     """The offset of the clock that `received` and `replied` were read from, against that of `asked` and `heard` (RFC 5905 section 8)."""
     delay = max(0, (heard_ns - asked_ns) - (replied_ns - received_ns))

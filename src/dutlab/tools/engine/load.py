@@ -8,9 +8,8 @@ from typing import Any
 
 from dutlab.methods.ports import IPAddress, Stretch
 from dutlab.spec.mixes import Mix
-from dutlab.spec.spread import Spread
 from dutlab.spec.testbed import Port
-from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Directions, Traffic
+from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Directions, Spread, Traffic
 from dutlab.units import Pps, Seconds
 
 SOURCE_PORT = 49152

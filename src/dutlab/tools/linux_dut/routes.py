@@ -14,8 +14,8 @@ from dutlab.dut.mode import Announce, UndoStep
 from dutlab.errors import HostError, MeasurementError
 from dutlab.hosts.host import Host
 from dutlab.methods.dut_tables import LinkEnd, RoutesLoaded
-from dutlab.spec.spread import IPNetwork, Spread
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.traffic import IPNetwork, Spread
 
 PROTOCOL = 219
 """Of these routes: one that /etc/iproute2/rt_protos has no name for."""
