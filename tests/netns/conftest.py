@@ -143,7 +143,7 @@ def standing_lab(dutlab: Callable[..., subprocess.CompletedProcess[str]], label:
     up = dutlab("lab", "up", "three-node", "--label", label)
     assert up.returncode == 0, up.stderr
     yield label
-    assert dutlab("lab", "down", label).returncode == 0
+    assert (done := dutlab("lab", "down", label)).returncode == 0, done.stderr
 
 
 @pytest.fixture

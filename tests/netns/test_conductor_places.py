@@ -29,7 +29,7 @@ def dutlab(dutlab: Command, tmp_path: Path) -> Command:
 def lab(dutlab: Command, label: str, tmp_path: Path) -> Iterator[str]:
     """An ssh lab whose machines are in the user's ssh_config, a testbed file of them, and a test of three hosts."""
     need("sshd", have_sshd())
-    assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
+    assert (done := dutlab("lab", "up", "three-node-ssh", "--label", label)).returncode == 0, done.stderr
     (tmp_path / ".ssh").mkdir()
     shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
     description = (Path(__file__).parents[2] / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
@@ -39,7 +39,7 @@ def lab(dutlab: Command, label: str, tmp_path: Path) -> Iterator[str]:
     (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\nserver: host.cfg\nhere: host.cfg\n")
     (tmp_path / "host.cfg").write_text(HOST)
     yield label
-    assert dutlab("lab", "down", label).returncode == 0
+    assert (done := dutlab("lab", "down", label)).returncode == 0, done.stderr
 
 
 def namespace(label: str, role: str) -> str:
@@ -67,7 +67,7 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
     assert not lease(lab, "source").exists()
     assert not lease(lab, "sink").exists()
     resumed = dutlab("resume", str(folder.parents[1]))
-    assert resumed.returncode == 2
+    assert resumed.returncode == 2, resumed.stderr
     assert "is not a run on a testbed" in resumed.stderr
 
 
@@ -116,6 +116,6 @@ def test_a_place_that_is_none_is_refused_with_what_there_is(dutlab: Command, tmp
         "links: {a: {path: [source:a, dut:b, dut:c, sink:d], addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}}\n"
     )
     done = dutlab("conductor", "run", "test.cfg", "--map", f"client={place}")
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -51,7 +51,7 @@ def systems(request: pytest.FixtureRequest) -> tuple[str, str]:
 @pytest.fixture
 def bench(systems: tuple[str, str], dutlab: Command, label: str, tmp_path: Path) -> Iterator[Path]:
     """A testbed file whose ends are foreign, and the ssh_config that reaches them."""
-    assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
+    assert (done := dutlab("lab", "up", "three-node-ssh", "--label", label)).returncode == 0, done.stderr
     (tmp_path / ".ssh").mkdir()
     config = tmp_path / ".ssh" / "config"
     text = (StateFolder().ssh_folder(label) / "config").read_text()
@@ -73,7 +73,7 @@ def bench(systems: tuple[str, str], dutlab: Command, label: str, tmp_path: Path)
     yield file
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
-    assert dutlab("lab", "down", label).returncode == 0
+    assert (done := dutlab("lab", "down", label)).returncode == 0, done.stderr
 
 
 def records(tmp_path: Path) -> list[dict[str, Any]]:

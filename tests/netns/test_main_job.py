@@ -106,7 +106,7 @@ def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, pyt
 
 def test_a_wrong_file_is_refused_whole_before_anything_is_made(dutlab, experiment, tmp_path):
     done = dutlab("run", experiment(EXPERIMENT.replace("lab: three-node", "lab: three-nodes").replace("duration: 1s", "duration: 1")))
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert len(re.findall(r"^(?:dutlab: )?\S*experiment\.yaml:\d+:\d+: ", done.stderr, re.MULTILINE)) >= 2, done.stderr
     assert not (tmp_path / "runs").exists()
 

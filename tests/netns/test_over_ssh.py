@@ -58,7 +58,7 @@ def dutlab(dutlab: Command, tmp_path: Path) -> Command:
 @pytest.fixture
 def machines(dutlab: Command, label: str, tmp_path: Path) -> Iterator[Path]:
     """A testbed file of machines reached over ssh, which are in a lab of the test's own; the user's ssh_config says how to log in."""
-    assert dutlab("lab", "up", "three-node-ssh", "--label", label).returncode == 0
+    assert (done := dutlab("lab", "up", "three-node-ssh", "--label", label)).returncode == 0, done.stderr
     (tmp_path / ".ssh").mkdir()
     shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
     lab = (ROOT / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
@@ -66,7 +66,7 @@ def machines(dutlab: Command, label: str, tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "bench.yaml"
     file.write_text("testbed: bench\nhosts:\n" + "".join(f"  {h}: {{ssh: root@{h}}}\n" for h in ("source", "dut", "sink")) + links)
     yield file
-    assert dutlab("lab", "down", label).returncode == 0
+    assert (done := dutlab("lab", "down", label)).returncode == 0, done.stderr
 
 
 def experiment(tmp_path: Path, testbed: str, modes: str) -> str:
@@ -108,13 +108,13 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
         run.send_signal(signal.SIGSTOP)  # it has the machines for as long as this takes
         assert rules_of(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
-        assert other.returncode == 3
+        assert other.returncode == 3, other.stderr
         assert f"dut: in use by root@{platform.node()} (process {run.pid}) for {only_run(tmp_path)} since" in other.stderr
         run.send_signal(signal.SIGKILL)
     assert eventually(lambda: no_commands_in(label)), "what ran there ended with the controller"
     run_folder = str(only_run(tmp_path))
     other = dutlab("run", "experiment.yaml", "--runs", "others")
-    assert other.returncode == 3
+    assert other.returncode == 3, other.stderr
     assert f"which has ended; `dutlab undo {run_folder}` there restores and frees it" in other.stderr
     assert not list(tmp_path.glob("others/*")), "a run that measured nothing leaves nothing"
     undone = dutlab("undo", run_folder)
@@ -167,7 +167,7 @@ def _is_sshd(pid: int) -> bool:
 def test_a_host_that_cannot_be_reached_ends_the_run_with_what_to_do(dutlab: Command, machines: Path, tmp_path: Path) -> None:
     machines.write_text(machines.read_text().replace("root@sink", "root@127.0.0.1:1"))
     done = dutlab("run", experiment(tmp_path, machines.name, "router"))
-    assert done.returncode == 3
+    assert done.returncode == 3, done.stderr
     assert "sink: ssh root@127.0.0.1:1: refused: nothing listens there; start sshd on it" in done.stderr
     assert list((only_run(tmp_path) / "trials").iterdir()) == []
 
@@ -227,7 +227,7 @@ async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
     text = (tmp_path / file).read_text()
     (tmp_path / file).write_text("".join(line for line in text.splitlines(keepends=True) if "iperf3" not in line) + "order: as-written\n")
     refused = dutlab("run", file, "--unattended")
-    assert refused.returncode == 2
+    assert refused.returncode == 2, refused.stderr
     assert "the plan needs a person: set mode to router; set mode to nat;" in refused.stderr
     assert not (tmp_path / "runs").exists()
     dut = NetnsHost("dut", f"dutlab-{label}-dut")

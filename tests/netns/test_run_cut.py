@@ -122,10 +122,10 @@ def test_a_run_whose_standing_lab_was_built_again_has_nothing_to_undo_in_it(star
     wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
-    assert dutlab("lab", "down", standing_lab).returncode == 0
+    assert (done := dutlab("lab", "down", standing_lab)).returncode == 0, done.stderr
     refused = dutlab("resume", str(only_run(tmp_path)))
     assert refused.returncode == 3 and standing_lab in refused.stderr, refused.stderr
-    assert dutlab("lab", "up", "three-node", "--label", standing_lab).returncode == 0
+    assert (done := dutlab("lab", "up", "three-node", "--label", standing_lab)).returncode == 0, done.stderr
     as_built = dut_state(standing_lab)
     done = dutlab("resume", str(only_run(tmp_path)))
     assert done.returncode == 0, done.stderr
@@ -139,7 +139,7 @@ def test_undo_in_a_standing_lab_that_was_built_again_changes_nothing(start, dutl
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     for command in (("lab", "down", standing_lab), ("lab", "up", "three-node", "--label", standing_lab)):
-        assert dutlab(*command).returncode == 0
+        assert (done := dutlab(*command)).returncode == 0, done.stderr
     subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
     somebody_elses = dut_state(standing_lab)
     assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
@@ -156,7 +156,7 @@ def test_undo_removes_the_cables_of_a_rig_that_was_being_measured(start, dutlab,
     wait_for(lambda: ports() != found_at_first)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
-    assert dutlab("undo", str(only_run(tmp_path))).returncode == 0
+    assert (done := dutlab("undo", str(only_run(tmp_path)))).returncode == 0, done.stderr
     assert ports() == found_at_first
     assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
 

@@ -254,7 +254,7 @@ def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(tmp_
         )
         (tmp_path / name).write_text(text)
     done = dutlab("conductor", "run", "conductor.cfg", "-t", 1, *MAPS, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     assert any("cpuset" in note for note in record["notes"])
     assert record["status"] == "failed"
@@ -338,7 +338,7 @@ def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_n
 )
 def test_a_map_that_would_lose_steps_is_refused(tmp_path, maps, said):
     done = dutlab("conductor", "convert", EXAMPLE / "conductor.cfg", *[w for m in maps for w in ("--map", m)], cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert done.stdout == ""
 
@@ -346,7 +346,7 @@ def test_a_map_that_would_lose_steps_is_refused(tmp_path, maps, said):
 def test_hosts_that_the_lab_does_not_have_are_named_when_converted(tmp_path):
     one_host(tmp_path, run="s: true")
     done = dutlab("conductor", "convert", "t.cfg", cwd=tmp_path)
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert "has no host here: map them" in done.stderr
 
 
@@ -354,7 +354,7 @@ def test_players_are_reached_at_the_addresses_of_their_files(tmp_path):
     one_host(tmp_path, run="s: true")
     (tmp_path / "h.cfg").write_text((tmp_path / "h.cfg").read_text().replace("player: x", "player: 127.0.0.1:1"))
     done = dutlab("conductor", "run", "t.cfg", "--players", "ssh:nobody@", cwd=tmp_path)
-    assert done.returncode == 3
+    assert done.returncode == 3, done.stderr
     assert "127.0.0.1" in done.stderr
     wrong = dutlab("conductor", "run", "t.cfg", "--players", "root", cwd=tmp_path)
     assert "give ssh: or ssh:USER@" in wrong.stderr
@@ -362,7 +362,7 @@ def test_players_are_reached_at_the_addresses_of_their_files(tmp_path):
 
 def test_hosts_that_are_not_mapped_are_all_named_with_the_option_to_add(tmp_path):
     done = dutlab("conductor", "run", EXAMPLE / "conductor.cfg", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert all(f"--map {name}=HOST" in done.stderr for name in ("source", "dut", "sink"))
     assert not (tmp_path / "runs").exists()
 

@@ -135,7 +135,7 @@ def test_a_drive_that_has_something_on_it_is_read_and_never_written(dutlab, expe
     assert f"signature of {SIGNATURES[spoil]}" in done.stderr
     assert "server:d2" in done.stderr and "nothing was written" in done.stderr
     assert {drive: digest(jbod, drive) for drive in before} == before
-    assert dutlab("run", experiment(EXPERIMENT.replace("WAY", "randread")), "--lab", jbod).returncode == 0
+    assert (done := dutlab("run", experiment(EXPERIMENT.replace("WAY", "randread")), "--lab", jbod)).returncode == 0, done.stderr
 
 
 def test_a_mounted_drive_and_a_drive_that_is_gone_are_named_together(dutlab, experiment, jbod, tmp_path):
@@ -171,7 +171,7 @@ def test_a_run_that_is_killed_leaves_no_drive_no_group_and_no_fio_and_goes_on(st
     assert eventually(lambda: not fios_of(tmp_path)), "fio goes with the run that started it"
     run = only_run(tmp_path)
     (up,) = [e for line in (run / "journal.jsonl").read_text().splitlines() if (e := json.loads(line))["event"] == "lab-up"]
-    assert dutlab("undo", str(run)).returncode == 0
+    assert (done := dutlab("undo", str(run))).returncode == 0, done.stderr
     assert not left(up["label"]) and f"drives-{up['label']}/" not in loops()
     done = dutlab("resume", str(run))
     assert done.returncode == 0, done.stderr

@@ -98,7 +98,7 @@ def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
     assert undone.communicate(timeout=LIMIT_S)[0].split(";")[0] in {"1 change undone", "2 changes undone"}, (
         "the ports, and the mode if it was begun"
     )
-    assert undone.returncode == 0
+    assert undone.returncode == 0, undone.stderr
     assert state(box) == before
     assert not list(Path("/var/tmp").glob("dutlab-engine-*")), "its engine went with it"
 

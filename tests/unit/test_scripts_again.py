@@ -65,7 +65,7 @@ def test_one_that_passes_alone_is_named_and_no_failure(folder: Path, python: str
 
 def test_one_that_fails_alone_too_is_a_failure_and_both_are_named(folder: Path, python: str) -> None:
     done = ran(folder, python, "test_that_fails_by_chance", "test_that_is_wrong[3]")
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith("dutlab: 2 tests failed beside others, and not all passed alone: ")
     assert "test_that_fails_by_chance" in last and "test_that_is_wrong[3]" in last
@@ -82,7 +82,7 @@ def test_more_than_five_are_no_chance_and_none_runs_again(folder: Path, python: 
 
 def test_an_error_after_the_test_counts_as_its_failure(folder: Path, python: str) -> None:
     done = ran(folder, python, "test_whose_end_is_wrong")
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert "not all passed alone: test_tiny.py::test_whose_end_is_wrong" in done.stdout
 
 

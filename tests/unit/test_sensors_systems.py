@@ -168,7 +168,7 @@ def test_the_script_of_every_system_is_shell_and_ends_well_on_a_host_that_has_no
     counting = SYSTEMS[name].counters
     assert counting is not None
     done = subprocess.run(["sh", "-c", counting.script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert counting.parse(done.stdout) == {}
 
 

@@ -176,7 +176,7 @@ def dutlab(python, python_env, tmp_path):
 
 def test_a_closed_standard_error_or_output_ends_nothing(runs, dutlab):
     for closed in ("exec 2>&-;", "exec >&-;", "exec <&-;", "exec >&- 2>&- <&-;"):
-        assert dutlab("report", str(damaged(runs)), "--format", "md", before=closed).returncode == 0
+        assert (done := dutlab("report", str(damaged(runs)), "--format", "md", before=closed)).returncode == 0, done.stderr
 
 
 def test_folders_whose_names_are_not_utf8_are_no_obstacle(tmp_path, dutlab, runs):
