@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +11,16 @@ from pydantic import ValidationError
 
 from dutlab.analysis.ceilings.storage import CABLES
 from dutlab.analysis.ceilings.tunnel import TUNNELS
+from dutlab.cli.limits_told import computed, say_ceilings, say_ladder
 from dutlab.cli.quantities import AMOUNT, BIT_RATE, BYTE_RATE, DURATION, SHARE
-from dutlab.cli.told import say, table
 from dutlab.errors import InputError
-from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds, si
+from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, Seconds
 
 if TYPE_CHECKING:
     from dutlab.analysis.ceilings.ceiling import Ceiling
     from dutlab.analysis.ceilings.ethernet import Ip
+    from dutlab.analysis.ceilings.ladder import Ladder
+    from dutlab.analysis.ceilings.pcie import PcieLink
     from dutlab.analysis.ceilings.tunnel import TunnelWrapping
 
 _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
@@ -55,7 +56,7 @@ def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: b
     from dutlab.analysis.ceilings.ethernet import ethernet_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     means = {size: _mean(size) for size in sizes or map(str, RFC2544_FRAME_SIZES)}
-    _say(_computed(lambda: ethernet_ceilings(BpsL1(speed), means, vlan_tags=vlan_tags)), as_json=as_json)
+    say_ceilings(computed(lambda: ethernet_ceilings(BpsL1(speed), means, vlan_tags=vlan_tags)), as_json=as_json)
 
 
 @limits.command()
@@ -76,8 +77,8 @@ def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: 
     from dutlab.analysis.ceilings.ethernet import tcp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     trip = None if rtt is None else Seconds(rtt)
-    found = _computed(lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip))
-    _say(found, as_json=as_json)
+    found = computed(lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip))
+    say_ceilings(found, as_json=as_json)
 
 
 @limits.command()
@@ -95,7 +96,7 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
     """  # noqa: D301
     from dutlab.analysis.ceilings.ethernet import udp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
-    _say(_computed(lambda: udp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags)), as_json=as_json)
+    say_ceilings(computed(lambda: udp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags)), as_json=as_json)
 
 
 @limits.command()
@@ -127,7 +128,7 @@ def tunnel(
         of_each = (tunnel_ceilings(BpsL1(speed), t, outer=outer, mtu=mtu, inner=inner, timestamps=timestamps) for t in chosen)
         return [c for ceilings in of_each for c in ceilings]
 
-    _say(_computed(found), as_json=as_json)
+    say_ceilings(computed(found), as_json=as_json)
 
 
 @limits.command()
@@ -163,7 +164,7 @@ def pcie(
             return own
         return [*own, *shared_ceilings(link, devices, PcieLink(uplink_gen, uplink_width), uplinks, payload=payload, spec_bytes_per_s=spec)]
 
-    _say(_computed(found), as_json=as_json)
+    say_ceilings(computed(found), as_json=as_json)
 
 
 @limits.command()
@@ -179,7 +180,7 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
     """  # noqa: D301
     from dutlab.analysis.ceilings.storage import disk_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
-    _say(_computed(lambda: disk_ceilings(interface, lanes)), as_json=as_json)
+    say_ceilings(computed(lambda: disk_ceilings(interface, lanes)), as_json=as_json)
 
 
 @limits.command()
@@ -206,7 +207,56 @@ def raid(
     from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     drive = DriveRating(read_iops, write_iops, read_rate, write_rate)
-    _say(_computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json)
+    say_ceilings(
+        computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json
+    )
+
+
+@limits.command()
+@click.option("--drives", type=int, required=True, help="How many.")
+@click.option("--block", type=str, default="4k", show_default=True, help="Bytes of a request.")
+@click.option("--writes", type=SHARE, default=0.0, help="Share of writes, as in 30%.  [none]")
+@click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
+@click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
+@click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
+@click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
+@click.option("--level", type=int, help="RAID level.  [no array]")
+@click.option("--groups", type=int, help="Of RAID 50 and 60.")
+@click.option("--drive-link", type=str, metavar="GENxWIDTH", help="Of each drive, as in 4x4.")
+@click.option("--uplink", type=str, metavar="GENxWIDTH", help="That the drives share, as in 3x16.")
+@click.option("--uplinks", type=int, default=1, show_default=True, help="How many uplinks.")
+@click.option("--payload", type=int, help="Maximum payload size (MPS) of the links, bytes.")
+@click.option("--mts", type=float, help="Megatransfers a second of memory, the number in DDR4-3200.")
+@click.option("--channels", type=int, help="64-bit channels of memory in use.")
+@click.option("--measured", type=AMOUNT, help="Requests a second that were measured.")
+@_JSON
+def ladder(
+    *, drives: int, block: str, writes: float, read_iops: float | None, write_iops: float | None, read_rate: float | None,
+    write_rate: float | None, level: int | None, groups: int | None, drive_link: str | None, uplink: str | None, uplinks: int,
+    payload: int | None, mts: float | None, channels: int | None, measured: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Drives, array, links and memory one below the other: each as a share of the drives' rating, and which of them binds.
+
+    \b
+    Example:
+      dutlab limits ladder --drives 32 --read-iops 610200 --uplink 3x16 --uplinks 4 --payload 256 --measured 9999k
+    """  # noqa: D301
+    from dutlab.analysis.ceilings.ladder import Load, Path  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.ceilings.ladder import ladder as of_parts  # noqa: PLC0415
+    from dutlab.analysis.ceilings.storage import Array, DriveRating  # noqa: PLC0415
+    from dutlab.spec.drives import parse_size  # noqa: PLC0415
+
+    if (mts is None) != (channels is None):
+        raise InputError("memory needs both --mts and --channels")
+
+    def found() -> Ladder:
+        array = None if level is None else Array(level, drives, groups)
+        path = Path(_link(drive_link), _link(uplink), uplinks, payload, None if mts is None or channels is None else (mts, channels))
+        return of_parts(
+            drives, DriveRating(read_iops, write_iops, read_rate, write_rate), Load(parse_size(block), writes), array=array, path=path
+        )
+
+    say_ladder(computed(found), measured, as_json=as_json)
 
 
 @limits.command()
@@ -222,7 +272,7 @@ def memory(*, mts: float, channels: int, as_json: bool) -> None:
     """  # noqa: D301
     from dutlab.analysis.ceilings.storage import memory_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
-    _say(_computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)
+    say_ceilings(computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)
 
 
 def _ip(version: str) -> Ip:
@@ -248,36 +298,12 @@ def _mean(size: str) -> float:
         raise InputError("; ".join(e["msg"].removeprefix("Value error, ") for e in error.errors())) from None
 
 
-def _computed(make: Callable[[], Sequence[Ceiling]]) -> Sequence[Ceiling]:
-    """What `make` computes; what it refuses becomes a fault of the command line."""
-    try:
-        return make()
-    except ValueError as error:
-        raise InputError(str(error)) from None
+def _link(text: str | None) -> PcieLink | None:
+    from dutlab.analysis.ceilings.pcie import PcieLink  # noqa: PLC0415 -- `--help` needs none of it
 
-
-def _say(found: Sequence[Ceiling], *, as_json: bool) -> None:
-    if as_json:
-        say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
-        return
-    sources = list(dict.fromkeys(c.source for c in found))
-    before = ["", *(c.about for c in found)]
-    rows = [
-        ("" if c.about == last else c.about, c.what, _value(c), f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
-        for c, last in zip(found, before, strict=False)
-    ]
-    for line in table(("of", "at most", "", "", ""), rows, right={2}):
-        say(line)
-    say()
-    for number, source in enumerate(sources, 1):
-        say(f"[{number}] {source}")
-
-
-def _value(ceiling: Ceiling) -> str:
-    """Five digits with a prefix; frames and bytes in full."""
-    if ceiling.unit in {"B", "pps"}:
-        return f"{ceiling.value:,.{2 if ceiling.unit == 'pps' else 0}f} {ceiling.unit}".replace(",", " ")
-    if ceiling.name == "goodput_bps":  # which tools print in any of the three
-        a_second = ceiling.value / 8
-        return f"{si(ceiling.value, 'bit/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
-    return si(ceiling.value, ceiling.unit, 5) if ceiling.unit else f"{ceiling.value:.4f}"
+    if text is None:
+        return None
+    generation, _, width = text.partition("x")
+    if not (generation.isdecimal() and width.isdecimal()):
+        raise ValueError(f"{text!r} is not a link; write its generation and its lanes, as in 4x16")
+    return PcieLink(int(generation), int(width))

@@ -22,6 +22,7 @@ from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Val
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
+from dutlab.report.sections.drive_limits import drive_limits
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
@@ -97,7 +98,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     lab, dut = _lab(testbed, records), dut_of(run.resolved)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
-    found_limits = limits(groups, LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy))
+    bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
+    found_limits = (*limits(groups, bed), *drive_limits(groups, testbed, means))
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}

@@ -158,6 +158,7 @@ _DEGRADED_WRITE = (
     "with another block gone the stripe is modified"
 )
 _SSD = "as above, with each read and write at the drive's own rate: an SSD reads faster than it writes"
+_MERGED = "an engine that gathers small writes to full stripes reads nothing and writes parity once a stripe"
 _CALCULATORS = "the formula of most RAID calculators; it averages rates, so it promises too much"
 _CONSERVED = "each write is its cost in requests, and the drives do no more than their sum"
 _SPEC = "the drives' rating added up"
@@ -207,6 +208,8 @@ def _writes(array: Array, drive: DriveRating) -> list[Ceiling]:
     )
     if not m:
         return out
+    merged, formula = array.data_drives * w, f"({n} - {array.group_count * m}) × {number(w)}"
+    out.append(Ceiling("random_write_merged_iops", "", "random writes, merged into full stripes", merged, "IOPS", formula, _MERGED))
     formula = f"{n} × {number(w)} / min({cost}, {array.group})"
     out.append(Ceiling("random_write_md_iops", "", "random writes, Linux md", n * w / md, "IOPS", formula, _MD))
     if (r := drive.read_iops) is not None:

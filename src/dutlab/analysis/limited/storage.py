@@ -1,7 +1,4 @@
-"""What limited an array of drives: the rungs from data sheet to processor, and which of them binds.
-
-No workload measures drives yet, so nothing calls it; its rules are held against published measurements.
-"""
+"""What limited an array of drives: the rungs from data sheet to processor, and which of them binds."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""From the drives' rating down to what was measured: each rung of the ladder as requests a second of one size, and the rung that binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dutlab.analysis.ceilings.ceiling import insist, number, positive
+from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings
+from dutlab.analysis.ceilings.storage import Array, DriveRating, memory_ceilings
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests of one size; `writes` is their share, 0 to 1."""
+
+    block: int
+    writes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Path:
+    """What all data go through. None is not known. `payload` is the links' maximum payload size."""
+
+    drive_link: PcieLink | None = None
+    uplink: PcieLink | None = None
+    uplinks: int = 1
+    payload: int | None = None
+    memory: tuple[float, int] | None = None
+    """Megatransfers a second, and channels."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What one part allows, in requests a second."""
+
+    name: str
+    iops: float
+    formula: str
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs from the drives downwards; the first is what all others are a share of."""
+
+    rungs: tuple[Rung, ...]
+    block: int
+
+    @property
+    def binds(self) -> Rung:
+        """The lowest rung; of equal ones the first."""
+        return min(self.rungs, key=lambda rung: rung.iops)
+
+    def share(self, iops: float) -> float:
+        """Of the drives' rating."""
+        return iops / self.rungs[0].iops
+
+
+def rated_iops(drive: DriveRating, load: Load) -> float | None:
+    """Of one drive: each request takes the time that its kind takes alone; None where a rating that it needs is not known.
+
+    A request is not faster than the drive's bytes a second allow.
+    """
+    needed = 0.0
+    for share, iops, rate in (
+        (1 - load.writes, drive.read_iops, drive.read_bytes_per_s),
+        (load.writes, drive.write_iops, drive.write_bytes_per_s),
+    ):
+        if not share:
+            continue
+        at_most = [limit for limit in (iops, rate / load.block if rate else None) if limit]
+        if not at_most:
+            return None
+        needed += share / min(at_most)
+    return 1 / needed
+
+
+def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None = None, path: Path | None = None) -> Ladder:
+    """The rungs that follow from what is known. Raises ValueError."""
+    insist([
+        positive(drives, "the number of drives"),
+        positive(load.block, "the block size"),
+        "" if 0 <= load.writes <= 1 else f"the share of writes lies between 0 and 1, not {load.writes:g}",
+        "" if array is None or array.drives == drives else f"the array has {array.drives} drives, not {drives}",
+    ])  # fmt: skip
+    one = rated_iops(drive, load)
+    if one is None:
+        raise ValueError("the rating of the drives does not say what such requests need: read or write IOPS, or bytes a second")
+    found = [Rung("drives, added up", drives * one, f"{drives} × {number(one)}")]
+    to_read, to_write = 1 - load.writes, load.writes
+    if array is not None:
+        reads, writes = (array.md_write_reads, 1 + array.parity) if array.parity else (0, array.copies)
+        to_read, to_write = to_read + load.writes * reads, load.writes * writes
+        found.append(_of_array(drives, drive, load.block, to_read, to_write))
+    where = path or Path()
+    for name, link, count in (("the drives' own links", where.drive_link, drives), ("uplinks", where.uplink, where.uplinks)):
+        if link is not None:
+            ways = _each_way(link, where.payload, to_read, to_write)
+            lowest = min(ways, key=lambda way: way[1] / way[0])
+            formula = f"{count} × {number(lowest[1])} / ({load.block} × {lowest[0]:g})"
+            found.append(Rung(name, count * lowest[1] / (load.block * lowest[0]), formula))
+    if where.memory is not None:
+        (peak,) = memory_ceilings(*where.memory)
+        passes = load.block * (to_read + to_write)
+        found.append(Rung("memory", peak.value / passes, f"{peak.formula} / {passes:g}"))
+    return Ladder(tuple(found), load.block)
+
+
+def _of_array(drives: int, drive: DriveRating, block: int, to_read: float, to_write: float) -> Rung:
+    """Each request to the array is so many to drives, each of which takes the time of its kind."""
+    needs = [(share, rated_iops(drive, Load(block, writes))) for share, writes in ((to_read, 0.0), (to_write, 1.0)) if share]
+    known = [(share, rate) for share, rate in needs if rate]
+    if len(known) < len(needs):
+        raise ValueError("the array's writes need the drives' ratings of reads and of writes")
+    spent = sum(share / rate for share, rate in known)
+    return Rung("RAID arithmetic", drives / spent, f"{drives} / ({' + '.join(f'{share:g} / {number(rate)}' for share, rate in known)})")
+
+
+def _each_way(link: PcieLink, payload: int | None, to_read: float, to_write: float) -> list[tuple[float, float]]:
+    """(bytes of each byte asked for, bytes a second) to the host and from it, where anything goes: both ways go at once."""
+    found = pcie_ceilings(link, payload=payload)
+    back, forth = (found[0], found[0]) if payload is None else (found[1], found[2])
+    return [(share, way.value) for share, way in ((to_read, back), (to_write, forth)) if share]

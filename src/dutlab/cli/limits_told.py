@@ -1,0 +1,77 @@
+"""What `dutlab limits` prints: ceilings with their formulas and sources, and the ladder of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+from dutlab.cli.told import say, table
+from dutlab.errors import InputError
+from dutlab.units import si
+
+if TYPE_CHECKING:
+    from dutlab.analysis.ceilings.ceiling import Ceiling
+    from dutlab.analysis.ceilings.ladder import Ladder
+
+T = TypeVar("T")
+
+
+def computed(make: Callable[[], T]) -> T:
+    """What `make` computes; what it refuses becomes a fault of the command line."""
+    try:
+        return make()
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
+    """As a table with its sources, or for programs."""
+    if as_json:
+        say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
+        return
+    sources = list(dict.fromkeys(c.source for c in found))
+    before = ["", *(c.about for c in found)]
+    rows = [
+        ("" if c.about == last else c.about, c.what, _value(c), f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
+        for c, last in zip(found, before, strict=False)
+    ]
+    for line in table(("of", "at most", "", "", ""), rows, right={2}):
+        say(line)
+    say()
+    for number, source in enumerate(sources, 1):
+        say(f"[{number}] {source}")
+
+
+def _value(ceiling: Ceiling) -> str:
+    """Five digits with a prefix; frames and bytes in full."""
+    if ceiling.unit in {"B", "pps"}:
+        return f"{ceiling.value:,.{2 if ceiling.unit == 'pps' else 0}f} {ceiling.unit}".replace(",", " ")
+    if ceiling.name == "goodput_bps":  # which tools print in any of the three
+        a_second = ceiling.value / 8
+        return f"{si(ceiling.value, 'bit/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
+    return si(ceiling.value, ceiling.unit, 5) if ceiling.unit else f"{ceiling.value:.4f}"
+
+
+def say_ladder(found: Ladder, measured: float | None, *, as_json: bool) -> None:
+    """Each rung with its share of the drives' rating, and the one that binds."""
+    if as_json:
+        rungs = [{**asdict(rung), "bytes_per_s": rung.iops * found.block, "share": found.share(rung.iops)} for rung in found.rungs]
+        say(
+            json.dumps(
+                {"schema_version": 1, "rungs": rungs, "binds": found.binds.name, "measured_iops": measured}, indent=1, ensure_ascii=False
+            )
+        )
+        return
+    rows = [
+        (r.name, si(r.iops, "IOPS", 5), si(r.iops * found.block, "B/s", 4), f"{found.share(r.iops):.1%}", f"= {r.formula}")
+        for r in found.rungs
+    ]
+    if measured is not None:
+        rows.append(("measured", si(measured, "IOPS", 5), si(measured * found.block, "B/s", 4), f"{found.share(measured):.1%}", ""))
+    for line in table(("rung", "at most", "bytes", "of the drives", ""), rows, right={1, 2, 3}):
+        say(line)
+    say()
+    binds = found.binds
+    say(f"The lowest rung: {binds.name}{'' if measured is None else f'; measured is {measured / binds.iops:.1%} of it'}.")

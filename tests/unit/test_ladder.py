@@ -1,0 +1,151 @@
+"""The ladder from the drives' rating down: rungs that follow by hand, those of the published server, and what reports make of ratings."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
+from dutlab.analysis.ceilings.ladder import Path as DataPath
+from dutlab.analysis.ceilings.pcie import PcieLink, oversubscription
+from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
+from dutlab.cli.main import dutlab
+from dutlab.plan.cell import Cell
+from dutlab.report.model.groups import Group
+from dutlab.report.sections.drive_limits import drive_limits
+from dutlab.spec.workloads.fio import FioSetting
+from dutlab.store.record import TrialRecord
+
+DATA = Path(__file__).parents[1] / "data"
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+HALF_OF_THE_LANES = DataPath(PcieLink(3, 4), PcieLink(3, 16), 4, payload=256)
+
+
+def published(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((DATA / name).read_text().splitlines()))
+
+
+def era() -> DriveRating:
+    of = {next(iter(row.values())): float(row["value"]) for row in published("era-drive-spec.csv") if row["unit"]}
+    return DriveRating(of["random_read_4k"], of["random_write_4k"], of["sequential_read"] * 1e6, of["sequential_write"] * 1e6)
+
+
+def iops(found: Ladder) -> dict[str, float]:
+    return {rung.name: rung.iops for rung in found.rungs}
+
+
+def test_the_published_server_reads_half_of_what_its_drives_are_rated_for():
+    found = ladder(32, era(), Load(4096), path=HALF_OF_THE_LANES)
+    assert found.rungs[0].iops == pytest.approx(32 * 610_200) == pytest.approx(19_526_400)
+    value = {
+        int(row["drives"]): float(row["value"])
+        for row in published("era-workloads.csv")
+        if (row["workload"], row["block_bytes"]) == ("random_read", "4096")
+    }
+    assert found.share(value[32]) == pytest.approx(0.512, abs=5e-4)
+    assert ladder(16, era(), Load(4096)).share(value[16]) == pytest.approx(0.551, abs=5e-4)
+    assert found.binds.name == "uplinks"
+    assert oversubscription(PcieLink(3, 4), 32, PcieLink(3, 16), 4) == pytest.approx(2.0)
+
+
+def test_its_sequential_reads_are_what_half_of_the_lanes_pass():
+    found = ladder(32, era(), Load(1 << 20), path=HALF_OF_THE_LANES)
+    passes = found.binds.iops * found.block
+    assert found.binds.name == "uplinks" and passes == pytest.approx(64 * 8e9 * 128 / 130 / 8 * 256 / 280)
+    (row,) = [row for row in published("era-raid-comparison.csv") if row["parameter"] == "sequential_read"]
+    assert max(float(row[engine]) for engine in ("era_raid5_50", "linux_raid10", "linux_raid5")) * 1e9 / passes == pytest.approx(
+        0.976, abs=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "groups", "writes", "expected"),
+    [
+        (0, None, 1.0, 32 * 75_000), (10, None, 1.0, 16 * 75_000), (5, None, 1.0, 32 / (2 / 610_200 + 2 / 75_000)),
+        (6, None, 1.0, 32 / (3 / 610_200 + 3 / 75_000)), (50, 4, 1.0, 32 / (2 / 610_200 + 2 / 75_000)), (5, None, 0.0, 32 * 610_200),
+        (5, None, 0.3, 32 / (1.3 / 610_200 + 0.6 / 75_000)),
+    ],
+)  # fmt: skip
+def test_an_array_costs_what_its_requests_cost_the_drives(level, groups, writes, expected):
+    found = ladder(32, DriveRating(610_200, 75_000), Load(4096, writes), array=Array(level, 32, groups))
+    assert iops(found)["RAID arithmetic"] == pytest.approx(expected)
+
+
+def test_merged_writes_pay_for_parity_once_a_stripe():
+    found = {c.name: c.value for c in raid_ceilings(Array(50, 32, 4), DriveRating(610_200, 75_000))}
+    assert found["random_write_merged_iops"] == 28 * 75_000
+    assert found["random_write_md_iops"] < found["random_write_ssd_iops"] < found["random_write_merged_iops"]
+    assert "random_write_merged_iops" not in {c.name for c in raid_ceilings(Array(10, 32), DriveRating(610_200, 75_000))}
+
+
+def test_a_request_is_no_faster_than_the_bytes_a_second_allow():
+    drive = DriveRating(600_000, None, 2.8e9, None)
+    assert rated_iops(drive, Load(4096)) == 600_000
+    assert rated_iops(drive, Load(1 << 20)) == pytest.approx(2.8e9 / (1 << 20))
+    assert rated_iops(drive, Load(4096, 0.5)) is None
+
+
+def test_memory_and_the_busier_way_of_a_link_limit_too():
+    found = ladder(4, DriveRating(1e6, 1e6), Load(4096, 1.0), array=Array(5, 4), path=DataPath(uplink=PcieLink(3, 1), memory=(1000, 1)))
+    link = 8e9 * 128 / 130 / 8
+    assert iops(found)["uplinks"] == pytest.approx(link / (4096 * 2)), "two reads and two writes, one each way at once"
+    assert iops(found)["memory"] == pytest.approx(8e9 / (4096 * 4))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--drives", "4"], "the rating of the drives"), (["--drives", "0", "--read-iops", "1k"], "the number of drives"),
+        (["--drives", "4", "--read-iops", "1k", "--uplink", "fast"], "is not a link"), (["--drives", "4", "--read-iops", "1k", "--mts", "3200"], "both --mts"),
+        (["--drives", "4", "--read-iops", "1k", "--block", "much"], "is not a size"), (["--drives", "3", "--read-iops", "1k", "--level", "10"], "even number"),
+        (["--drives", "4", "--read-iops", "1k", "--writes", "10%"], "the rating of the drives"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_computed_says_why(words, why):
+    done = CliRunner().invoke(dutlab, ["limits", "ladder", *words])
+    assert why in str(done.exception) and done.exit_code != 0, (done.output, done.exception)
+
+
+def test_the_command_names_the_rung_that_binds():
+    words = ["--drives", "32", "--read-iops", "610200", "--uplink", "3x16", "--uplinks", "4", "--payload", "256", "--measured", "9999k"]
+    said = CliRunner().invoke(dutlab, ["limits", "ladder", *words])
+    assert said.exit_code == 0 and "The lowest rung: uplinks; measured is 71.1% of it." in said.output, said.output
+    assert "51.2%" in said.output
+    told = json.loads(CliRunner().invoke(dutlab, ["limits", "ladder", *words, "--json"]).output)
+    assert (told["binds"], [r["name"] for r in told["rungs"]]) == ("uplinks", ["drives, added up", "uplinks"])
+
+
+def measured(label: str, links: tuple[str, ...], value: float, rw: str = "randread") -> Group:
+    setting = FioSetting(options={"rw": rw, "bs": "4k"}, writes=False, ramp_s=0, duration_s=1)
+    cell = Cell(mode=label, factors={"mode": label}, tool="fio", links=links, setting=setting, repeat=1)
+    figures = {"+".join(links): {"read_iops": value}}
+    return Group(label, cell, [1], [TrialRecord(trial=1, status="measured", cell=cell, started=NOW, ended=NOW, figures=figures)])
+
+
+def bed(drives: int) -> dict[str, object]:
+    return {"hosts": {"server": {"drives": {f"d{n}": {"rated": {"read_iops": 610_200.0, "write_iops": None}} for n in range(drives)}}}}
+
+
+def test_a_report_holds_drives_against_their_rating_fewer_of_them_and_other_arrays():
+    names = [f"server:d{n}" for n in range(32)]
+    groups = [
+        measured("raw", tuple(names), 9_999_000), measured("raw", tuple(names[:16]), 5_380_000), measured("other", tuple(names), 10_100_000),
+        measured("raw", (names[0],), 610_000),
+    ]  # fmt: skip
+    row, half, _, one = drive_limits(groups, bed(32), {})
+    assert "the path that drives share" in row.words and row.confidence == "likely", row
+    assert "32 drives reach 51% of their rating" in row.evidence and any("16 drives reach 55%" in e for e in row.evidence)
+    assert any("it is not the software" in e for e in row.evidence)
+    assert "what the drives are rated for" in one.words and one.confidence == "shown"
+    assert half.links == "+".join(names[:16])
+
+
+def test_mixes_and_drives_without_a_rating_have_no_verdict():
+    assert drive_limits([measured("raw", ("server:d0",), 1e5, rw="randrw")], bed(1), {}) == ()
+    assert drive_limits([measured("raw", ("server:d5",), 1e5)], bed(1), {}) == ()
+    assert drive_limits([measured("raw", ("server:d0",), 1e5)], {}, {}) == ()
