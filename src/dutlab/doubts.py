@@ -72,6 +72,16 @@ class DoubtKind(enum.Enum):
         "drives answered with errors, and the job was told to go on",
         "see the drive's own log (nvme error-log, smartctl -l error, dmesg)",
     )
+    NOT_STEADY = (
+        Grade.SEVERE,
+        "the drive did not reach steady state: its figures would go on changing",
+        "allow more rounds (`most_rounds`), or precondition it longer (`passes`)",
+    )
+    NOT_PURGED = (
+        Grade.NOTE,
+        "the drive was not purged before: what was written to it earlier may show",
+        "name a `purge` (blkdiscard, nvme-format, nvme-sanitize), and allow it at the drive (`purge: yes`)",
+    )
     SHORT_TRIAL = (
         Grade.NOTE,
         "shorter than RFC 2544 section 24 asks (60 s)",

@@ -266,6 +266,16 @@ _PLUGS = (
         figures=("peak_iops",),
         load=LoadPattern.ONE,
     ),
+    WorkloadPlug(
+        "pts",
+        says="Drives in a known state: purge, preconditioning, and rounds to steady state (SNIA PTS).",
+        settings="dutlab.spec.workloads.pts:PtsWorkload",
+        tool="dutlab.tools.fio.pts:measure",
+        check="dutlab.tools.fio.program:check",
+        section="dutlab.report.sections.pts:section",
+        figures=("steady_iops", "unsteady_iops", "fresh_iops"),
+        load=LoadPattern.ONE,
+    ),
     WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}

@@ -13,6 +13,7 @@ import pytest
 
 from capability import have_loop, need, need_program
 from dutlab.labs import drives
+from dutlab.stats.steady import steadiness
 from main_job import only_run, records
 from processes import LIMIT_S, eventually, running_with
 
@@ -111,6 +112,48 @@ def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(dutlab
     assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
     page = (run / "report" / "report.html").read_text()
     assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"
+
+
+PTS = """
+experiment: pts
+testbed: {lab: jbod}
+factors: {mode: [as-found]}
+workloads:
+  - pts:
+      drives: [[server:d1]]
+      tests: iops
+      purge: blkdiscard
+      passes: 1
+      block_sizes: 4k
+      reads_percent: 0
+      most_rounds: 5
+      duration: 500ms
+repeats: 1
+disturbed: count
+"""
+
+
+def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(dutlab, experiment, jbod, tmp_path):
+    device = Path(device_of(jbod, "d1"))
+    mark = b"what was there before"
+    with device.open("r+b") as drive:
+        drive.write(mark)
+    bystanders = {drive: digest(jbod, drive) for drive in ("d2", "d3", "d4")}
+    done = dutlab("run", experiment(PTS), "--lab", jbod)
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    (record,) = records(run)
+    assert record["status"] == "measured", record["why"]
+    (verdict,) = record["tables"]["verdict"]
+    assert verdict["rounds"] == 5 == record["figures"]["server:d1"]["rounds"]
+    tracked = [row["iops"] for row in record["tables"]["rounds"]]
+    found = steadiness(tracked)
+    assert found is not None
+    assert verdict["state"] == ("steady" if found.is_steady else "not reached") == record["tool_facts"]["state"]
+    assert ("NOT_STEADY" in {doubt["kind"] for doubt in record["doubts"]}) is not found.is_steady
+    assert device.read_bytes()[: len(mark)] != mark, "the whole drive was erased and written"
+    assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
+    assert f"iops: {verdict['state']}" in (run / "report" / "report.html").read_text()
 
 
 PARTITION_TABLE = bytes(446) + bytes.fromhex("0020210083 4141030008000000080000".replace(" ", "")) + bytes(48) + b"\x55\xaa"

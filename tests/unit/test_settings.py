@@ -79,6 +79,11 @@ OF_WORKLOAD = {
         "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
         "jobs": st.integers(1, 64), "deepest": st.integers(1, 4096), "engine": st.just("libaio"), "writes": st.booleans(), "ramp_s": nought,
     },
+    "pts": {
+        "test": st.sampled_from(["iops", "throughput", "latency", "write-saturation"]), "purge": st.sampled_from(["none", "blkdiscard"]),
+        "passes": st.integers(0, 10), "depth": counts, "jobs": counts, "block_sizes": st.just(("4k", "512")), "writes": st.booleans(),
+        "reads_percent": st.lists(st.integers(0, 100), min_size=1).map(tuple), "most_rounds": st.integers(5, 25),
+    },
     "generators": {"sender": st.just("s1")},
     "iperf3": {"duration_s": st.integers(1, 86400)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},

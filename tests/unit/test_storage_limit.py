@@ -10,7 +10,7 @@ import pytest
 from dutlab.errors import SpecRefused
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.loader import load_experiment
-from dutlab.spec.workloads import TestbedBounds
+from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.storage_limit import StorageLimitWorkload
 from dutlab.tools.fio.knee import NEAR, Sweep, sweep
 

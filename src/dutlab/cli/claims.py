@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,10 +108,26 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
             raw[name.removeprefix("raw/")] = read_plain(folder / checked_relative(name))
         except OSError as error:
             raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
+    if record.cell.tool == "fio":
+        return _fio_again(record, cell, raw)
     rates = rates_of(record.cell.tool, _ends(run, record), raw)
     if cell.link not in rates:
         raise CannotRecompute(f"it did not drive link {cell.link}")
     return rates[cell.link]
+
+
+def _fio_again(record: TrialRecord, cell: ClaimedCell, raw: Mapping[str, bytes]) -> float:
+    from dutlab.tools.fio.again import figures_again  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.json_text import UnreadableError  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.raw_figures import CannotRecompute  # noqa: PLC0415 -- `--help` needs none of it
+
+    try:
+        found = figures_again(record.cell, raw, state=record.tool_facts.get("state", ""))
+    except (UnreadableError, ValueError) as error:
+        raise CannotRecompute(f"its raw files cannot be read: {error}") from error
+    if cell.figure not in found or cell.link != record.cell.link_label:
+        raise CannotRecompute(f"they do not tell {cell.figure} of {cell.link}")
+    return found[cell.figure]
 
 
 def _ends(run: RunFolder, record: TrialRecord) -> Ends:

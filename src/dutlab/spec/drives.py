@@ -77,6 +77,8 @@ class DriveSpec(SpecModel):
     """Bytes of the file; of a drive, how much of it is used, from its beginning. None is all of a drive."""
     destroy: Annotated[bool, BeforeValidator(_yes), Strict()] = False
     """Whether what is on it may be overwritten."""
+    purge: Annotated[bool, BeforeValidator(_yes), Strict()] = False
+    """Whether all of it may be erased by its own means (blkdiscard, nvme format, nvme sanitize)."""
     rated: RatedSpec | None = None
     folder: str = "/dev/disk/by-id"
     """Where the host has names that stay; an embedded lab has its own."""

@@ -76,7 +76,7 @@ class TestbedShape:
             )
             for link, hosts in lab.links.items()
         }
-        drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True) for host, of in lab.drives.items() for d in of}
+        drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True, purge=True) for host, of in lab.drives.items() for d in of}
         family = lab.family if any(bound.through_dut for bound in links.values()) else BLACK_BOX
         return cls(f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
 

@@ -1,7 +1,7 @@
 """Steady state of a drive by the rules of SNIA's Solid State Storage Performance Test Specification: five rounds, range 20 %, slope 10 %.
 
-Over the last five rounds of the tracked figure: the range is at most 20 % of their mean, and the line of least squares through them rises or
-falls over the window by at most 10 % of it. Read from three secondary sources, see docs/method/pts.md; the specification was not read.
+Over the last five rounds of the tracked figure: the range is at most 20 % of their mean, and the line of least squares through them rises
+or falls over the window by at most 10 % of it. Read from three secondary sources, see docs/method/pts.md; the specification was not read.
 """
 
 from __future__ import annotations

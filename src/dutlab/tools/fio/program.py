@@ -152,8 +152,9 @@ def facts_of(found: Found, ran: Ran) -> dict[str, str]:
 def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> str:
     """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
     common = {"runtime": f"{setting.duration_s * 1e3:.0f}ms"}
+    how = {key: value for key, value in HOW.items() if key != "thread" and not (key == "time_based" and "loops" in setting.options)}
     common |= {"ramp_time": f"{setting.ramp_s * 1e3:.0f}ms"} if setting.ramp_s else {}
-    common |= {**{key: value for key, value in HOW.items() if key != "thread"}, "log_avg_msec": "1000", "log_unix_epoch": "1"}
+    common |= {**how, "log_avg_msec": "1000", "log_unix_epoch": "1"}
     defaults = {**DEFAULTS, "thread": HOW["thread"]}
     lines = list[str]()
     for name, options in _jobs(setting, drives).items():

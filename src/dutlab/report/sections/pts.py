@@ -1,0 +1,137 @@
+"""Drives in a known state: each test's verdict, matrix by mix and block size, and rounds. Two states are never in one table or chart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import computed_value, value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.words import IOPS, unit_of
+from dutlab.report.sections.headline import compared
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_FIGURE_OF = {"throughput": "bytes_per_s", "latency": "clat_mean_ns"}
+"""Test → what its matrix shows; IOPS of the others."""
+_VERDICT = (
+    Column("rounds", "rounds"), Column("first of the window", "first_round"), Column("mean", "mean_iops"), Column("range", "range_ratio"),
+    Column("slope over it", "slope_ratio"),
+)  # fmt: skip
+_STATES = ("steady", "fresh", "not reached")
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """A table of verdicts, one a test and state with its matrix, and a curve a trial."""
+    del run
+    groups = sorted(groups, key=lambda g: (str(g.cell.params["test"]), labels.index(g.label), len(g.cell.links), g.cell.link_label))
+    matrices = [
+        _matrix(test, state, of, book)
+        for test in dict.fromkeys(str(g.cell.params["test"]) for g in groups)
+        for state in _STATES
+        if (of := [g for g in groups if g.cell.params["test"] == test and _state(g) == state])
+    ]
+    return Section(
+        slug="pts",
+        workload="pts",
+        title="Drives in a known state",
+        lead="Rounds are repeated until over five of them the tracked IOPS have a range of at most 20 % and a slope of at most 10 % "
+        "of their mean. Figures are means over that window. What did not get there is stamped so, and two states are never in one table.",
+        tables=(_verdicts(groups, book), *matrices),
+        curves=tuple(curve for g in groups for curve in _curves(g)),
+        words=tuple(
+            dict.fromkeys(
+                f"{g.label}, {g.cell.params['test']}, {g.cell.link_label}: {note}." for g in groups for r in g.measured for note in r.notes
+            )
+        ),
+        headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
+    )
+
+
+def _verdicts(groups: Sequence[Group], book: NoteBook) -> Table:
+    rows = []
+    for g in groups:
+        values = [_told(g, column.figure, book) for column in _VERDICT]
+        rows.append(Row(g.label, (str(g.cell.params["test"]), g.cell.link_label, _state(g), *values), links=g.cell.link_label))
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (Column("test"), Column("drives"), Column("state"), *_VERDICT)
+    return Table("pts-verdict", "Verdict of each test", columns, tuple(rows), book.common(marks))
+
+
+def _told(group: Group, name: str, book: NoteBook) -> Value | str:
+    def of(record: TrialRecord) -> float | None:
+        row = next(iter(record.tables.get("verdict", ())), {})
+        value = row.get(name.replace("_ratio", "_iops"))
+        mean = row.get("mean_iops")
+        if not isinstance(value, int | float):
+            return None
+        return float(value) / mean if name.endswith("_ratio") and isinstance(mean, int | float) and mean else float(value)
+
+    found = computed_value(group, group.cell.link_label, name, of, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
+
+
+def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> Table:
+    """A row a set of drives and block size, a column a mix."""
+    end = _FIGURE_OF.get(test, "iops")
+    mixes = list(dict.fromkeys(mix for g in groups for mix in str(g.cell.params["reads_percent"]).split(",")))
+    unit = unit_of(end)
+    columns = (Column("drives"), Column("block"), *(Column(f"{mix} % reads", f"r{mix}_{end}", unit) for mix in mixes))
+    rows = [
+        Row(
+            g.label,
+            (g.cell.link_label, size, *(value_of(g, g.cell.link_label, f"r{mix}_{size}_{end}", book) for mix in mixes)),
+            links=g.cell.link_label,
+            size=size,
+        )
+        for g in groups
+        for size in str(g.cell.params["block_sizes"]).split(",")
+    ]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    return Table(f"pts-{test}-{state}".replace(" ", "-"), f"{test}: {state}", columns, tuple(rows), book.common(marks))
+
+
+def _curves(group: Group) -> Iterator[Curve]:
+    """The tracked IOPS over rounds; of write saturation over seconds."""
+    for record in group.measured[:1]:
+        by_size = defaultdict(list)
+        rows = record.tables.get("rounds", ())
+        for row in rows:
+            if isinstance(iops := row.get("iops"), int | float) and row.get("reads_percent") == min(
+                float(r.get("reads_percent") or 0) for r in rows
+            ):
+                by_size[str(row.get("bs"))].append((float(row.get("round") or 0), float(iops)))
+        first = next((row.get("first_round") for row in record.tables.get("verdict", ())), None)
+        if all(len(points) > 1 for points in by_size.values()) and by_size:
+            yield Curve(
+                slug=f"pts-{record.trial}",
+                title=f"{group.cell.params['test']}, {group.label}, {group.cell.link_label}: {_state(group)}",
+                x_title="round",
+                x="round",
+                y_title="IOPS",
+                y="iops",
+                lines=tuple(Line(size, tuple(points)) for size, points in by_size.items()),
+                moments=(Moment(float(first), "the window begins"),) if isinstance(first, int | float) else (),
+            )
+
+
+def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
+    """Modes, or drives where there is one mode, of one test that all brought to steady state."""
+    for test in dict.fromkeys(str(g.cell.params["test"]) for g in groups):
+        same = [g for g in groups if g.cell.params["test"] == test and _state(g) == "steady"]
+        one_mode = len({g.label for g in same}) == 1
+        named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, "steady_iops", book)) for g in same]
+        if len({name for name, _ in named}) == len(named) and (found := compared(f"pts {test}, steady", named, IOPS)) is not None:
+            return found
+    del labels
+    return None
+
+
+def _state(group: Group) -> str:
+    """Of all its repeats; where they differ none is called steady."""
+    found = {str(row.get("state")) for r in group.measured for row in r.tables.get("verdict", ())}
+    return found.pop() if len(found) == 1 else "not reached"

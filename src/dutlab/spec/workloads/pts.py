@@ -1,0 +1,159 @@
+"""Workload `pts`: drives from a known state to a steady one, after SNIA's Solid State Storage Performance Test Specification.
+
+- pts:
+    drives: each
+    tests: [iops, throughput, latency, write-saturation]
+    purge: blkdiscard
+    duration: 60s
+
+Each set of drives with each test is a trial: purge, workload-independent preconditioning, then rounds until five of them are steady. All of
+it writes to the whole drive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.drives import DriveSpec, parse_size
+from dutlab.spec.fields import Duration
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.shape import TestbedBounds
+from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.fio import FioSetting
+from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
+from dutlab.spec.workloads.setting import SecondsLong, Setting
+from dutlab.spec.workloads.storage_limit import Percent, Sizes
+from dutlab.units import Seconds
+
+PtsTest = Literal["iops", "throughput", "latency", "write-saturation"]
+Purge = Literal["none", "blkdiscard", "nvme-format", "nvme-sanitize"]
+MIXES = (100, 95, 65, 50, 35, 5, 0)
+BLOCKS = ("1M", "128k", "64k", "32k", "16k", "8k", "4k", "512")
+_LATENCY_MIXES, _LATENCY_BLOCKS = (100, 65, 0), ("8k", "4k", "512")
+_THROUGHPUT_BLOCKS = ("1M", "128k")
+TRACKED = (0, "4k")
+"""Reads in percent and block size of the cell whose steadiness counts, where a test has it."""
+ROUNDS_EXPECTED = 6
+_WIPC_BYTES_PER_S = 500e6
+"""For the estimate of what preconditioning takes of a drive of unknown size: a terabyte."""
+
+
+class PtsSetting(DriveSetting):
+    """One test on one set of drives."""
+
+    kind: Literal["pts"] = "pts"
+
+    test: PtsTest
+    purge: Purge
+    passes: int
+    """Of the drive's capacity, written in order before the rounds."""
+    depth: int
+    jobs: int
+    block_sizes: tuple[str, ...]
+    reads_percent: tuple[Percent, ...]
+    most_rounds: int
+    duration_s: SecondsLong
+    """Of each cell of a round; of write saturation, the whole."""
+
+    @property
+    def cells(self) -> tuple[tuple[int, str], ...]:
+        """Reads in percent and block size of each cell of a round, in the order in which they are measured."""
+        return tuple((reads, size) for reads in self.reads_percent for size in self.block_sizes)
+
+    @property
+    def tracked(self) -> tuple[int, str]:
+        """The cell whose steadiness counts."""
+        return TRACKED if TRACKED in self.cells else (min(self.reads_percent), self.block_sizes[-1])
+
+    def at(self, reads: int, size: str) -> FioSetting:
+        """The job of one cell."""
+        random = "" if self.test == "throughput" else "rand"
+        way = {100: f"{random}read", 0: f"{random}write"}.get(reads, f"{random}rw")
+        options = {"rw": way, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
+        options |= {"norandommap": "1"} if random else {}
+        options |= {"rwmixread": str(reads)} if way.endswith("rw") else {}
+        options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
+        return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=self.duration_s)
+
+    @property
+    def preconditioning(self) -> FioSetting:
+        """The whole drive in order, `passes` times."""
+        options = {"rw": "write", "bs": "128k", "iodepth": "32", "direct": "1", "ioengine": "libaio", "loops": str(self.passes)}
+        return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
+
+
+class PtsWorkload(DriveWorkload):
+    """One trial a set of drives and test; of throughput one a block size."""
+
+    kind: ClassVar[str] = "pts"
+    setting: ClassVar[type[Setting]] = PtsSetting
+
+    tests: Annotated[tuple[PtsTest, ...], BeforeValidator(levels)] = ("iops", "throughput", "latency", "write-saturation")
+    purge: Purge = "none"
+    passes: Annotated[int, Field(ge=0, le=10)] = 2
+    depth: Annotated[int, Field(ge=1, le=1024)] = 32
+    jobs: Annotated[int, Field(ge=1, le=64)] = 1
+    block_sizes: Sizes | None = None
+    reads_percent: Annotated[tuple[Percent, ...], BeforeValidator(levels)] | None = None
+    most_rounds: Annotated[int, Field(ge=5, le=25)] = 25
+    duration: Duration = Seconds(60.0)
+    saturation: Duration = Seconds(21600.0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether times and sizes are some."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        for name, lasts in (("duration", made.duration), ("saturation", made.saturation)):
+            if not 0 < lasts <= LONGEST_TRIAL:
+                faults.append(fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+        for name, given in (("tests", made.tests), ("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
+            if given is not None and (not given or len(set(given)) < len(given)):
+                faults.append(fault((name,), "a value is written twice" if given else "empty; write a value"))
+        for size in made.block_sizes or ():
+            try:
+                parse_size(size)
+            except ValueError as error:
+                faults.append(fault(("block_sizes",), str(error)))
+        return faults
+
+    def settings(self) -> Iterator[tuple[PtsSetting, float]]:
+        """The time is that of a terabyte a pass, and of the rounds that are usual."""
+        for test in self.tests:
+            for sizes, mixes in self._matrices(test):
+                lasts = self.saturation if test == "write-saturation" else self.duration
+                depth, jobs = (1, 1) if test == "latency" else (self.depth, 1 if test == "throughput" else self.jobs)
+                passes = 0 if test == "write-saturation" else self.passes
+                setting = PtsSetting(
+                    test=test, purge=self.purge, passes=passes, depth=depth, jobs=jobs, block_sizes=sizes, reads_percent=mixes,
+                    most_rounds=self.most_rounds, duration_s=lasts, writes=True,
+                )  # fmt: skip
+                rounds = 1 if test == "write-saturation" else ROUNDS_EXPECTED
+                yield setting, passes * 1e12 / _WIPC_BYTES_PER_S * (self.duration >= 60) + rounds * len(setting.cells) * lasts  # noqa: PLR2004
+
+    def _matrices(self, test: PtsTest) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+        """Block sizes and mixes of each trial of a test."""
+        if test == "write-saturation":
+            return [(("4k",), (0,))]
+        if test == "throughput":
+            return [((size,), (100, 0)) for size in self.block_sizes or _THROUGHPUT_BLOCKS]
+        usual = (_LATENCY_BLOCKS, _LATENCY_MIXES) if test == "latency" else (BLOCKS, MIXES)
+        return [(self.block_sizes or usual[0], self.reads_percent or usual[1])]
+
+    def what_writes(self) -> Loc | None:
+        """All of it."""
+        return ()
+
+    def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+        """Also drives that may not be purged."""
+        yield from super().incompatibilities(bounds)
+        of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
+        if self.purge != "none":
+            for name in sorted({name for names in self.sets(of_testbed) for name in names} & of_testbed.keys()):
+                if not of_testbed[name].purge:
+                    yield ("purge",), f"purges {name}, and the testbed does not say `purge: yes` there: all of the drive would be erased"

@@ -1,0 +1,146 @@
+"""Workload `pts`: purge, preconditioning, and rounds of all cells until the tracked one is steady; or writes from fresh for a set time.
+
+Every round's reports are kept raw, so the verdict can be worked out from them again (`again`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.pts import PtsSetting
+from dutlab.stats.steady import WINDOW, Steadiness, first_steady, steadiness
+from dutlab.tools.fio.output import JobOutput, jobs_of, total
+from dutlab.tools.fio.program import Found, Ran, doubts_of, drives_of, facts_of, run
+from dutlab.tools.fio.purge import purge
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.json_text import read_object
+
+STEADY, NOT_REACHED, FRESH = "steady", "not reached", "fresh"
+_NAMES = {STEADY: "steady", NOT_REACHED: "unsteady", FRESH: "fresh"}
+"""State → what the tracked cell's IOPS are called: figures of two states have two names, so nothing compares them."""
+_ROUND = re.compile(r"round-(?P<round>\d+)-reads-(?P<reads>\d+)-(?P<size>\w+)-fio-(?P<host>.+)\.json")
+_FIGURES = ("iops", "bytes_per_s", "clat_mean_ns", "clat_max_ns")
+_Place = tuple[int, str]
+Rounds = Sequence[Mapping[_Place, JobOutput]]
+
+
+async def measure(site: GeneratorSite, cell: Cell) -> Measured:
+    """One test of one set of drives. Raises MeasurementError, HostError."""
+    setting = cell.setting_as(PtsSetting)
+    found = await drives_of(site, cell)
+    if setting.purge != "none":
+        for host, drives in found.items():
+            for drive in drives.values():
+                await purge(site.hosts[host], drive, setting.purge)
+    if setting.passes:
+        await run(site, found, setting.preconditioning)
+    rounds: list[dict[_Place, JobOutput]] = []
+    every: list[tuple[str, Ran]] = []
+    last = 1 if setting.test == "write-saturation" else setting.most_rounds
+    while len(rounds) < last and first_steady(_tracked(setting, rounds)) is None:
+        rounds.append({})
+        for reads, size in setting.cells:
+            ran = await run(site, found, setting.at(reads, size))
+            rounds[-1][reads, size] = ran.whole
+            every.append((f"round-{len(rounds):02d}-reads-{reads}-{size}", ran))
+    return _measured(cell, setting, found, rounds, every)
+
+
+def figures_of(setting: PtsSetting, rounds: Rounds) -> dict[str, float]:
+    """The mean over the steady window of each cell's figures; over the last rounds where none was steady."""
+    window = _window(setting, rounds)
+    kept = rounds[window.first - 1 :][:WINDOW] if window else rounds
+    found: dict[str, float] = {"rounds": float(len(rounds))}
+    for reads, size in setting.cells:
+        of = [output.both.figures("") for each in kept if (output := each.get((reads, size))) is not None]
+        for name in _FIGURES:
+            values = [figures[f"_{name}"] for figures in of if f"_{name}" in figures]
+            if values:
+                found[f"r{reads}_{size}_{name}"] = max(values) if name == "clat_max_ns" else fmean(values)
+    reads, size = setting.tracked
+    return {**found, f"{_NAMES[state_of(setting, rounds)]}_iops": found[f"r{reads}_{size}_iops"]}
+
+
+def state_of(setting: PtsSetting, rounds: Rounds) -> str:
+    """The stamp of a trial's figures."""
+    if setting.test == "write-saturation":
+        return FRESH
+    return STEADY if first_steady(_tracked(setting, rounds)) is not None else NOT_REACHED
+
+
+def again(setting: PtsSetting, raw: Mapping[str, bytes]) -> Rounds:
+    """The rounds, from a trial's raw files alone. Raises UnreadableError; ValueError where rounds or cells are missing."""
+    hosts: dict[tuple[int, _Place], list[JobOutput]] = defaultdict(list)
+    for name, data in raw.items():
+        if (of := _ROUND.fullmatch(name)) is not None:
+            document, _ = read_object(data)
+            hosts[int(of["round"]), (int(of["reads"]), of["size"])] += jobs_of(document)
+    rounds = [
+        {place: total(hosts[number, place]) for _, place in keys}
+        for number, keys in groupby(sorted(hosts, key=lambda k: k[0]), key=lambda k: k[0])
+    ]
+    if not rounds or any(set(each) != set(setting.cells) for each in rounds):
+        raise ValueError(f"{len(rounds)} rounds are kept, and not each has all of its {len(setting.cells)} cells")
+    return rounds
+
+
+def _tracked(setting: PtsSetting, rounds: Rounds) -> list[float]:
+    return [each[setting.tracked].both.figures("")["_iops"] for each in rounds]
+
+
+def _window(setting: PtsSetting, rounds: Rounds) -> Steadiness | None:
+    """The steady one, else the last."""
+    tracked = _tracked(setting, rounds)
+    return first_steady(tracked) or steadiness(tracked)
+
+
+def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, every: Sequence[tuple[str, Ran]]) -> Measured:
+    state, window = state_of(setting, rounds), _window(setting, rounds)
+    doubts = [doubt for _, ran in every for doubt in ran.doubts]
+    if state == NOT_REACHED:
+        doubts.append(Doubt(DoubtKind.NOT_STEADY, detail=f"after {len(rounds)} rounds"))
+    if setting.purge == "none":
+        doubts.append(Doubt(DoubtKind.NOT_PURGED))
+    verdict: dict[str, float | str | None] = {"state": state, "purge": setting.purge, "rounds": float(len(rounds))}
+    if window is not None:
+        verdict |= {
+            "first_round": float(window.first),
+            "mean_iops": window.mean,
+            "range_iops": window.spread,
+            "slope_iops": window.excursion,
+        }
+    rows: list[Row] = [
+        {
+            "round": float(number),
+            "reads_percent": float(reads),
+            "bs": size,
+            **{k.removeprefix("_"): v for k, v in output.both.figures("").items()},
+        }
+        for number, each in enumerate(rounds, 1)
+        for (reads, size), output in each.items()
+    ]
+    return Measured(
+        figures={cell.link_label: figures_of(setting, rounds)},
+        doubts=(*dict.fromkeys(doubts), *doubts_of(found)),
+        raw={f"{name}-{file}": data for name, ran in every for file, data in ran.raw.items() if file.endswith(".json")},
+        facts={**facts_of(found, every[0][1]), "state": state},
+        notes=[_words(setting, state, window, len(rounds))],
+        readings=[reading for _, ran in every for reading in ran.readings],
+        tables={"verdict": [verdict], "rounds": rows},
+    )
+
+
+def _words(setting: PtsSetting, state: str, window: Steadiness | None, count: int) -> str:
+    purged = "not purged" if setting.purge == "none" else f"purged by {setting.purge}"
+    before = f"{purged}, {setting.passes} times its capacity written in order" if setting.passes else purged
+    if window is None:
+        return f"{state}: {before}, {count} round{'s' if count > 1 else ''}"
+    shares = f"range {window.spread / window.mean:.1%}, slope {window.excursion / window.mean:.1%} of the mean" if window.mean else "no I/O"
+    return f"{state}: {before}, rounds {window.first} to {window.first + WINDOW - 1} of {count}, {shares}"
