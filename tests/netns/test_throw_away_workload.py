@@ -30,7 +30,6 @@ class EchoSetting(Setting):
 class EchoWorkload(WorkloadModel):
     """Pings through the DUT, and how many came back."""
 
-    kind: ClassVar[str] = "echo"
     tool: ClassVar[str] = "ping"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})
     setting: ClassVar[type[Setting]] = EchoSetting

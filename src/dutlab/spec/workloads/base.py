@@ -61,6 +61,7 @@ class WorkloadModel(SpecModel):
     """What every workload says: the sets of links that are driven at once, one trial a set."""
 
     kind: ClassVar[str]
+    """As the experiment file calls it: the kind of its setting."""
     tool: ClassVar[str]
     needs: ClassVar[frozenset[Need]]
     setting: ClassVar[type[Setting]]
@@ -70,6 +71,13 @@ class WorkloadModel(SpecModel):
 
     links: tuple[LinkSet, ...] | None = None
     """None: each link alone."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **rest: Any) -> None:  # noqa: ANN401 -- pydantic's own signature
+        """Names it, where its setting is known by now."""
+        super().__pydantic_init_subclass__(**rest)
+        if "setting" in vars(cls):
+            cls.kind = cls.setting.model_fields["kind"].default
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

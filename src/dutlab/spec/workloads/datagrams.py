@@ -43,7 +43,6 @@ class DatagramsSetting(Setting):
 class DatagramsWorkload(WorkloadModel):
     """`iperf3 -u` with each length in turn, and the path MTU that explains where the answer steps."""
 
-    kind: ClassVar[str] = "datagrams"
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
     setting: ClassVar[type[Setting]] = DatagramsSetting

@@ -134,7 +134,6 @@ def sections(job: str) -> dict[str, dict[str, str]]:
 class FioWorkload(DriveWorkload):
     """One trial a set of drives and combination of options."""
 
-    kind: ClassVar[str] = "fio"
     setting: ClassVar[type[Setting]] = FioSetting
 
     options: Annotated[dict[str, Levels], Field(default_factory=dict)]

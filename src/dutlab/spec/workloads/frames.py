@@ -14,7 +14,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Traffic
-from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadModel
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadModel
 from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds, line_rate, si
 
 SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
@@ -29,6 +29,9 @@ HELD_AND_WATCHED: tuple[tuple[Loc, GeneratorFeature], ...] = ((("rate",), Genera
 
 class FrameWorkload(WorkloadModel):
     """Sizes of frames (bytes with FCS) or mixes; each with each set of links is a setting."""
+
+    tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
 
     frame_sizes: tuple[Mix, ...]
     generator: Generator | None = None

@@ -38,8 +38,6 @@ class GeneratorsSetting(LoadSetting):
 class GeneratorsWorkload(TimedFrames):
     """Each generator on each host, with each number of streams and each frame size, as fast as it can."""
 
-    kind: ClassVar[str] = "generators"
-    tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = GeneratorsSetting
     shortest: ClassVar[Seconds] = Seconds(0.5)

@@ -49,7 +49,6 @@ class Iperf3Setting(TcpSetting):
 class Iperf3Workload(WorkloadModel):
     """TCP goodput with iperf3."""
 
-    kind: ClassVar[str] = "iperf3"
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
     setting: ClassVar[type[Setting]] = Iperf3Setting

@@ -13,7 +13,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.shape import LinkBounds
-from dutlab.spec.workloads.base import Need, WorkloadDrive
+from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds
@@ -41,9 +41,6 @@ class LatencySetting(FrameSetting):
 class LatencyWorkload(TimedFrames):
     """Latency over the load axis (RFC 8219 section 7): one trial a share of a rate."""
 
-    kind: ClassVar[str] = "latency"
-    tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = LatencySetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))

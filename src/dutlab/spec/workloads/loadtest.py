@@ -14,7 +14,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
+from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, FramesAround, outside
 from dutlab.spec.workloads.setting import DirectedSetting, NotNegative, Positive, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds, si
@@ -43,9 +43,6 @@ class LoadtestSetting(DirectedSetting):
 class LoadtestWorkload(FramesAround):
     """Warm-up at a low rate, linear ramp from 0 to a target, hold; read once a second."""
 
-    kind: ClassVar[str] = "loadtest"
-    tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = LoadtestSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))

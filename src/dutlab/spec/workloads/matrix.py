@@ -50,7 +50,6 @@ class MatrixSetting(TcpSetting):
 class MatrixWorkload(Iperf3Workload):
     """One trial a link and ordered pair of its hosts: of a path through a DUT six, of which four have the DUT's own iperf3 at one end."""
 
-    kind: ClassVar[str] = "matrix"
     setting: ClassVar[type[Setting]] = MatrixSetting
     on_segments: ClassVar[bool] = True
 

@@ -22,7 +22,6 @@ class PathMtuSetting(Setting):
 class PathMtuWorkload(WorkloadModel):
     """Pings that may not be fragmented, from both ends, to each hop."""
 
-    kind: ClassVar[str] = "path-mtu"
     tool: ClassVar[str] = "ping"
     on_segments: ClassVar[bool] = True
     needs: ClassVar[frozenset[Need]] = frozenset({Need.PING})

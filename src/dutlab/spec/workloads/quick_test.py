@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import Duration
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.mixes import Mix
-from dutlab.spec.workloads.base import Need, WorkloadDrive
+from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Positive, SecondsLong, SecondsOrNone, Setting
@@ -43,9 +43,6 @@ class QuickTestSetting(FrameSetting):
 class QuickTestWorkload(FrameWorkload):
     """The goals of the preset `quick`, then one trial at half of the rate without loss."""
 
-    kind: ClassVar[str] = "quick-test"
-    tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = QuickTestSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))

@@ -48,8 +48,6 @@ class ReconfSetting(FrameSetting):
 class ReconfWorkload(FramesAround):
     """Time out of service at a change of mode: one load a change, lost frames ÷ offered rate (as RFC 6201 section 4 times a reset)."""
 
-    kind: ClassVar[str] = "reconf"
-    tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = ReconfSetting
 

@@ -129,8 +129,6 @@ class Rfc2544Setting(DirectedSetting):
 class Rfc2544Workload(FrameWorkload):
     """Throughput, latency, frame loss rate, back-to-back frames, system recovery and reset (RFC 2544 section 26) at each frame size."""
 
-    kind: ClassVar[str] = "rfc2544"
-    tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = Rfc2544Setting
 

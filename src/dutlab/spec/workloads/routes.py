@@ -78,8 +78,6 @@ class RoutesSetting(FrameSetting):
 class RoutesWorkload(TimedFrames):
     """So many routes in the DUT, and frames to a destination behind each: one trial a count. One link at a time."""
 
-    kind: ClassVar[str] = "routes"
-    tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = RoutesSetting
 

@@ -17,7 +17,7 @@ from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, g
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.shape import LinkBounds
-from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
+from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import FramesAround, outside
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
@@ -104,9 +104,6 @@ class SearchSetting(FrameSetting):
 class SearchWorkload(FramesAround):
     """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
 
-    kind: ClassVar[str] = "search"
-    tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = SearchSetting
 
     preset: str | None = None

@@ -13,7 +13,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.shape import LinkBounds
-from dutlab.spec.workloads.base import Need, WorkloadDrive
+from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, TimedFrames
 from dutlab.spec.workloads.setting import FrameSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds
@@ -42,9 +42,6 @@ class SoakSetting(FrameSetting):
 class SoakWorkload(TimedFrames):
     """A share of a rate for hours, with every second that lost frames."""
 
-    kind: ClassVar[str] = "soak"
-    tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = SoakSetting
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Counters are read once a second; fewer readings place nothing in time."""

@@ -84,8 +84,6 @@ class StateSetting(FrameSetting):
 class StateWorkload(FrameWorkload):
     """New flows a second, and most concurrent flows (RFC 2647 sections 3.7 and 3.8; RFC 9411 sections 7.2 and 7.5), of UDP."""
 
-    kind: ClassVar[str] = "state"
-    tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StateSetting
 

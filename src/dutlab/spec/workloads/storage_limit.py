@@ -65,7 +65,6 @@ class StorageLimitSetting(DriveSetting):
 class StorageLimitWorkload(DriveWorkload):
     """One trial a set of drives, block size and mix."""
 
-    kind: ClassVar[str] = "storage-limit"
     setting: ClassVar[type[Setting]] = StorageLimitSetting
 
     access: Literal["random", "sequential"] = "random"

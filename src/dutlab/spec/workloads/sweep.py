@@ -14,7 +14,7 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.spec.workloads.base import Need, WorkloadDrive
+from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -29,9 +29,6 @@ class SweepSetting(LoadSetting):
 class SweepWorkload(TimedFrames):
     """Frames of each size at each rate, counted and timed by the engine (throughput at a given load, RFC 2544 section 26.3's trial)."""
 
-    kind: ClassVar[str] = "sweep"
-    tool: ClassVar[str] = "engine"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = SweepSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
