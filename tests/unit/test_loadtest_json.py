@@ -6,6 +6,7 @@ import csv
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,55 @@ def test_the_saturation_is_the_one_that_the_graphs_print():
     assert found.measured.figures["a"]["saturation_s"] == 3.0
     assert found.measured.figures["a"]["max_received_pps"] == 330.0
     assert found.measured.figures["a+a.back"]["saturation_pps"] == 640.0
+
+
+def graphs(files):
+    """What trex-loadtest-viz's graph.rb (commit 00a6319) computes of files by name: the series it draws and the points of overload it prints.
+
+    Its own steps, from the JSON alone: fetch_values() of five settings, Mpps of each port, the highest rate sent in each second as `ideal`,
+    a tick each 100 seconds, and the first second of the last run of seconds in which more than 0.1 % was lost.
+    """
+    loaded = {name: json.loads(data) for name, data in files.items()}
+    keys = ("warmup_mult", "warmup_duration", "rampup_target", "rampup_duration", "hold_duration")
+    sorted([of["vars"][key] for key in keys] for of in loaded.values())  # Ruby's sort too needs values that can be compared
+    drawn, overload, ideal = {}, {}, []
+    for name, of in loaded.items():
+        for sender, receiver in (("0", "1"), ("1", "0")):
+            seconds = [(s[sender]["tx_pps"], s[receiver]["rx_pps"], s[sender]["tx_util"]) for s in of["stats"].values()]
+            for at, (sent, _, _) in enumerate(seconds):
+                ideal[at : at + 1] = [max(sent / 1e6, *ideal[at : at + 1])] if at < len(ideal) else [sent / 1e6]
+            drawn[f"{name} {sender}→{receiver} rx"] = [round(received / 1e6, 3) for _, received, _ in seconds]
+            found = None
+            for sent, received, share in seconds:
+                lost = (sent - received) / sent > 0.001 if sent else received < 0
+                found = (found or (received, share)) if lost else None
+            overload[name, int(sender)] = found
+    ticks = list(range(0, len(ideal) - len(ideal) % 100 + 1, 100))
+    return {
+        "max": max(ideal),
+        "ticks": ticks,
+        "data": [["ideal", *(round(x, 3) for x in ideal)], *([k, *v] for k, v in drawn.items())],
+    }, overload
+
+
+@given(FILES, FILES)
+def test_the_graphs_are_drawn_from_any_files_that_are_written(one, other):
+    written = {"one": to_bytes(one), "other": to_bytes(replace(other, warmup_mult=one.warmup_mult))}
+    drawn, _ = graphs(written)
+    json.dumps(drawn, allow_nan=False)  # Ruby's to_json refuses NaN and infinity
+    assert [series[0] for series in drawn["data"]] == ["ideal", "one 0→1 rx", "one 1→0 rx", "other 0→1 rx", "other 1→0 rx"]
+    sent = [max(port.tx_pps for s in pair if s for port in s.ports) for pair in zip_longest(one.samples, other.samples)]
+    assert drawn["data"][0][1:] == [round(pps / 1e6, 3) for pps in sent]
+    assert drawn["max"] == max(sent) / 1e6
+
+
+@given(st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 3000)).map(lambda r: (max(r), min(r))), min_size=1, max_size=8))
+def test_the_saturation_of_any_ramp_is_the_one_that_the_graphs_print(rows):
+    data = to_bytes(ramp_file(*rows))
+    (found,) = imported("dut.json", data, ImportOptions())
+    _, overload = graphs({"dut": data})
+    printed = overload["dut", 0]
+    assert found.measured.figures["a"].get("saturation_pps") == (printed and printed[0])
 
 
 @pytest.mark.parametrize("row", list(csv.DictReader(PUBLISHED.read_text().splitlines())), ids=lambda r: f"{r['product']} {r['loadtest']}")
