@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// What is due at the end of a trial may still be sent this long: a thread that lost its CPU for a moment catches up.
+/// What is due at the end of a trial may still be sent this long.
 const GRACE: Nanos = Nanos(10_000_000);
 /// Nearer than this the thread spins, for a sleep may end later.
 const SPIN: Nanos = Nanos(150_000);
@@ -161,6 +161,21 @@ fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -
     (totals, gaps, result.err().or(refused))
 }
 
+/// When a sender gives up what is still due. A thread that lost its CPU over the end of the trial has GRACE from when it runs again; one that
+/// is merely too slow looks at the clock all the time, and has GRACE from the end.
+#[derive(Debug, Default)]
+struct Closing {
+    /// When the sender first saw that the trial was over.
+    seen: Option<Nanos>,
+}
+
+impl Closing {
+    /// Whether what is due is sent no more.
+    fn is_over(&mut self, now: Nanos, end: Nanos) -> bool {
+        now >= end && now > *self.seen.get_or_insert(now) + GRACE
+    }
+}
+
 /// Sends in bursts, and keeps the pace.
 struct Loop {
     schedule: Schedule,
@@ -172,6 +187,7 @@ struct Loop {
     /// Of each stream: frames that were handed over and did not leave, and their bytes with FCS.
     unsent: Vec<(u64, u64)>,
     end: Nanos,
+    closing: Closing,
     looked: Nanos,
     job: Job,
 }
@@ -191,6 +207,7 @@ impl Loop {
             handed: Handed::default(),
             unsent: vec![(0, 0); plan.streams.len()],
             end: plan.end,
+            closing: Closing::default(),
             looked: Nanos::ZERO,
             job,
         }
@@ -206,7 +223,7 @@ impl Loop {
             match self.schedule.next(now, cap) {
                 Next::Done => break None,
                 Next::Wait(until) => rest(now, until),
-                Next::Send { .. } if now > self.end + GRACE => break None,
+                Next::Send { .. } if self.closing.is_over(now, self.end) => break None,
                 Next::Send { index, frames } => {
                     if let Err(e) = self.send(tx, index, frames, now) {
                         break Some(e);
@@ -326,5 +343,73 @@ fn rest(now: Nanos, until: Nanos) {
         std::thread::sleep(Duration::from_nanos((left - SPIN).min(NAP).0));
     } else {
         std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dutlab_port::Handed;
+    use dutlab_port::batch::Fill;
+    use dutlab_port::iface::LeadsOut;
+    use std::sync::mpsc::channel;
+
+    const END: Nanos = Nanos(20_000_000);
+
+    /// A port whose first call returns long after the trial is over.
+    struct Stalls(Option<Duration>);
+
+    impl BurstSender for Stalls {
+        fn burst_max(&self) -> usize {
+            100_000
+        }
+
+        fn send(&mut self, want: usize, _: &mut dyn Fill) -> Result<Handed, PortError> {
+            std::thread::sleep(self.0.take().unwrap_or_default());
+            Ok(Handed { sent: want, refused: 0 })
+        }
+    }
+
+    #[test]
+    fn a_thread_that_lost_its_cpu_over_the_end_still_sends_what_was_due() {
+        let iface = Interface {
+            name: "dutlab-none".into(),
+            index: 0,
+            mac: [2, 0, 0, 0, 0, 9],
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            addresses: Vec::new(),
+            leads_out: LeadsOut::No,
+        };
+        let plan = serde_json::json!({"duration_ns": END.0, "streams": [{"stream": 7, "destination_mac": "02:00:00:00:00:01",
+            "source": "198.18.0.1", "destination": "198.19.0.1", "source_port": 1024, "destination_port": 1,
+            "sizes": {"fixed_bytes": 128}, "rate": {"pps": 10_000.0}}]});
+        let mut plan = lower::lower(&serde_json::from_value(plan).unwrap(), &iface).unwrap();
+        plan.plan.start = clock::monotonic();
+        plan.plan.end = plan.plan.start + END;
+        let job = Job {
+            plan,
+            share: Share::WHOLE,
+            cpus: Vec::new(),
+            stop: Arc::default(),
+            changes: channel().1,
+            live: Arc::default(),
+            spare: None,
+        };
+        let (totals, _, error) = Loop::new(job).run(&mut Stalls(Some(Duration::from_millis(100))));
+        assert!(error.is_none());
+        assert_eq!((totals[0].asked, totals[0].sent), (200, 200));
+    }
+
+    #[test]
+    fn a_thread_that_is_too_slow_has_the_grace_from_the_end() {
+        let (mut slow, late) = (Closing::default(), END + Nanos(90_000_000));
+        assert!(
+            !slow.is_over(END, END) && !slow.is_over(END + GRACE, END) && slow.is_over(END + GRACE + Nanos(1), END)
+        );
+        let mut stalled = Closing::default();
+        assert!(!stalled.is_over(late, END) && !stalled.is_over(late + GRACE, END));
+        assert!(stalled.is_over(late + GRACE + Nanos(1), END));
     }
 }

@@ -1,6 +1,6 @@
 //! Sends the frames of a capture as they are, in their own time or another. They carry no probe.
 
-use super::{GRACE, Job, LOOK, rest};
+use super::{Closing, Job, LOOK, rest};
 use dutlab_port::pcap::Replay;
 use dutlab_port::{BurstSender, PortError, StreamTotals, clock};
 use dutlab_units::{FCS, Nanos};
@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotals, Option<PortError>) {
     let (start, end) = (job.plan.plan.start, job.plan.plan.end);
     let (mut totals, mut next, mut looked) = (StreamTotals::default(), 0, Nanos::ZERO);
+    let mut closing = Closing::default();
     let error = loop {
         let now = clock::monotonic();
         if now.since(looked) >= LOOK {
@@ -23,7 +24,7 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
             break None;
         }
         let due = start + replay.when(next);
-        if due >= end || now >= end + GRACE {
+        if due >= end || closing.is_over(now, end) {
             break None;
         }
         if now < due {
