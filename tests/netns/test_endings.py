@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from dutlab.runner.run import RunOptions, run
 from dutlab.spec.loader import read_experiment
 from dutlab.tools.engine.binary import find_engine
 from main_job import dut_state, only_run, processes_in
+from processes import eventually
 
 ONE_TRIAL = """
 experiment: cut-me
@@ -121,3 +124,48 @@ def test_a_budget_that_ends_while_the_lab_is_taken_down_leaves_nothing_of_it(dut
     assert any(t["status"] == "not done" for t in json.loads(cut.stdout)["runs"][0]["trials"]), cut.stdout
     assert left_by(only_run(tmp_path)) == NOTHING
     assert StateFolder().labels() == []
+
+
+COMMANDS = {
+    "measure": ["measure", "sweep", "frame_sizes=64", "duration=300ms", "--link", "a", "--repeats", "1000"],
+    "test": ["test", "--lab"],
+    "calibrate": ["calibrate", "--lab", "three-node", "--duration", "60s"],
+    "doctor": ["doctor", "--lab", "three-node"],
+    "verify": ["verify", "--quick"],
+}
+
+
+def has_begun():
+    return bool(StateFolder().labels())
+
+
+def stands():
+    folder = StateFolder()
+    return any((state := folder.read(label)) is not None and state.complete for label in folder.labels())
+
+
+@pytest.mark.parametrize(
+    ("command", "moment", "how"),
+    [
+        *((command, stands, "signals") for command in COMMANDS),
+        ("test", has_begun, "signals"),
+        ("test", stands, "terminal"),
+    ],
+)
+def test_no_lab_stays_after_a_command_however_it_is_ended(python, python_env, tmp_path, command, moment, how):
+    need("engine", have_engine())
+    reader, writer = os.pipe()
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        out, ours = writer if how == "terminal" else file, {"cwd": tmp_path, "env": python_env, "start_new_session": True}
+        argv = [python, "-m", "dutlab", *COMMANDS[command]]
+        running = subprocess.Popen(argv, **ours, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    os.close(writer)
+    assert eventually(lambda: moment() or running.poll() is not None)
+    os.close(reader)  # a closed terminal tells its programs to hang up, and what they print goes nowhere
+    assert running.poll() in (None, 0), said.read_text()
+    while running.poll() is None:
+        for number in (signal.SIGHUP,) if how == "terminal" else (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.killpg(running.pid, number)
+        time.sleep(EVERY_S)
+    assert StateFolder().labels() == [], said.read_text()

@@ -1,6 +1,10 @@
 """Clean-up goes on to its end whoever is cancelled meanwhile, and who is cancelled learns of it."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -128,3 +132,31 @@ async def test_tasks_have_ended_when_they_were_cancelled_also_for_who_is_cancell
     outer = asyncio.ensure_future(work())
     assert isinstance(await outcome(outer), asyncio.CancelledError)
     assert running.done()
+
+
+STARTS = """
+import asyncio, signal
+from dutlab.hosts.local import LocalHost
+
+async def main():
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, int)
+    print("ready", flush=True)
+    for _ in range(40):
+        done = await LocalHost("here").run(["echo", "said"], check=False)
+        print(done.status, done.text.strip(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_signals_to_our_process_group_keep_no_command_from_being_carried_out(python, python_env):
+    argv = [python, "-c", STARTS]
+    with subprocess.Popen(argv, env=python_env, stdout=subprocess.PIPE, text=True, process_group=0) as running:
+        assert running.stdout.readline() == "ready\n"
+        while running.poll() is None:
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+                os.killpg(running.pid, number)
+            time.sleep(0.002)
+        said = running.stdout.read().splitlines()
+    assert set(said) == {"0 said"} and len(said) == 40

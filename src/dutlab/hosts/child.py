@@ -13,6 +13,10 @@ from dutlab.ending import to_its_end
 from dutlab.hosts.keeper import KEEPER
 from dutlab.hosts.running import LONGEST_LINE_BYTES, Began, EndNote, Running
 
+_OF_OUR_GROUP = (-signal.SIGINT, -signal.SIGHUP, -signal.SIGTERM)
+"""By what a child ends that was in our process group for a moment, when a terminal or `timeout` sends us such a signal."""
+_STARTS = 20
+
 
 class ChildCarrier:
     """Implements dutlab.hosts.running.Carrier."""
@@ -62,16 +66,19 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
     """Starts `command`, which is `argv` with all that carries it to `host`; one who is cancelled leaves nothing. Raises OSError."""
 
     async def start() -> Running:
-        began = Began.now()
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(env),
-            start_new_session=True,  # a group of its own, and no terminal that could send it Ctrl-C before we restored the DUT
-            limit=LONGEST_LINE_BYTES,
-        )
+        for _ in range(_STARTS):
+            began = Began.now()
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=dict(env),
+                start_new_session=True,  # a group of its own, and no terminal that could send it Ctrl-C before we restored the DUT
+                limit=LONGEST_LINE_BYTES,
+            )
+            if _left_our_session(process.pid) or await process.wait() not in _OF_OUR_GROUP:
+                break
         KEEPER.watch(process.pid)
         return Running(ChildCarrier(process), host=host, argv=argv, began=began, on_end=on_end)
 
@@ -82,6 +89,14 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
         # Cancelled itself, asyncio would end the process alone, not its group, and wait for pipes that the others of the group hold.
         await to_its_end(_end(starting))
         raise
+
+
+def _left_our_session(pid: int) -> bool:
+    """Whether the child has a session of its own, thus no Ctrl-C in our terminal can end it any more before it is a program."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 async def _end(starting: asyncio.Future[Running]) -> None:
