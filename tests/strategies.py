@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dutlab.spec.experiment import Experiment
-from dutlab.spec.known import FAMILY_MODES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import FAMILY_MODES, MDRAID, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.testbed import Testbed
 from dutlab.systems.system import IPSEC
@@ -36,7 +36,7 @@ def raw_links(count: int) -> dict[str, Any]:
 def raw_testbeds(draw: st.DrawFn) -> dict[str, Any]:
     """A right testbed file."""
     hosts = {
-        role: {"ssh": f"root@192.0.2.{i}", "family": draw(st.sampled_from(sorted(FAMILY_MODES.keys() - WITHOUT_A_WAY_IN)))}
+        role: {"ssh": f"root@192.0.2.{i}", "family": draw(st.sampled_from(sorted(FAMILY_MODES.keys() - WITHOUT_A_WAY_IN - {MDRAID})))}
         for i, role in enumerate(("source", "dut", "sink"), start=1)
     }
     links = raw_links(draw(st.integers(1, 3)))

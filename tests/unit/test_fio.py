@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.errors import SpecRefused
+from dutlab.spec.arrays import drives_fault
 from dutlab.spec.drives import parse_size
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
@@ -37,9 +38,9 @@ workloads:
 D1 = "d1: {by-id: nvme-ACME_1, destroy: yes}"
 
 
-def loaded(folder, body, drives=D1):
+def loaded(folder, body, drives=D1, mode="as-found"):
     (folder / "testbed.yaml").write_text(TESTBED.format(drives=drives))
-    (folder / "e.yaml").write_text(EXPERIMENT.format(body=body))
+    (folder / "e.yaml").write_text(EXPERIMENT.format(body=body).replace("as-found", mode))
     return load_experiment(folder / "e.yaml")
 
 
@@ -222,3 +223,42 @@ def test_percentiles_of_several_jobs_without_bins_are_not_told():
 def test_what_memory_may_have_answered_is_known_from_the_options_of_a_job(options, through_memory):
     (job,) = jobs_of({"jobs": [{"jobname": "a", "job options": options, "read": {"total_ios": 1, "iops": 1.0}}]})
     assert bool(job.buffered) is through_memory
+
+
+@pytest.mark.parametrize(
+    ("mode", "drives", "said"),
+    [
+        ("raid50", 5, "mode raid50 needs 6 drives, and there are 5"),
+        ("raid60", 9, "mode raid60 needs an even number of drives, and there are 9"),
+        ("raid5-degraded", 2, "mode raid5-degraded needs 3 drives, and there are 2"),
+        ("raid6", 4, ""),
+        ("as-found", 1, ""),
+    ],
+)
+def test_a_mode_says_how_many_drives_its_array_takes(mode, drives, said):
+    assert drives_fault(mode, drives) == said
+
+
+def of_four(said="destroy: yes"):
+    return ", ".join(f"d{i}: {{by-id: nvme-ACME_{i}, {said}}}" for i in range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("body", "drives", "mode", "words"),
+    [
+        ("{options: {rw: read}}", of_four(), "raid50", "needs 6 drives, and there are 4"),
+        ("{options: {rw: read}}", of_four("size: 1G"), "raid5", "does not say `destroy: yes`"),
+        ("{options: {rw: read}, drives: [each]}", of_four(), "raid5", "makes one array of all drives"),
+        ("{options: {rw: read}, drives: [[server:d1]]}", of_four(), "raid5", "makes one array of all drives"),
+        ("{options: {rw: read}}", of_four(), "raid0-degraded", "no mode 'raid0-degraded'"),
+        ("{options: {rw: read}}", D1 + ", f: {file: /tmp/x, size: 1G, destroy: yes}", "raid0", "server:f is a file"),
+    ],
+)
+def test_an_array_that_cannot_be_made_is_refused_before_anything_is_touched(tmp_path, body, drives, mode, words):
+    with pytest.raises(SpecRefused) as caught:
+        loaded(tmp_path, body, drives, mode)
+    assert words in str(caught.value)
+
+
+def test_an_array_of_all_drives_is_taken(tmp_path):
+    assert loaded(tmp_path, "{options: {rw: read}}", of_four(), "raid5-rebuilding").factors["mode"] == ("raid5-rebuilding",)

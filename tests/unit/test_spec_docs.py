@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.plan.trials import make_plan
+from dutlab.spec.arrays import ArraySpec
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.generators import GENERATORS
@@ -47,7 +48,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
 
 @pytest.mark.parametrize(
     ("page", "model"),
-    [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, DriveSpec)]
+    [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, DriveSpec, ArraySpec)]
     + [
         (EXPERIMENT_PAGE, m)
         for m in (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)
@@ -60,7 +61,7 @@ def test_every_key_has_its_row(page, model):
 
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
-        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, *SENSORS.values())),
+        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec, *SENSORS.values())),
         (EXPERIMENT_PAGE, (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
     ):
         known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS}
@@ -90,6 +91,7 @@ def test_every_ready_testbed_fits_an_experiment_with_every_mode_of_its_family(pa
 
 def test_every_family_with_modes_has_a_ready_testbed():
     shown = {load_testbed(path).hosts["dut"].family for path in (ROOT / "examples" / "testbeds").glob("*.yaml")}
+    shown.add(load_testbed(ROOT / "examples" / "storage" / "server-testbed.yaml").dut_family)
     assert shown >= {name for name, modes in FAMILY_MODES.items() if modes} - {"linux"}
 
 

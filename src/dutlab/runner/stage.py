@@ -30,7 +30,7 @@ from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, RUN_ENGINE
+from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE
 from dutlab.spec.testbed import DUT, Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
@@ -168,7 +168,7 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     through = testbed.through_dut().links.values()
     source, *others = {link.source.host for link in through} or {""}
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
-    of_family = family(testbed.dut_family if through else BLACK_BOX).modes_among({**hosts, **other_end})
+    of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among({**hosts, **other_end})
     sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
     return {**sized, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
 

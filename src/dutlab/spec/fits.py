@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from dutlab.spec.arrays import drives_fault, state_of
 from dutlab.spec.generators import Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, RUN_ENGINE
+from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MDRAID, RUN_ENGINE
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
@@ -44,6 +45,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
+        yield from ((("workloads", i, workload.kind, "drives"), what) for what in _not_of_array(workload, factors, bed))
         unmet = list(_needs_unmet(workload, bed))
         yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.bounds):
@@ -71,6 +73,19 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         )
     if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(IPSEC))):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
+
+
+def _not_of_array(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
+    """Sets of drives that are not what an array is made of."""
+    levels = factors.get("mode") if isinstance(factors, Mapping) else None
+    arrays = [mode for mode in (levels if isinstance(levels, list) else ()) if state_of(str(mode))[0]]
+    sets = getattr(workload, "drives_", ())
+    if (
+        arrays
+        and bed.family == MDRAID
+        and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets)
+    ):
+        yield f"mode {arrays[0]} makes one array of all drives: write [together]"
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
@@ -112,7 +127,24 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     written = levels if isinstance(levels, list) else []
+    if bed.family == MDRAID:
+        yield from _no_array(written, bed)
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
+
+
+def _no_array(modes: Iterable[object], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+    """Modes of which the drives make no array, and drives that none may be made of."""
+    drives = bed.bounds.drives
+    kept = [name for name, drive in drives.items() if not drive.destroy]
+    for i, mode in enumerate(modes):
+        if not isinstance(mode, str) or not state_of(mode)[0]:
+            continue
+        if what := drives_fault(mode, len(drives)):
+            yield ("factors", "mode", i), what
+        if kept:
+            yield ("factors", "mode", i), f"mode {mode} writes to {kept[0]}, and the testbed does not say `destroy: yes` there"
+        if files := [name for name, drive in drives.items() if drive.file is not None]:
+            yield ("factors", "mode", i), f"mode {mode} is made of drives, and {files[0]} is a file"
 
 
 def _unknown_links(raw: object, at: Loc, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

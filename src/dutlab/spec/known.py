@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dutlab.systems import SYSTEMS, closed
+from dutlab.systems import SYSTEMS, closed, linux
 
 ROLES = ("source", "dut", "sink")
 
 BLACK_BOX, MANUAL = closed.BLACK_BOX.name, closed.MANUAL.name
+MDRAID = linux.MDRAID.name
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType({name: system.modes for name, system in SYSTEMS.items()})
 """Family → the modes that it brings along."""
 WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)
@@ -35,7 +36,7 @@ class KnownLab:
     links: Mapping[str, tuple[str, ...]]
     """Link → the hosts on it, in the order of its ports."""
     family: str = "linux"
-    """Of the host called dut, if there is one."""
+    """Of the measured host."""
     ipv6: bool = False
     """Whether its links' addresses are."""
     segments: frozenset[str] = frozenset()
@@ -57,8 +58,8 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
-        "jbod": KnownLab({}, drives={"server": ("d1", "d2", "d3", "d4")}),
-        "raid": KnownLab({}, drives={"server": ("d1", "d2", "d3", "d4", "d5", "d6")}),
+        "jbod": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4")}),
+        "raid": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4", "d5", "d6")}),
     }
 )
 """Embedded labs by name."""

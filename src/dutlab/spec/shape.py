@@ -8,7 +8,7 @@ from typing import Self
 
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, WITHOUT_A_WAY_IN
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.model import Loc, did_you_mean
 from dutlab.spec.testbed import DUT, IPV6, HostSpec, Testbed
@@ -77,15 +77,17 @@ class TestbedShape:
             for link, hosts in lab.links.items()
         }
         drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True, purge=True) for host, of in lab.drives.items() for d in of}
-        family = lab.family if any(bound.through_dut for bound in links.values()) else BLACK_BOX
-        return cls(f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=DUT in lab.hosts)
+        family = lab.family if lab.family == MDRAID or any(bound.through_dut for bound in links.values()) else BLACK_BOX
+        has_dut = DUT in lab.hosts or family == MDRAID
+        return cls(f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=has_dut)
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
         """A testbed file's."""
         bounds = bounds_of(testbed)
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
-        family = testbed.dut_family if any(bound.through_dut for bound in bounds.values()) else BLACK_BOX
+        through = any(bound.through_dut for bound in bounds.values())
+        family = testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX
         one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
         return cls(f"testbed {testbed.name}", family, bounds, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
 

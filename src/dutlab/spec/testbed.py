@@ -26,10 +26,11 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, Strict, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.arrays import ArraySpec
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.fields import Address, BitRate, Name, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, OWN_PORTS, ROLES, WITHOUT_A_WAY_IN
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, ROLES, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 from dutlab.spec.sensors import Sensors, host_faults
 from dutlab.systems import SYSTEMS
@@ -57,6 +58,8 @@ class HostSpec(SpecModel):
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
     """Storage of it that is measured."""
+    array: ArraySpec = ArraySpec()
+    """What the arrays that modes make of the drives are made with."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -64,7 +67,11 @@ class HostSpec(SpecModel):
         faults = []
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
-            faults.append(fault(("family",), f"{family!r} is not a family {did_you_mean(family, FAMILY_MODES)}"))
+            faults.append(
+                fault(("family",), f"{family!r} is not a family {did_you_mean(family, [name for name in FAMILY_MODES if name != MDRAID])}")
+            )
+        if family == MDRAID:
+            faults.append(fault(("family",), "is what a Linux host with drives is in a testbed without links; write linux, and drives"))
         if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
             faults.append(fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out"))
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
@@ -345,12 +352,16 @@ class Testbed(SpecModel):
 
     @property
     def dut(self) -> str | None:
-        """The host that is measured: the one called `dut`, or the one through which the paths go; None where there is none."""
-        return _dut_of(self.hosts, self.links.values())
+        """The host that is measured: the one called `dut`, or the one through which the paths go, or without links the one with drives."""
+        with_drives = [name for name, host in self.hosts.items() if host.drives]
+        storage = with_drives[0] if len(with_drives) == 1 and not self.links else None
+        return _dut_of(self.hosts, self.links.values()) or storage
 
     @property
     def dut_family(self) -> str:
-        """Its family; without a DUT that of one which is measured as it is found."""
+        """Its family; without a DUT that of one which is measured as it is found, of a host with drives that of their arrays."""
+        if self.dut is not None and self.hosts[self.dut].drives and not self.links:
+            return MDRAID
         return BLACK_BOX if self.dut is None else self.hosts[self.dut].family
 
     def through_dut(self) -> Self:

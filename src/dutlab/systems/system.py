@@ -17,6 +17,10 @@ FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default",
 PF_FIREWALL = (*FIREWALL[:-1], "filter-own", "nat", "nat-open")
 """`filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and filters nothing."""
 
+MD_STATES = ("", "-degraded", "-rebuilding", "-rebuilt")
+MD_ARRAYS = ("raid0", *(f"{level}{state}" for level in ("raid1", "raid10", "raid5", "raid6", "raid50", "raid60") for state in MD_STATES))
+"""Modes that make one array of all drives of a host; RAID 0 cannot lose a drive."""
+
 _HINT = re.compile(r"(?:too long|frag(?:mentation)? needed|packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL | re.IGNORECASE)
 _IPV6 = 6
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dutlab.dut.mdraid import array_of
 from dutlab.errors import TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
@@ -19,6 +20,8 @@ from dutlab.spec.drives import DriveSpec
 
 LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
 _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
+ARRAY = "array"
+"""What figures of an array are called, after the host."""
 _DISKS = frozenset({"disk", "loop"})
 """Types of lsblk(8) that are drives of their own; the others are parts, or made of several."""
 _ASKS = """
@@ -66,6 +69,15 @@ async def find(host: Host, drives: Mapping[str, DriveSpec]) -> dict[str, FoundDr
     if faults or same:
         raise TestbedError("\n".join((*faults, *same)))
     return found
+
+
+async def find_array(host: Host) -> dict[str, FoundDrive]:
+    """The array that a mode made of the host's drives, in their place. Raises TestbedError, HostError."""
+    array = await array_of(host)
+    said = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS, "--", array.path])).text
+    device, *_ = _flat(json.loads(said).get("blockdevices", []))
+    uses = tuple(f"{device['path']} is mounted at {at}" for at in device.get("mountpoints") or () if at)
+    return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", array.path, array.size_bytes, {**_facts(device), **array.facts}, in_use=uses)}
 
 
 def insist_unused(found: Mapping[str, FoundDrive]) -> None:

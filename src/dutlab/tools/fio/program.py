@@ -22,10 +22,12 @@ from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
+from dutlab.spec.arrays import state_of
 from dutlab.spec.drives import DriveSpec
+from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.spec.workloads.on_drives import DriveSetting
-from dutlab.tools.fio.drives import FoundDrive, find, insist_unused
+from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused
 from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -117,11 +119,15 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
-    """The drives of the cell as they are now, free where it writes. Raises MeasurementError, HostError."""
+    """The drives of the cell as they are now, or the array that its mode made of them; free where it writes.
+
+    Raises MeasurementError, HostError.
+    """
     found = dict[str, dict[str, FoundDrive]]()
+    in_array = site.testbed.dut_family == MDRAID and state_of(cell.mode)[0]
     try:
         for host, drives in _by_host(site, cell.links).items():
-            found[host] = await find(site.hosts[host], drives)
+            found[host] = await (find_array(site.hosts[host]) if in_array else find(site.hosts[host], drives))
             if cell.setting_as(DriveSetting).writes:
                 insist_unused(found[host])
     except TestbedError as error:

@@ -1,0 +1,97 @@
+"""Arrays as modes in the lab `raid`: made, failed and rebuilt by mdadm, verified in sysfs, and put back also after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dutlab.labs.state import StateFolder
+from main_job import only_run, records
+from processes import eventually
+
+LIMIT_S = 900.0
+EXPERIMENT = """
+experiment: arrays
+testbed: {lab: raid}
+factors: {mode: MODES}
+workloads:
+  - fio: {drives: [together], options: {rw: randwrite, bs: 4k, iodepth: 4}, duration: 2s}
+order: as-written
+repeats: 1
+disturbed: count
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path):
+    def written(*modes: str) -> str:
+        (path := tmp_path / "experiment.yaml").write_text(EXPERIMENT.replace("MODES", f"[{', '.join(modes)}]"))
+        return str(path)
+
+    return written
+
+
+def guest(label: str, script: str) -> str:
+    """What a script prints inside the guest."""
+    config = StateFolder().ssh_folder(label) / "config"
+    done = subprocess.run(["ssh", "-F", str(config), "server", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def signatures(label: str) -> str:
+    return guest(label, "for drive in /dev/ubd[a-f]; do wipefs -n -p $drive; done; cat /proc/mdstat | grep active; true").strip()
+
+
+def test_each_state_of_an_array_is_measured_as_that_and_its_drives_are_free_again(dutlab, experiment, raid: str, tmp_path: Path) -> None:
+    modes = ("as-found", "raid5", "raid5-degraded", "raid50-rebuilding", "raid1-rebuilt")
+    done = dutlab("run", experiment(*modes), "--lab", raid)
+    assert done.returncode == 0, done.stderr + done.stdout
+    found = {record["cell"]["mode"]: record for record in records(only_run(tmp_path))}
+    assert {mode: record["status"] for mode, record in found.items()} == dict.fromkeys(modes, "measured"), found
+    facts = {mode: record["tool_facts"] for mode, record in found.items()}
+    sizes = {mode: int(of["server:array_size_bytes"]) for mode, of in facts.items() if mode != "as-found"}
+    drive = int(facts["as-found"]["server:d1_size_bytes"])
+    data_drives = {"raid5": 5, "raid5-degraded": 5, "raid50-rebuilding": 4, "raid1-rebuilt": 1}
+    assert {mode: round(size / drive) for mode, size in sizes.items()} == data_drives, "useful capacity is that of the array itself"
+    assert facts["raid5"]["server:array_dutlab_chunk_size"] == "65536"
+    assert facts["raid50-rebuilding"]["server:array_dutlab-2_level"] == "raid5"
+    assert all(record["figures"]["server:array"]["write_iops"] > 0 for mode, record in found.items() if mode != "as-found")
+    assert signatures(raid) == ""
+
+
+def test_an_array_of_somebody_else_is_named_and_not_touched(dutlab, experiment, raid: str, tmp_path: Path) -> None:
+    guest(raid, "mdadm --create /dev/md/theirs --run --homehost=any --level=1 --raid-devices=2 /dev/ubda /dev/ubdb 2>&1")
+    before = guest(raid, "mdadm --examine --export /dev/ubda | grep -E 'UUID|NAME'")
+    done = dutlab("run", experiment("raid5"), "--lab", raid)
+    assert (done.returncode, "/dev/ubda has a signature of linux_raid_member" in done.stderr) == (3, True), done.stderr
+    assert guest(raid, "mdadm --examine --export /dev/ubda | grep -E 'UUID|NAME'") == before
+    assert "theirs" in before and not list((tmp_path / "runs").glob("*/trials/*/record.json"))
+
+
+def test_an_array_that_a_killed_run_left_degraded_is_put_back(dutlab, experiment, raid: str, tmp_path: Path, python_env) -> None:
+    argv = [sys.executable, "-m", "dutlab", "run", experiment("raid5-degraded"), "--lab", raid]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=said, stderr=said)
+        try:
+            assert eventually(lambda: verified(tmp_path) or running.poll() is not None, LIMIT_S)
+            assert verified(tmp_path), (tmp_path / "said").read_text()
+        finally:
+            os.kill(running.pid, signal.SIGKILL)
+            running.wait()
+    assert "active raid5" in signatures(raid)
+    done = dutlab("undo", str(only_run(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert signatures(raid) == ""
+
+
+def verified(tmp_path: Path) -> bool:
+    """Whether the run's mode holds."""
+    lines = [line for path in tmp_path.glob("runs/*/journal.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
+    return any(json.loads(line)["event"] == "mode-verified" for line in lines)
