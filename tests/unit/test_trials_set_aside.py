@@ -34,8 +34,9 @@ class Silent:
 
 
 @pytest.fixture
-def execution(tmp_path):
+def execution(tmp_path, monkeypatch):
     """A run whose first trials were so close that the others are needless."""
+    monkeypatch.setenv("DUTLAB_DISTURBED", "repeat")
     work = Work.planned(given_experiment(FILE, Path("e.yaml")), unattended=True)
     folder = work.new_folder(RunOptions(runs=tmp_path, engine_binary=Path("/absent"), command=("dutlab",)))
     execution = work.started(folder, Journal(folder.journal), Silent())
