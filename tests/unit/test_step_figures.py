@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.report import write_report
+from dutlab.report.gather import gather
 from dutlab.spec.workloads.steps import Step
 from dutlab.tools.steps.figures import step_figures
 from dutlab.tools.steps.steps import ALL_HOSTS, Account, StepDone
@@ -178,6 +179,8 @@ def test_the_report_has_a_value_a_trial_its_median_and_each_output_grouped_by_ho
     goodput = next(line for line in written[".md"].splitlines() if "| source |" in line)
     assert [cell.strip() for cell in goodput.split("|")][2:6] == ["source", "run", "step1", "iperf3 -c x"]
     assert "2.25" in goodput and "2.27" in goodput and "2.20" in goodput
+    (fast,) = gather(run.path, tmp_path).answer.fast
+    assert fast.startswith("here, source, run, step1: Goodput 2.25 Gb/s"), "what people keep, not how long the trial took"
     text = written[".html"]
     places = [
         text.index(words)
@@ -191,3 +194,11 @@ def test_the_report_has_a_value_a_trial_its_median_and_each_output_grouped_by_ho
         assert (run.path / file).is_file()
     rows = list(csv.DictReader(io.StringIO(written[".csv"])))
     assert {row["median"] for row in rows if row["figure"] == "goodput_bps"} == {"2250000000.0", "2270000000.0", "2200000000.0"}
+
+
+def test_the_answer_of_steps_that_print_no_figure_is_how_long_they_took(tmp_path):
+    account = Account(done=[done("source", "run", 1, b"up\n")])
+    trial = Imported(imported_cell("here", workload="steps", tool="steps", link=ALL_HOSTS, params={}), account.measured())
+    run = write_imported(tmp_path, "steps", [trial], command=(), now=datetime(2026, 1, 1, tzinfo=UTC))
+    (fast,) = gather(run.path, tmp_path).answer.fast
+    assert "duration 2.0" in fast

@@ -16,6 +16,7 @@ from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, number_text
 from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
 from dutlab.report.sections.headline import spread_sentence
+from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.workloads import main_figures, settable
 
 MOST_ROWS = 8
@@ -45,6 +46,9 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
 def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Iterator[tuple[str, Table]]:
     """With their workload, in the order of the sections. A matrix of hosts is its own table already."""
     for section in report.sections:
+        if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
+            yield section.workload, found
+            continue
         same = [g for g in groups if g.cell.workload == section.workload]
         figures = list(dict.fromkeys(name for g in same for name in _judged_by(g)))
         if maps := [t for t in section.tables if t.shaded and not t.folded]:

@@ -37,6 +37,10 @@ _STEP = (
 _MOST_TRIALS = 12
 """With more than these a table has no column for each trial; the records have them all."""
 _FIRST = ("goodput_bps", "received_pps", "transactions_per_s", "sent_bps", "offered_pps")
+STEPS = "steps"
+"""The workload."""
+_FOUND = "figures-"
+"""Begins the names of tables of figures that were found in outputs."""
 _AGAIN = re.compile(r"run_(\d+)_(.+)")
 _WORDS = {
     "goodput_bps": "Goodput", "sent_bps": "Sent", "received_pps": "Packets received", "offered_pps": "Packets sent",
@@ -53,7 +57,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     has_steps = any(g.records for g in groups)
     return Section(
         slug="steps",
-        workload="steps",
+        workload=STEPS,
         title="Steps",
         lead="Commands in four phases. Hosts begin a phase together; each host runs its steps in sequence.",
         tables=(
@@ -71,6 +75,18 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
+def found_in_outputs(section: Section) -> Table | None:
+    """The first figure that steps printed, a row a step: what people keep of such a test. None where no output has a figure."""
+    table = next((t for t in section.tables if t.slug.startswith(_FOUND)), None)
+    if table is None:
+        return None
+    median = next(i for i, column in enumerate(table.columns) if column.figure)
+    name = table.columns[median].figure
+    rows = [Row(row.label, (", ".join(map(str, row.cells[:3])), row.cells[median])) for row in table.rows]
+    title = f"steps: {_words(name)}"
+    return Table("answer-steps", title, (Column("of"), Column(_words(name), name)), tuple(rows), table.common_marks, again=True)
+
+
 def _figures(groups: Sequence[Group]) -> Iterator[Table]:
     """A table a figure: a row a step, its median with its interval, and the value of each trial."""
     found = [
@@ -84,7 +100,7 @@ def _figures(groups: Sequence[Group]) -> Iterator[Table]:
         heads = (Column("host"), Column("phase"), Column("step"), Column("command"), Column("median", name))
         columns = (*heads, *(Column(f"trial {n}", name) for n in range(1, each + 1)))
         cells = [Row(g.label, (*key[1:], _median(rows, "value"), *_each(g, rows, each))) for g, key, rows in own]
-        yield Table(f"figures-{name.replace('_', '-')}", f"{_words(name)}, by step and trial", columns, tuple(cells))
+        yield Table(f"{_FOUND}{name.replace('_', '-')}", f"{_words(name)}, by step and trial", columns, tuple(cells))
 
 
 def _words(name: str) -> str:
