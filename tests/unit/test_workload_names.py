@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dutlab
@@ -13,25 +13,19 @@ from dutlab.workloads import WORKLOADS, settable
 
 SOURCE = Path(inspect.getfile(dutlab)).parent
 OTHER_MEANINGS = {
-    ("analysis/doctor/path.py", "state"): "of a neighbour, in ip's JSON",
-    ("cli/conductor.py", "steps"): "what it writes is an experiment file",
+    ("cli/claims.py", "fio"): "the program",
     ("cli/main.py", "*"): "names of commands",
     ("hosts/facts/machine.py", "iperf3"): "the program",
-    ("hosts/facts/neighbours.py", "state"): "of a neighbour, in ip's JSON",
-    ("hosts/port_survey.py", "state"): "of a neighbour, in ip's JSON",
-    ("interop/fio_run.py", "latency"): "the name of a table",
     ("interop/importers.py", "*"): "names of programs whose files are read",
-    ("interop/ndr_run.py", "latency"): "a key of TRex's JSON",
     ("plan/trials.py", "iperf3"): "the program",
-    ("report/model/words.py", "routes"): "a parameter",
     ("spec/goals.py", "rfc2544"): "a preset of goals",
     ("spec/workloads/frames.py", "rfc2544"): "a set of frame sizes",
-    ("systems/bsd_facts.py", "state"): "of a neighbour",
-    ("tools/engine/report.py", "latency"): "a key of the engine's JSON",
-    ("tools/neighbours.py", "state"): "of a neighbour, in ip's JSON",
+    ("tools/fio/again.py", "PtsSetting"): "which of fio's outputs are read anew",
     ("tools/raw_figures.py", "iperf3"): "the program",
 }
 """File and word → what the word means there."""
+PLAIN = {"latency", "routes", "search", "state", "steps"}
+"""Words that mean much else: they count where a workload is asked for its name, and among other names."""
 CLASSES = {c.__name__: name for name in settable() for c in (model_of(name), model_of(name).setting)}
 
 
@@ -42,22 +36,25 @@ def keys(tree: ast.AST) -> Iterator[tuple[int, str]]:
             case ast.Dict(keys=found):
                 yield from strings(*(key for key in found if key is not None))
             case ast.Compare(left=left, comparators=others):
-                yield from strings(left, *others)
+                yield from strings(left, *others, asked=[left, *others])
             case ast.Subscript(slice=index, value=value) if not (isinstance(value, ast.Name) and value.id == "Literal"):
                 yield from strings(index)
-            case ast.MatchValue(value=value):
-                yield from strings(value)
-            case ast.Call(func=ast.Attribute(attr="get" | "startswith" | "endswith"), args=[first, *_]):
-                yield from strings(first)
+            case ast.Match(subject=subject, cases=cases):
+                values = [n.value for case in cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchValue)]
+                yield from strings(*values, asked=[subject])
+            case ast.Call(func=ast.Attribute(attr="get" | "startswith" | "endswith", value=of), args=[first, *_]):
+                yield from strings(first, asked=[of])
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, of]):
                 yield from ((n.lineno, n.id) for n in ast.walk(of) if isinstance(n, ast.Name) and n.id in CLASSES)
 
 
-def strings(*nodes: ast.expr) -> Iterator[tuple[int, str]]:
-    for node in nodes:
-        for part in [node, *(node.elts if isinstance(node, ast.Tuple | ast.Set | ast.List) else ())]:
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                yield part.lineno, part.value
+def strings(*nodes: ast.expr, asked: Sequence[ast.expr] = ()) -> Iterator[tuple[int, str]]:
+    """Texts among `nodes`; plain words only beside another name, or where one of `asked` is a workload or a kind."""
+    parts = [part for node in nodes for part in [node, *(node.elts if isinstance(node, ast.Tuple | ast.Set | ast.List) else ())]]
+    texts = [(n.lineno, n.value) for n in parts if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    names = {getattr(n, "attr", getattr(n, "id", "")) for n in asked}
+    every = bool(names & {"workload", "kind"}) or len({text for _, text in texts} & WORKLOADS.keys()) > 1
+    yield from (found for found in texts if every or found[1] not in PLAIN)
 
 
 def chosen_by(path: str, text: str) -> list[str]:
@@ -79,15 +76,19 @@ def test_what_differs_between_workloads_is_in_their_records() -> None:
 def test_a_choice_by_name_is_found() -> None:
     for text in (
         'if cell.workload == "sweep": pass',
-        'x = {"search": 1}',
+        'x = {"sweep": 1}',
         'x = workload in ("iperf3", "matrix")',
         'checks["path-mtu"]()',
         'x = table.get("soak")',
+        'if cell.workload == "state": pass',
+        'x = workload in ("steps",)',
+        'x = {"latency": 1, "state": 2}',
         "x = isinstance(setting, ReconfSetting)",
         'match kind:\n case "fio": pass',
     ):
         assert chosen_by("runner/stage.py", text), text
     assert not chosen_by("report/sections/path_mtu.py", 'x = {"path-mtu": 1}')
+    assert not chosen_by("runner/stage.py", 'x = row.get("state") or row["latency"]')
     assert not chosen_by("runner/stage.py", 'kind: Literal["sweep"] = "sweep"\nx = plug_of("sweep")')
 
 

@@ -23,7 +23,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 async def purge(host: Host, drive: FoundDrive, how: str) -> None:
-    """Raises MeasurementError for what is no drive or a part of one, and for a command that refuses; HostError."""
+    """Raises MeasurementError for what is not a whole drive, and for a command that refuses; HostError."""
     whole = int(drive.facts.get("size_bytes", 0))
     if drive.is_file or drive.size_bytes < whole:
         part = "is a file" if drive.is_file else f"is used for {drive.size_bytes} of its {whole} bytes only"
