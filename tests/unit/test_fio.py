@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.errors import SpecRefused
+from dutlab.errors import SpecRefused, TestbedError
+from dutlab.hosts.host import Done
+from dutlab.plan.cell import Cell
 from dutlab.spec.arrays import drives_fault
-from dutlab.spec.drives import parse_size
+from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
-from dutlab.tools.fio.drives import FoundDrive
+from dutlab.tools.fio.drives import FoundDrive, find, insist_unused, insist_within
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
 from dutlab.tools.fio.output import jobs_of, readings, total
 from dutlab.tools.fio.program import job_file
@@ -262,3 +265,42 @@ def test_an_array_that_cannot_be_made_is_refused_before_anything_is_touched(tmp_
 
 def test_an_array_of_all_drives_is_taken(tmp_path):
     assert loaded(tmp_path, "{options: {rw: read}}", of_four(), "raid5-rebuilding").factors["mode"] == ("raid5-rebuilding",)
+
+
+def cell_of(**options):
+    setting = FioSetting(options={"rw": "read", **options}, writes=False, ramp_s=0, duration_s=1)
+    return Cell(mode="m", factors={"mode": "m"}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
+
+
+def test_a_job_that_would_begin_beyond_the_end_of_its_drive_is_refused():
+    drives = {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30), "d2": FoundDrive("server:d2", "/dev/nvme1n1", 1)}
+    for numjobs, step in (("4", "256M"), ("1", "2G"), ("4", "25%"), ("8", "0")):
+        insist_within([cell_of(numjobs=numjobs, offset_increment=step)], drives)
+    for numjobs, step in (("5", "256M"), ("3", "512M"), ("5", "25%")):
+        with pytest.raises(TestbedError, match=f"server:d1: job {numjobs} would begin at byte {1 << 30}"):
+            insist_within([cell_of(numjobs=numjobs, offset_increment=step)], drives)
+
+
+class Listed:
+    """A host with one drive that is mounted; it notes what it was asked."""
+
+    name = "server"
+
+    def __init__(self):
+        self.asked = []
+
+    async def run(self, argv, **_):
+        self.asked.append(argv[0] if argv[0] == "lsblk" else "look" if "wipefs" in argv[2] else "path")
+        drive = {"path": "/dev/sdx", "type": "disk", "size": "1073741824", "serial": "S1", "mountpoints": ["/data"]}
+        said = json.dumps({"blockdevices": [drive]}) if argv[0] == "lsblk" else ""
+        return Done("server", tuple(argv), 0, said.encode(), b"", 0.0, 0.0)
+
+
+def test_what_is_on_a_drive_is_looked_at_only_where_it_will_be_written():
+    drives = {"d1": DriveSpec(name="d1", serial="S1", destroy=True)}
+    host = Listed()
+    insist_unused(asyncio.run(find(host, drives)))
+    assert "look" not in host.asked
+    with pytest.raises(TestbedError, match="is mounted at /data"):
+        insist_unused(asyncio.run(find(host, drives, written={"d1"})))
+    assert "look" in host.asked

@@ -8,7 +8,7 @@ all the same, a person wipes it: dutlab never does.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,9 @@ from dutlab.dut.mdraid import array_of
 from dutlab.errors import TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
-from dutlab.spec.drives import DriveSpec
+from dutlab.plan.cell import Cell
+from dutlab.spec.drives import DriveSpec, parse_size
+from dutlab.spec.workloads.fio import FioSetting
 
 LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
 _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
@@ -55,14 +57,19 @@ class FoundDrive:
     """Every reason not to write to it, in words."""
 
 
-async def find(host: Host, drives: Mapping[str, DriveSpec]) -> dict[str, FoundDrive]:
-    """Each of the drives by its name. Raises TestbedError with all that are not there, or are no drive; HostError."""
+async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collection[str] = ()) -> dict[str, FoundDrive]:
+    """Each of the drives by its name; of those that will be `written`, also what uses them, which is read off the drive itself.
+
+    Raises TestbedError with all that are not there, or are no drive; HostError.
+    """
     said = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text
     devices = list(_flat(json.loads(said).get("blockdevices", [])))
     found, faults = dict[str, FoundDrive](), list[str]()
     for name, spec in drives.items():
         try:
-            found[name] = await (_file(host, name, spec) if spec.file is not None else _drive(host, name, spec, devices))
+            found[name] = await (
+                _file(host, name, spec) if spec.file is not None else _drive(host, name, spec, devices, look=name in written)
+            )
         except TestbedError as error:
             faults.append(str(error))
     same = [f"{b} and {a} are one drive, {found[a].path}" for b in found for a in found if a < b and found[a].path == found[b].path]
@@ -87,7 +94,33 @@ def insist_unused(found: Mapping[str, FoundDrive]) -> None:
         raise TestbedError("\n".join(used), remedy=remedy)
 
 
-async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mapping[str, Any]]) -> FoundDrive:
+def insist_within(cells: Iterable[Cell], found: Mapping[str, FoundDrive]) -> None:
+    """Raises TestbedError where the jobs of a thread each would begin beyond the end of a drive."""
+    faults = {}
+    for cell in cells:
+        for drive in found.values():
+            if isinstance(cell.setting, FioSetting) and drive.name in cell.links:
+                jobs, step = cell.setting.options.get("numjobs", "1"), cell.setting.options.get("offset_increment", "0")
+                first = _bytes_of(step, drive.size_bytes) * (int(jobs) - 1 if jobs.isdecimal() else 0)
+                if first >= drive.size_bytes:
+                    faults[drive.name, jobs, step] = (
+                        f"{drive.name}: job {jobs} would begin at byte {first} (offset_increment {step}), beyond its end"
+                    )
+    if faults:
+        raise TestbedError("\n".join(faults.values()), remedy="fewer jobs, or a smaller offset_increment")
+
+
+def _bytes_of(step: str, size: int) -> int:
+    """A share of the drive too, as in `25%`."""
+    if step.endswith("%") and step[:-1].isdecimal():
+        return size * int(step[:-1]) // 100
+    try:
+        return parse_size(step)
+    except ValueError:
+        return 0  # fio says what is wrong with it
+
+
+async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mapping[str, Any]], *, look: bool) -> FoundDrive:
     if spec.by_id is not None:
         link = f"{spec.folder}/{spec.by_id}"
         path = (await host.run(["sh", "-c", _ASKS, "dutlab", link])).text.partition("path ")[2].strip()
@@ -108,7 +141,8 @@ async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mappi
     size = min(int(device["size"]), spec.size or int(device["size"]))
     if size <= 0:
         raise TestbedError(f"{host.name}: {name}: {path} has no capacity", remedy="see that it is plugged in and answers")
-    return FoundDrive(f"{host.name}:{name}", path, size, _facts(device), in_use=tuple(await _uses(host, device, devices)))
+    uses = await _uses(host, device, devices) if look else ()
+    return FoundDrive(f"{host.name}:{name}", path, size, _facts(device), in_use=tuple(uses))
 
 
 async def _uses(host: Host, device: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> list[str]:

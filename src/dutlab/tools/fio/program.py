@@ -27,7 +27,7 @@ from dutlab.spec.drives import DriveSpec
 from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.spec.workloads.on_drives import DriveSetting
-from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused
+from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused, insist_within
 from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -95,8 +95,9 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
     faults = list[str]()
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
         try:
-            found = await find(site.hosts[host], drives)
-            insist_unused({name: drive for name, drive in found.items() if drive.name in written})
+            found = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
+            insist_unused(found)
+            insist_within([cell for cell in cells if not _in_array(site, cell)], found)
         except TestbedError as error:
             faults.append(str(error))
     if faults:
@@ -124,12 +125,14 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     Raises MeasurementError, HostError.
     """
     found = dict[str, dict[str, FoundDrive]]()
-    in_array = site.testbed.dut_family == MDRAID and state_of(cell.mode)[0]
+    in_array = _in_array(site, cell)
     try:
         for host, drives in _by_host(site, cell.links).items():
-            found[host] = await (find_array(site.hosts[host]) if in_array else find(site.hosts[host], drives))
-            if cell.setting_as(DriveSetting).writes:
+            written = drives if cell.setting_as(DriveSetting).writes else ()
+            found[host] = await (find_array(site.hosts[host]) if in_array else find(site.hosts[host], drives, written=written))
+            if written:
                 insist_unused(found[host])
+            insist_within([cell], found[host])
     except TestbedError as error:
         raise MeasurementError(str(error)) from error
     return found
@@ -244,6 +247,11 @@ def _logs(data: bytes) -> dict[str, bytes]:
         found[name.decode()] = data[end + 1 : end + 1 + int(length)]
         at = end + 1 + int(length)
     return found
+
+
+def _in_array(site: GeneratorSite, cell: Cell) -> bool:
+    """Whether its mode makes one array of the host's drives, which is larger than each of them."""
+    return site.testbed.dut_family == MDRAID and bool(state_of(cell.mode)[0])
 
 
 def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:
