@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -230,8 +231,14 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
         started=_moment(record.started),
         seconds=(record.ended - record.started).total_seconds(),
         marks=book.of_trial(record.trial),
-        files=tuple((name.removeprefix("raw/"), f"{link}/{quote(os.fsencode(name))}") for name in files if _inside(folder, name)),
+        files=tuple((name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)),
     )
+
+
+@cache
+def _quoted(name: str) -> str:
+    """In a link; the same few names come in every trial."""
+    return quote(os.fsencode(name))
 
 
 def _undone(number: int, cell: Cell, of: Group) -> TrialLine:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from dutlab.errors import DutlabError, StoreError
 
 CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
+_AT_ONCE_BYTES = 1 << 20
 _LARGEST = 2**64
 """No count, size or time of ours needs an integer beyond it."""
 
@@ -24,10 +25,15 @@ _LARGEST = 2**64
 def read_plain(path: Path) -> bytes:
     """What a plain file holds. A pipe or a device in its place is refused, not waited for. Raises OSError, StoreError."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as f:  # noqa: PTH123 - a descriptor
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    try:  # without a Python file around it: a report reads tens of thousands
+        if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
             raise StoreError(f"{path}: is not a plain file", remedy=CHANGED)
-        return f.read()
+        read = [os.read(handle, found.st_size + 1)]
+        while read[-1]:
+            read.append(os.read(handle, _AT_ONCE_BYTES))
+        return b"".join(read)
+    finally:
+        os.close(handle)
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
