@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dutlab.cli.effects import cost, effects
+from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import InputError
 from fake_run import Wanted, build
 
@@ -67,3 +68,26 @@ def test_a_figure_that_a_run_has_not_is_refused_with_those_it_has(run: Path) -> 
     assert isinstance(error, InputError)
     assert "goodput_bps" in str(error)
     assert "no mode bare" in str(said(cost, run, "--barest", "bare").exception)
+
+
+def test_a_run_without_packets_is_read_by_what_it_is_judged_by(tmp_path: Path) -> None:
+    published = Path(__file__).parents[2] / "examples" / "published" / "e302-9d-iperf3.csv"
+    assert said(import_command, "figures", published, "--runs", tmp_path).exit_code == 0
+    (path,) = tmp_path.glob("*e302*")
+    found = json.loads(said(effects, path, "--json").output)
+    assert found["figure"] == "goodput_bps" and {e["factors"][0] for e in found["effects"]} == {"mode", "links"}
+    refused = said(cost, path).exception
+    assert isinstance(refused, InputError) and "no rate of packets" in str(refused)
+
+
+def test_the_cost_of_a_ramp_is_that_of_its_best_second(tmp_path: Path) -> None:
+    published = Path(__file__).parents[2] / "examples" / "published" / "apu6-loadtest.csv"
+    assert said(import_command, "figures", published, "--runs", tmp_path).exit_code == 0
+    (path,) = tmp_path.glob("*apu6*")
+    costs = json.loads(said(cost, path, "--json").output)["costs"]
+    assert next(c["ns"] for c in costs if (c["mode"], c["frame_size"]) == ("danos", "64b")) == pytest.approx(1e9 / 2.3e6, rel=1e-4)
+
+
+def test_a_table_needs_the_name_of_its_column_of_values() -> None:
+    refused = said(effects, APU2).exception
+    assert isinstance(refused, InputError) and "--figure" in str(refused) and "mbytes_per_s" in str(refused)

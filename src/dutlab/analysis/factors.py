@@ -112,7 +112,7 @@ class Analysis:
     def sentences(self) -> tuple[str, ...]:
         """One for each effect, then what cannot be told, then what was left out."""
         out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
-        out += [f"{' and '.join(group)} were only changed together: which of them does it cannot be told" for group in self.together]
+        out += [f"{' and '.join(group)} were only changed together: their effects cannot be separated" for group in self.together]
         return (*out, *self.unseparated, *self.left_out)
 
 

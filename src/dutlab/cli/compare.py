@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.cli.quantities import SHARE
-from dutlab.cli.told import say, table
+from dutlab.cli.told import say, table, wrapped
 from dutlab.errors import InputError
 from dutlab.printable import printable
 
@@ -38,6 +38,8 @@ JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 MATCH_MODES = click.option("--match-modes", "matches", multiple=True, metavar="A=B",
                            help="Compare mode B of the newer run with mode A of its baseline; repeatable.")  # fmt: skip
 _LONGEST_HEAD = 24
+_UNPROVEN = "no difference proven"
+_WOULD = "would have been proven four times in five"
 _MOST_DIFFERENCES = 30
 
 
@@ -153,14 +155,40 @@ def computed(make: Callable[[], _T]) -> _T:
 
 
 def lines_of(pair: ComparedPair) -> Iterator[str]:
-    """A comparison for a terminal."""
+    """A comparison for a terminal, no wider than it."""
+    yield from _table_of(pair)
+    for words in _words_of(pair):
+        yield from wrapped(words)
+    if pair.differences:
+        yield "differences beside the results:"
+        shown = [(d.path, d.first[:60], d.second[:60]) for d in pair.differences[:_MOST_DIFFERENCES]]
+        yield from table(("what", "first", "second"), shown, indent="  ")
+        if (more := len(pair.differences) - _MOST_DIFFERENCES) > 0:
+            yield f"  and {more} more (--json has all)"
+    yield ""
+
+
+def _table_of(pair: ComparedPair) -> Iterator[str]:
+    """Who is compared, and the figures."""
     yield f"{printable(pair.second)} against {printable(pair.first)}"
     named = {name: folders for name, folders in zip((pair.first, pair.second), pair.runs, strict=True) if folders and name not in folders}
-    yield from (f"{printable(name)}: {printable(' and '.join(folders))}" for name, folders in named.items())
-    are_short = all(len(name) <= _LONGEST_HEAD for name in named)
-    heads = (printable(pair.first), printable(pair.second)) if named and are_short else ("first", "second")
-    rows = [_row(c) for c in pair.comparisons]
-    yield from table(("cell", *heads, "ratio", "95 % interval", "verdict", "because"), rows, right={1, 2, 3})
+    yield from (line for name, folders in named.items() for line in wrapped(f"{printable(name)}: {printable(' and '.join(folders))}"))
+    are_short = pair.first != pair.second and all(len(name) <= _LONGEST_HEAD for name in (pair.first, pair.second))
+    heads = (printable(pair.first), printable(pair.second)) if are_short else ("first", "second")
+    rows = [_row(c, counted=len(_repeats(pair)) > 1) for c in pair.comparisons]
+    names = ["cell", *heads, "ratio", "95 % interval", "verdict", "p"]
+    shown = [
+        n for n, name in enumerate(names) if name not in {"95 % interval", "p"} or any(row[n] not in {"none", "", "1.000"} for row in rows)
+    ]
+    yield from table([names[n] for n in shown], [[row[n] for n in shown] for row in rows], right={1, 2, 3})
+
+
+def _repeats(pair: ComparedPair) -> set[int]:
+    return {side.n for c in pair.comparisons for side in (c.first, c.second) if side}
+
+
+def _words_of(pair: ComparedPair) -> Iterator[str]:
+    yield from _reasons(pair.comparisons, _repeats(pair))
     if (all_of := pair.together) is not None:
         yield _together(all_of, pair.design)
     yield _about_design(pair)
@@ -172,13 +200,6 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
             yield f"note: {printable(c.pair.label)}, {flag}"
     for fault in pair.faults:
         yield f"note: {printable(fault)}"
-    if pair.differences:
-        yield "differences beside the results:"
-        shown = [(d.path, d.first[:60], d.second[:60]) for d in pair.differences[:_MOST_DIFFERENCES]]
-        yield from table(("what", "first", "second"), shown, indent="  ")
-        if (more := len(pair.differences) - _MOST_DIFFERENCES) > 0:
-            yield f"  and {more} more (--json has all)"
-    yield ""
 
 
 _DESIGN = {
@@ -209,19 +230,46 @@ def _together(of: Together, design: RunOrder) -> str:
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     unit = {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(design, "blocks")
-    return f"all {of.cells} cells together: {of.words}, {of.ratio:.4f} times ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
+    return (
+        f"all {of.cells} cells together: {of.words}, ratio {_ratio(of.ratio)} ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
+    )
 
 
-def _row(c: Comparison) -> tuple[str, ...]:
+def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
+    """What the verdicts rest on, each once, and what these repeats could have proven."""
+    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
+
+    if len(repeats) == 1:
+        yield f"{plural(min(repeats), 'repeat')} of each cell a side"
+    said: dict[str, None] = {}
+    for c in found:
+        first, *rest = (c.why if c.p is None else c.why.removeprefix(f"{p_words(c.p)} ")).split("; ")
+        parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
+        said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
+    yield from said
+    shares = [c.provable * 100 for c in found if c.provable is not None and c.words == _UNPROVEN]
+    if shares:
+        ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
+        yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"
+
+
+def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:
     from dutlab.report.model.words import bit_rate_unit, unit_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     sides = [s for s in (c.first, c.second) if s]
     unit = bit_rate_unit([s.value for s in sides]) if c.pair.figure.endswith("_bps") else unit_of(c.pair.figure)
-    medians = [f"{unit.text(s.value).strip()} (n {s.n})" if s else "none" for s in (c.first, c.second)]
-    ratio = f"{c.ratio.ratio:.4f}" if c.ratio else "none"
-    interval = f"{c.ratio.interval.low:.4f} to {c.ratio.interval.high:.4f}" if c.ratio and c.ratio.interval else "none"
+    medians = [f"{unit.text(s.value).strip()}{f' (n {s.n})' if counted else ''}" if s else "none" for s in (c.first, c.second)]
+    ratio = _ratio(c.ratio.ratio) if c.ratio else "none"
+    interval = f"{_ratio(c.ratio.interval.low)} to {_ratio(c.ratio.interval.high)}" if c.ratio and c.ratio.interval else "none"
     label = c.pair.label if c.pair.figure in {"goodput_bps", "received_pps"} else f"{c.pair.label} · {c.pair.figure}"
-    return (label, *medians, ratio, interval, c.words, c.why)
+    p = "" if c.p is None else p_words(c.p).removeprefix("p ").removeprefix("= ")
+    return (label, *medians, ratio, interval, c.words, p)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}"  # noqa: PLR2004 -- four digits either way
 
 
 def plain(pair: ComparedPair) -> dict[str, object]:

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from dutlab.cli.quantities import AMOUNT
-from dutlab.cli.told import say, table
+from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
-from dutlab.printable import printable
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
@@ -19,11 +18,11 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.command()
 @click.argument("source", metavar="RUN|FILE.csv", type=click.Path(path_type=Path, exists=True))
 @click.option(
-    "--figure", metavar="NAME", default="received_pps", show_default=True, help="Of a run; of a file: the column with the values."
+    "--figure", metavar="NAME", help="Of a run; of a file: the column with the values.  [received_pps, or what the run is judged by]"
 )
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw them: FILE.svg or FILE.png.")
 @_JSON
-def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> None:
+def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: bool) -> None:
     """Estimate the effect of each factor, and list effects that the cells cannot separate.
 
     \b
@@ -32,18 +31,23 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.cells import cells_of_run, cells_of_table  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.cells import cells_of_run, cells_of_table, judged_by  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
-    cells = cells_of_run(open_run(source), figure) if source.is_dir() else cells_of_table(source, figure)
+    if source.is_dir():
+        run = open_run(source)
+        figure = figure or judged_by(run)
+        cells = cells_of_run(run, figure)
+    else:
+        cells = cells_of_table(source, figure)
     try:
         found = analyse(cells)
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
     if plot is not None:
-        write_image(effects_plot(found, figure), plot)
+        write_image(effects_plot(found, figure or ""), plot)
     if as_json:
         say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
         return
@@ -57,8 +61,8 @@ def effects(*, source: Path, figure: str, plot: Path | None, as_json: bool) -> N
         say(line)
     say()
     for sentence in found.sentences:
-        say(printable(sentence))
-    say(found.rests_on)
+        say_words(sentence)
+    say_words(found.rests_on)
 
 
 @click.command()
@@ -96,12 +100,14 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
         return
     rows = [
         (size, links, c.mode, f"{c.ns:.1f}", f"{c.added_ns:+.1f}",
-         f"{c.interval.low:+.1f} to {c.interval.high:+.1f}" if c.interval else "" if c.added_ns == 0 else "none: fewer than 4 repeats",
+         f"{c.interval.low:+.1f} to {c.interval.high:+.1f}" if c.interval else "" if c.added_ns == 0 else "none",
          "" if c.cycles is None else f"{c.cycles:+.0f}")
         for (size, links), of in ordered for c in of
     ]  # fmt: skip
     for line in table(("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", "cycles"), rows, right={3, 4, 6}):
         say(line)
+    if any(c.interval is None and c.added_ns for of in found.values() for c in of):
+        notes.append("no interval: fewer than 4 repeats")
     for note in notes:
-        say(printable(note))
-    say("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")
+        say_words(note)
+    say_words("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.runs import FOLDER
-from dutlab.cli.told import say, table
+from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
-from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.report.questions.histories import CellHistory
@@ -50,7 +49,7 @@ def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Pa
         say(line)
     for h in found:
         for sentence in h.sentences:
-            say(printable(f"{h.label}, {h.figure}: {sentence}"))
+            say_words(f"{h.label}, {h.figure}: {sentence}")
     for path in written:
         say(path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,18 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.choices import STATUSES
-from dutlab.cli.told import say, table, tell
+from dutlab.cli.told import line_width, say, table, tell
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.store.index import RunLine
 
 _SHOWN = 50
+_ALL_COLUMNS = 140
+"""A terminal this wide shows every column of a list of runs,"""
+_FEW = 4
+"""a narrower one the first."""
+_MOST_MODES = 6
 FOLDER = click.option(
     "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]"
 )
@@ -55,7 +61,7 @@ def runs(
     if not shown:
         say(f"no such run in {folder}")
         return
-    for line in table(("run", "experiment", "testbed", "trials", "status", "doubts", "modes"), [_row(r) for r in shown], right={3}):
+    for line in _lines(shown):
         say(line)
     for r in shown:
         if r.fault:
@@ -99,10 +105,19 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
             say(line)
 
 
+def _lines(shown: Sequence[RunLine]) -> Iterator[str]:
+    """A line a run, its folder whole; a narrow terminal leaves out what the folder's name or `--json` says too."""
+    width, head = line_width(), ("run", "trials", "status", "doubts", "experiment", "testbed", "modes")
+    most = len(head) if width is None or width >= _ALL_COLUMNS else _FEW
+    yield from table(head[:most], [_row(r)[:most] for r in shown], right={1})
+
+
 def _row(r: RunLine) -> tuple[str, ...]:
     done = r.measured + r.failed + r.refused + r.disturbed
     trials = f"{r.measured}/{r.planned}" if done == r.measured else f"{r.measured}/{r.planned} ({done - r.measured} without a result)"
-    return (r.name, r.experiment, f"{r.testbed}{' (lab)' if r.lab else ''}", trials, r.status, r.worst_doubt, ", ".join(r.modes))
+    testbed = f"{r.testbed}{' (lab)' if r.lab else ''}"
+    modes = [*r.modes[:_MOST_MODES], *([f"{len(r.modes) - _MOST_MODES} more"] if len(r.modes) > _MOST_MODES else [])]
+    return (r.name, trials, r.status, r.worst_doubt, r.experiment, testbed, ", ".join(modes))
 
 
 def _text(value: object) -> str:

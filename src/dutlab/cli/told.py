@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
@@ -21,6 +22,17 @@ _RENEW = "\r\033[K"
 def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """To standard output, or to standard error with `err`."""
     click.echo(printable_lines(str(text)), err=err, nl=nl)
+
+
+def wrapped(text: str) -> list[str]:
+    """The lines of a sentence: broken between words on a terminal, one line where standard output goes to a file or a program."""
+    width = line_width()
+    return [text] if width is None else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def say_words(sentence: str) -> None:
+    """To standard output, wrapped()."""
+    say("\n".join(wrapped(printable(sentence))))
 
 
 def say_shaded(line: str) -> None:
@@ -48,6 +60,11 @@ def use_colour(choice: str) -> None:
     _chosen["colour"] = choice
 
 
+def line_width() -> int | None:
+    """How long a line on standard output may be; None where that is a file or a program, which want a row on one line."""
+    return terminal()[0] if sys.stdout.isatty() else None
+
+
 def terminal() -> tuple[int, bool]:
     """How wide standard output is, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -60,6 +77,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collecti
     from dutlab.report.model.table import word_table  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.pages.terminal import terminal_table  # noqa: PLC0415 -- `--help` needs none of it
 
-    width = terminal()[0] - len(indent) if sys.stdout.isatty() else sys.maxsize
+    width = (line_width() or sys.maxsize) - len(indent)
     for line in terminal_table(word_table(head, rows, right=right), width=width):
         yield indent + line

@@ -100,7 +100,7 @@ def write_imported(
                 "order": "as-written",
                 "factors": {"mode": list(dict.fromkeys(cell.mode for cell in cells))},
             },
-            "testbed": {"name": "not told by the imported files"},
+            "testbed": {"name": "unknown (imported)"},
             "command": list(command),
         },
         plan={

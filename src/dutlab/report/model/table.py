@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, frame_rate_unit, unit_of
+from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, frame_rate_unit, grouped, unit_of
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: st
 def number_text(cell: Figure | float, unit: Unit) -> str:
     """A figure in its own digits where it was published in this unit."""
     if isinstance(cell, Figure):
-        return cell.published_in(unit.scale) or _to_spread(cell, unit).number(cell.median)
+        return grouped(cell.published_in(unit.scale)) or _to_spread(cell, unit).number(cell.median)
     return unit.number(cell)
 
 

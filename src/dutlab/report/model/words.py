@@ -104,6 +104,7 @@ _WORDS = {
 }
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _ORDER = (*_WORDS, "streams")
+_LONG = 10_000
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
 _NOTHING = {
     ("scale", 1),
@@ -168,7 +169,7 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     elif "early_stop" in params or "goals" in params:
         words.append(f"search for {_goals_words(left)}")
     for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
-        value = f"{left[key]:g}" if isinstance(left[key], float) else str(left[key])
+        value = _setting(left[key])
         if key == "streams":
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
@@ -179,6 +180,18 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
     """To sort texts by, their numbers as numbers: `iodepth 2` comes before `iodepth 16`."""
     return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
+
+
+def _setting(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return grouped(f"{value:.0f}") if abs(value) >= _LONG else f"{value:g}"
+
+
+def grouped(digits: str) -> str:
+    """A number with its thousands set apart, from five digits before the point on."""
+    whole, point, rest = digits.partition(".")
+    return f"{int(whole):,}".replace(",", NARROW_SPACE) + point + rest if whole.isdigit() and len(whole) >= len(str(_LONG)) else digits
 
 
 def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:

@@ -12,8 +12,10 @@ from dutlab.analysis.factors import FactorCell
 from dutlab.errors import InputError
 from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.store.cell_figures import CellFigures, cells_of, figure_names, name_words
+from dutlab.workloads import main_figures
 
 RATE = "received_pps"
+MOST = "max_received_pps"
 
 DIRECTION = "direction"
 """The factor that tells the directions of a link apart, where both were driven."""
@@ -41,7 +43,14 @@ def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
     return tuple(FactorCell(dict(levels), tuple(values), tuple(blocks[levels])) for levels, values in found.items())
 
 
-def cells_of_table(path: Path, response: str) -> tuple[FactorCell, ...]:
+def judged_by(run: ComparedRun) -> str:
+    """The rate received, where the run has it; else the figure that its first workload is judged by."""
+    cells = list(cells_of(run.records).values())
+    found = (name for c in cells for name in main_figures(c.cell.workload, figure_names([c])))
+    return RATE if RATE in figure_names(cells) else next(found, RATE)
+
+
+def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
     """Rows of a CSV file: the column `response` holds the value, every other one is a factor; rows of the same levels are repeats.
 
     Raises InputError naming the line.
@@ -50,9 +59,8 @@ def cells_of_table(path: Path, response: str) -> tuple[FactorCell, ...]:
         rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
         columns = rows.fieldnames or []
         if response not in columns:
-            raise InputError(
-                f"{path}: has no column {response!r}", remedy=f"name one of {', '.join(columns)}" if columns else "it is empty"
-            )
+            said = "which column holds the values? Name it with --figure" if response is None else f"has no column {response!r}"
+            raise InputError(f"{path}: {said}", remedy=f"name one of {', '.join(columns)}" if columns else "it is empty")
         found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
         for line, row in enumerate(rows, 2):
             if None in row or None in row.values():
@@ -68,11 +76,20 @@ def cells_of_table(path: Path, response: str) -> tuple[FactorCell, ...]:
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """(frame size, link and direction in words) → mode → packets a second of each repeat. Raises InputError when none were measured."""
+    """(frame size, link and direction in words) → mode → packets a second of each repeat; of a ramp, of its best second.
+
+    Raises InputError when none were measured.
+    """
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for of in _with(run, RATE):
+    had = figure_names(list(cells_of(run.records).values()))
+    rate = next((name for name in (RATE, MOST) if name in had), None)
+    if rate is None:
+        raise InputError(
+            f"{run.name} has no rate of packets, so no cost per packet", remedy="measure one: dutlab measure sweep, or loadtest"
+        )
+    for of in _with(run, rate):
         for name in of.names:
-            if readings := of.readings(name, RATE):
+            if readings := of.readings(name, rate):
                 place = str(of.cell.params.get("frame_size", "")), name_words(name, of.cell.links)
                 found[place][of.cell.mode] += [r.value for r in readings]
     return found

@@ -17,6 +17,7 @@ from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table,
 from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
 from dutlab.report.sections.headline import spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
+from dutlab.stats.ratio import FEWEST
 from dutlab.workloads import main_figures, settable
 
 MOST_ROWS = 8
@@ -135,8 +136,10 @@ class _Cells:
         columns, rows = self._wide(figures[0], book) if wide else self._long(figures, report, book)
         marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
         workload = next(iter(self.by_place.values())).cell.workload
-        title = f"{workload}: {figure_words(figures[0])}" if len(figures) == 1 else workload
-        return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, self.asked, shaded=wide, again=True)
+        of = figure_words(figures[0])
+        title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
+        asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
+        return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
         columns = [
@@ -224,7 +227,7 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
     said = [
         cell
         for c, cell in zip(table.columns, row.cells, strict=True)
-        if c.head in {"link", "frames", "of", "asked"} and isinstance(cell, str)
+        if c.head in {"link", "frames", "of", "asked", "client"} and isinstance(cell, str)
     ]
     at = [table.columns[place].head] if place is not None and table.same_figure else []
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]
@@ -274,7 +277,8 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.command)):
         yield NextStep("Repeat it, to learn how well it repeats.", again)
     elif len({row.label for row in report.limits}) > 1:
-        yield NextStep("Compare the modes, each with its interval.", f"dutlab compare {run}")
+        intervals = max((v.n for v in measured), default=1) >= FEWEST
+        yield NextStep(f"Compare the modes{', each with its interval' if intervals else ''}.", f"dutlab compare {run}")
     told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
     yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
     yield NextStep("Read every table and doubt.", f"dutlab report {run} --print")
