@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import time
 
 import pytest
 
 from cells import cell_of
-from dutlab import labs
 from dutlab.doubts import DoubtKind
 from dutlab.dut import family
 from dutlab.errors import HostError, PortRefused, ToolFailed
@@ -36,8 +36,9 @@ def sweep_cell(*links, **params):
 
 
 def mostly(asked, flow):
-    """Frames sent, when nearly all that were asked for were: on a busy machine a peer refuses some, or their time passes."""
-    assert flow.intended_frames == asked >= flow.sent_frames > asked * 0.9
+    """Frames sent, when most that were asked for were: on a busy machine a peer refuses some, or their time passes. None is unaccounted for."""
+    assert flow.intended_frames == asked == flow.sent_frames + flow.refused_frames
+    assert flow.sent_frames > asked * 0.3
     return flow.sent_frames
 
 
@@ -210,8 +211,12 @@ async def test_an_agent_that_is_killed_in_mid_trial_fails_the_trial_and_not_the_
 
 
 async def test_a_namespace_that_vanishes_in_mid_trial_is_a_lost_host(engine, hosts, lab):
+    # First its name, then what runs in it: where both go at once, the engine may be seen to be killed before the name is gone.
     trial = await in_mid_trial(engine)
-    await labs.down(lab.label)
+    for namespace in lab.namespaces.values():
+        subprocess.run(["ip", "netns", "del", namespace], check=True)
+    for agent in list(engine._agents.values()):
+        await agent._process.end(grace_s=0.0)
     with pytest.raises(HostError, match="is gone"):
         await trial
 

@@ -59,10 +59,13 @@ def run(python, python_env, tmp_path):
     return of
 
 
-def test_the_limit_of_the_labs_router_is_found_and_every_trial_is_kept(run):
-    record, folder = run(EXPERIMENT)
+def test_the_limit_of_a_router_is_found_and_every_trial_is_kept(run):
+    # It passes 5,000 frames a second on: a rate that the generator makes beside other work too, unlike what the lab's router can do.
+    need_program("nft")
+    record, folder = run(with_rule("limit rate over 5000/second burst 500 packets drop").replace(", highest: 10kpps", ""))
     (goal,), trials, figures = record["tables"]["goals"], record["tables"]["trials"], record["figures"]["a"]
     assert goal["irregular"] == "", record["notes"]
+    assert figures["half_lower_pps"] < 9000, "of more than that it drops more than the twentieth part that the goal allows"
     assert 0 < figures["half_conditional_pps"] <= figures["half_lower_pps"] < figures["half_upper_pps"]
     assert (figures["half_upper_pps"] - figures["half_lower_pps"]) / figures["half_upper_pps"] <= 0.25
     assert figures["search_trials"] == len(trials)
