@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from dutlab.ending import ended_by
+from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host, Process
 
@@ -57,8 +57,9 @@ async def private_folder(host: Host, path: str, gone: Callable[[], object] = lam
                 await remove_private_folder(host, path)
             gone()
 
-    async with ended_by(removed):  # also after a mkdir(1) that was cut
-        done = await host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False)
+    async with ended_by(removed):
+        # A mkdir(1) over ssh that was cut might still make the folder once it has been removed.
+        done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
         ours = done.status == 0
         if not ours:
             raise HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
