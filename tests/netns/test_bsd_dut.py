@@ -21,7 +21,8 @@ from dutlab.cli.console import Console
 from dutlab.hosts.host import CommandLog, Done, Host
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner import stage
-from dutlab.runner.run import RunOptions, run
+from dutlab.runner.execution import RunOptions
+from dutlab.runner.run import run
 from dutlab.spec.loader import read_experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.systems import system_of

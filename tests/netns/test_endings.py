@@ -16,8 +16,9 @@ from capability import have_engine, have_sshd, need, need_program
 from dutlab.hosts.lease import lease_files
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs.state import StateFolder
+from dutlab.runner.execution import RunOptions
 from dutlab.runner.journal import Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab
-from dutlab.runner.run import RunOptions, run
+from dutlab.runner.run import run
 from dutlab.spec.loader import read_experiment
 from dutlab.tools.engine.binary import find_engine
 from main_job import dut_state, only_run, processes_in

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dutlab.events import EVENTS, Event, Reading, RunEnded, TrialEnded, events_in
-from dutlab.runner.run import RunOptions, resume, run
+from dutlab.runner.execution import RunOptions
+from dutlab.runner.run import resume, run
 from dutlab.spec.loader import read_experiment
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine.binary import find_engine

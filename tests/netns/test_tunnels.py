@@ -22,7 +22,8 @@ from dutlab.dut.vyos_ipsec import words as vyos_words
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.netns import NetnsHost
-from dutlab.runner.run import RunOptions, run
+from dutlab.runner.execution import RunOptions
+from dutlab.runner.run import run
 from dutlab.runner.undo import carry_out
 from dutlab.spec.loader import read_experiment
 from dutlab.tools.engine.engine import Engine

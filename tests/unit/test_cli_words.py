@@ -19,7 +19,8 @@ from dutlab.cli.loop import run_in_order
 from dutlab.cli.main import COMMANDS, dutlab, main
 from dutlab.errors import InputError
 from dutlab.labs import lab_names
-from dutlab.runner.run import RunOptions, resume
+from dutlab.runner.execution import RunOptions
+from dutlab.runner.run import resume
 from fake_run import Wanted, build
 
 Ended = tuple[int, str, str]

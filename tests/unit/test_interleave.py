@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from dutlab.cli.main import main
 from dutlab.errors import InputError
 from dutlab.plan.trials import TURNS, Turns, blocks_of, make_plan
+from dutlab.runner.execution import RunOptions
 from dutlab.runner.in_turn import alone_words, resume_in_turn
-from dutlab.runner.run import RunOptions, Work
+from dutlab.runner.run import Work
 from dutlab.spec.loader import given_experiment
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.testbed import Testbed

@@ -15,8 +15,9 @@ from dutlab.cli import loop
 from dutlab.cli import repeat as cli
 from dutlab.errors import DutlabError, InputError
 from dutlab.plan.trials import Plan
+from dutlab.runner.execution import RunOptions
 from dutlab.runner.repeat import to_repeat
-from dutlab.runner.run import RunOptions, Work
+from dutlab.runner.run import Work
 from dutlab.runner.trust import NotOurs
 from dutlab.spec.loader import given_experiment, given_testbed
 from dutlab.store.run_folder import RunFolder

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from dutlab.cli import run as cli
 from dutlab.cli.manner import Manner
-from dutlab.runner import run as runner
+from dutlab.runner.execution import Execution
+from dutlab.runner.progress import RunResult
 from dutlab.spec import loader, yaml_source
 from dutlab.spec.yaml_source import read_file
 from dutlab.tools.engine import engine
@@ -32,12 +33,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_bytes(text.replace(b"repeats: 1", b"repeats: 9").replace(b"10G", b"25G"))
         return text
 
-    async def nothing(self: Any, _: Any) -> runner.RunResult:
-        return runner.RunResult(self.folder.path, 0, 0, 0, 0)
+    async def nothing(self: Any, _: Any) -> RunResult:
+        return RunResult(self.folder.path, 0, 0, 0, 0)
 
     for reader in (loader, yaml_source):
         monkeypatch.setattr(reader, "read_file", changed_behind_the_reader)
-    monkeypatch.setattr(runner.Execution, "to_its_end", nothing)
+    monkeypatch.setattr(Execution, "to_its_end", nothing)
     monkeypatch.setattr(Manner, "finish", lambda _, __: None)
     monkeypatch.setattr(engine, "find_engine", lambda: Path("/nowhere"))
     return tmp_path / "runs"

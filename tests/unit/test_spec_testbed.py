@@ -351,3 +351,16 @@ def test_a_lab_builds_the_same_models_without_ssh_or_speed():
 def test_a_testbed_survives_json(testbed):
     assert Testbed.model_validate_json(testbed.model_dump_json()) == testbed
     assert Testbed.model_validate(json.loads(testbed.model_dump_json(by_alias=True))) == testbed
+
+
+@pytest.mark.parametrize("name", ["--help", "-y", "../x", "/etc/passwd", ".", "a b", "h\u00f6st", "x" * 49, "$(id)", "a:b", ""])
+def test_a_host_named_like_an_option_a_path_or_a_command_line_is_refused_where_it_stands(tmp_path, name):
+    text = f"testbed: t\nhosts:\n  {json.dumps(name)}: {{local: true}}\n"
+    assert any(said.startswith(":3:3: ") and "is not a name" in said for said in faults(tmp_path, text)), faults(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ["run", "lab", "sh", "con", "all", "none", "true"])
+def test_a_host_named_like_a_command_is_a_host(tmp_path, name):
+    path = tmp_path / "bed.yaml"
+    path.write_text(f"testbed: t\nhosts:\n  {json.dumps(name)}: {{local: true}}\n")
+    assert list(load_testbed(path).hosts) == [name]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from dutlab.runner.attempts import Attempts
+from dutlab.runner.execution import RunOptions
 from dutlab.runner.journal import Journal
-from dutlab.runner.run import RunOptions, Work
+from dutlab.runner.run import Work
 from dutlab.spec.loader import given_experiment
 from dutlab.store.record import TrialRecord
 
@@ -44,18 +45,18 @@ def execution(tmp_path, monkeypatch):
     for trial in work.plan.trials[:ENOUGH]:
         figures = {"a": {"offered_pps": 2000.0, "received_pps": 1000.0 + trial.number % 2}}
         folder.write_trial(TrialRecord(trial=trial.number, status="measured", cell=trial.cell, started=at, ended=at, figures=figures), {})
-    assert execution.left() == []
+    assert execution.records.left() == []
     yield execution
     execution.journal.close()
 
 
 def test_trials_that_were_needless_are_needed_again_once_the_mode_of_one_before_was_lost(execution):
-    again = execution._void(None, [execution.plan.trials[2]], (), "mode router is not in force")
+    again = execution.records.void([execution.plan.trials[2]], "mode router is not in force", None)
     assert [t.number for t in again] == [3]
-    assert [t.number for t in execution.left()] == [3, *range(ENOUGH + 1, 11)]
+    assert [t.number for t in execution.records.left()] == [3, *range(ENOUGH + 1, 11)]
 
 
 def test_trials_that_were_needless_are_needed_again_once_one_before_proves_to_have_been_disturbed(execution, monkeypatch):
     monkeypatch.setattr(Attempts, "disturbed_in_hindsight", lambda *_: {3: "other work took the CPU"})
-    assert [t.number for t in execution._disturbed_in_hindsight()] == [3]
-    assert [t.number for t in execution.left()] == [3, *range(ENOUGH + 1, 11)]
+    assert [t.number for t in execution.records.disturbed_in_hindsight()] == [3]
+    assert [t.number for t in execution.records.left()] == [3, *range(ENOUGH + 1, 11)]

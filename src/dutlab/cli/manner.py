@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from dutlab.events import Event
     from dutlab.plan.trials import Plan
     from dutlab.report.model.run_report import RunReport
+    from dutlab.runner.execution import RunOptions
     from dutlab.runner.progress import RunResult
-    from dutlab.runner.run import RunOptions, Work
+    from dutlab.runner.run import Work
     from dutlab.spec.loader import Given
 
 Form = Literal["text", "json", "json-lines"]

@@ -83,7 +83,7 @@ def measure_workload(
 
     Raises InputError with every fault of options and settings, SpecRefused for a testbed file, and what runner.run raises.
     """
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     if where.lab is not None and where.testbed is not None:
@@ -100,7 +100,7 @@ def measure_workload(
     given = where.manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of))
     if where.testbed is None and standing is None:
         become_root()
-    options = runner.RunOptions(runs=where.runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
+    options = RunOptions(runs=where.runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
     result = where.manner.carry_out(given, options)
     then(result.folder)
     where.manner.finish([result])

@@ -84,7 +84,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
 def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
     import sys  # noqa: PLC0415 -- as below
 
-    from dutlab.runner.run import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))

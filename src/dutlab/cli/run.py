@@ -23,7 +23,7 @@ from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.cli.console import Console
-    from dutlab.runner import run as runner
+    from dutlab.runner.execution import RunOptions
     from dutlab.runner.trust import NotOurs
 
 _COMMAND = ("dutlab", *sys.argv[1:])
@@ -115,11 +115,11 @@ def run(
         manner.finish([manner.carry_out(given[0], options)])
 
 
-def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> runner.RunOptions:
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> RunOptions:
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    return runner.RunOptions(
+    return RunOptions(
         runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
     )
 

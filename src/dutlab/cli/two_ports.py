@@ -161,7 +161,7 @@ def measure_ports(
     `folder` is where the two files go, if they are to stay. Raises as measure_workload() does, and PortRefused.
     """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -189,7 +189,7 @@ def measure_ports(
         given = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
         files[1].write_bytes(_HEAD + given.text)
         command = ("dutlab", *(typed or sys.argv[1:]))
-        run_options = runner.RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=found.unknown)
+        run_options = RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=found.unknown)
         result = manner.carry_out(given, run_options)
     if manner.form == "text":
         then(result.folder)

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from dutlab.errors import InputError
 from dutlab.plan.trials import TURNS, Turns, blocks_of
+from dutlab.runner.execution import Execution, RunOptions
 from dutlab.runner.journal import Journal
 from dutlab.runner.leasing import begun
 from dutlab.runner.progress import Progress, RunResult
-from dutlab.runner.run import Execution, RunOptions, Work, to_go_on_with
+from dutlab.runner.run import Work, to_go_on_with
 from dutlab.store.cell_figures import key_of
 from dutlab.store.names import run_name
 from dutlab.store.run_folder import RunFolder
@@ -91,18 +92,18 @@ async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequ
     results: dict[int, RunResult] = {}
     for place, run in enumerate(going):
         run.begin()
-        if not run.left():
+        if not run.records.left():
             results[place] = run.result()
     try:
         for number in range(max(map(len, blocks))):
             for place in turns.order(number + 1):
                 run = going[place]
-                if place in results or number >= len(blocks[place]) or not (left := run.left(blocks[place][number])):
+                if place in results or number >= len(blocks[place]) or not (left := run.records.left(blocks[place][number])):
                     continue
                 run.journal.write("turn-began", round=number + 1)
                 await run.measure(left, options[place])
                 run.journal.write("turn-ended", round=number + 1)
-                if not run.left():
+                if not run.records.left():
                     run.journal.write("run-finished")
                     results[place] = run.result()
     except BaseException as error:

@@ -135,7 +135,7 @@ def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample
     return [Sample(r.at_s - zero, r.link, trial.cell.tool, r.name, unit_in(r.name), r.value) for r in measured.readings]
 
 
-def refused(stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, why: str) -> TrialOutput:
+def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Trial, why: str) -> TrialOutput:
     """The record of a trial that was not measured because its mode does not behave as one."""
     now = datetime.now(UTC)
     record = TrialRecord(

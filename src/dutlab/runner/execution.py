@@ -1,0 +1,333 @@
+"""One process's work on a run: the stage opened and examined, its rig measured, each mode applied, verified and restored around its trials.
+
+Per application of a mode: undo steps into the journal → apply → verify → its trials → restore, always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import groupby
+from pathlib import Path
+
+from dutlab import labs
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.dut.manual import question
+from dutlab.dut.mode import Mode, UndoStep
+from dutlab.ending import ended_by
+from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
+from dutlab.events import EVENTS
+from dutlab.hosts.host import connections_of
+from dutlab.methods.calibrate import Rig
+from dutlab.plan.trials import Plan, Trial
+from dutlab.runner.command_book import CommandBook
+from dutlab.runner.event_log import EventLog
+from dutlab.runner.examine import doubts_of, examine, streams_of
+from dutlab.runner.headroom import RigLoad, loads_of
+from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
+from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.leasing import leased_by
+from dutlab.runner.ports import insist_on_ports, prepared
+from dutlab.runner.progress import Progress, RunResult
+from dutlab.runner.records import Records
+from dutlab.runner.rig import OpenRig, lab_rig
+from dutlab.runner.stage import Stage, open_stage
+from dutlab.runner.trial import carry_out, refused
+from dutlab.runner.undo import carry_out as carry_out_undo
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.testbed import Testbed
+from dutlab.store.calibration import Calibration, cache_folder
+from dutlab.store.judged import DISTURBED
+from dutlab.store.run_folder import RunFolder
+
+VIRTUAL = "veth"
+"""The kind of port that namespaces and containers have."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a plan is carried out; nothing in it changes what is measured."""
+
+    runs: Path
+    engine_binary: Path
+    command: tuple[str, ...]
+    """The command line that asked for it, for whoever repeats the run."""
+    unattended: bool = False
+    standing_lab: str | None = None
+    """Label of a lab that runs already; None builds one for the run."""
+    take_over: bool = False
+    """Use hosts that a dead run left in use, as they are."""
+    trusted: bool = False
+    """Resume also a run that this user did not make on this machine."""
+    budget_s: float | None = None
+    """After so many seconds nothing is measured any more; what is left can be resumed."""
+    unknown: tuple[str, ...] = ()
+    """What could not be found out before, in sentences for the report."""
+
+
+class TimeIsOver(Exception):
+    """The next trial would end after the budget."""
+
+
+@asynccontextmanager
+async def _within(budget_s: float | None) -> AsyncIterator[float | None]:
+    """Yields when it ends on the loop's clock. Raises TimeIsOver then, or the error that had ended the work before and was cleaned up."""
+    limit = asyncio.timeout(budget_s)
+    try:
+        async with limit:
+            yield limit.when()
+    except TimeoutError as error:
+        if not isinstance(cut := error.__cause__, asyncio.CancelledError) or not limit.expired():
+            raise
+        raise cut.__cause__ or TimeIsOver() from None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One process's work on a run: everything that has no record yet."""
+
+    experiment: Experiment
+    testbed: Testbed
+    plan: Plan
+    folder: RunFolder
+    journal: Journal
+    progress: Progress
+    book: CommandBook = field(default_factory=CommandBook)
+    said: set[str] = field(default_factory=set)
+    """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
+
+    async def to_its_end(self, options: RunOptions) -> RunResult:
+        """All that is left, at a stretch."""
+        self.begin()
+        if left := self.records.left():
+            how = f"`dutlab resume {self.folder.path}` continues it"
+            try:
+                async with _within(options.budget_s) as ends:
+                    await self.measure(left, options, ends=ends)
+            except TimeIsOver as error:
+                if self.records.left():
+                    self.say_cut(error, how)
+                    return self.partial()
+            except BaseException as error:
+                self.say_cut(error, how)
+                raise
+            self.journal.write("run-finished")
+        return self.result()
+
+    def begin(self) -> None:
+        """Tells the user what there is to do."""
+        self.events.begun(self.folder.path, self.folder.finished())
+
+    def say_cut(self, error: BaseException, how: str) -> None:
+        """Tells the user `how` the run can go on, if a trial of it is there."""
+        finished = len(self.folder.finished())
+        self.events.cut(error, f"interrupted after {finished} of {len(self.plan.trials)} trials: {how}" if finished else "")
+
+    def result(self) -> RunResult:
+        """Closes the run, of which nothing is left."""
+        made = self.partial()
+        of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
+        self.events.close("finished", of)
+        self.folder.write_manifest()
+        return made
+
+    def partial(self) -> RunResult:
+        """What there is by now; a run that was cut can go on."""
+        status = Counter(r.status for r in self.folder.records())
+        left = len(self.records.left())
+        return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED], left)
+
+    async def measure(self, trials: Sequence[Trial], options: RunOptions, *, ends: float | None = None) -> None:
+        """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside.
+
+        `ends` is the moment of the loop's clock by which the last trial is to have ended. Raises TimeIsOver before one that would not, and
+        TestbedError where a tool fails outside of any trial: then the run cannot go on.
+        """
+        try:
+            await self._on_stage(trials, options, ends)
+        except MeasurementError as error:
+            raise TestbedError(error.what, remedy=error.remedy) from error
+
+    async def _on_stage(self, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
+        is_built = self.testbed.lab and not options.standing_lab
+        self.events.preparing(f"building lab {self.testbed.lab}" if is_built else "connecting to the hosts")
+        async with open_stage(
+            self.experiment,
+            self.testbed,
+            [trial.cell for trial in self.plan.trials],
+            standing=options.standing_lab,
+            journal=self.journal,
+            log=self.book.note,
+            engine_binary=options.engine_binary,
+            tell=self.events.reading,
+            lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.events.note),
+        ) as bare:
+            for text in bare.notes:
+                if text not in self.said:
+                    self.events.note(text)
+                self.said.add(text)
+            if self.testbed.lab is None:
+                await insist_on_ports(self.testbed, bare.hosts)
+            async with prepared(bare.hosts, self.testbed, self.journal):
+                stage = await self._calibrated(await self._examined(bare), options)
+                set_by_hand: dict[str, str] = {}
+                while rest := self.records.left(trials):  # again, when what had made a trial needless was set aside since
+                    for _, group in groupby(rest, key=lambda t: t.group):
+                        if needed := self.records.needed(group):
+                            set_by_hand = await self._ask(needed[0], set_by_hand)
+                            await self._group(stage, needed, ends)
+                    while not self.records.left() and (late := self.records.disturbed_in_hindsight()):
+                        for _, group in groupby(late, key=lambda t: t.group):
+                            await self._group(stage, list(group), ends)
+                if "mode" in set_by_hand:
+                    await self._ask_person("restore the DUT to its state before the run")
+
+    async def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
+        """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
+        wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
+        for name, level in wanted.items():
+            if stands.get(name) != level:
+                await self._ask_person(question(name, level), before_trial=trial.number)
+        return wanted
+
+    async def _ask_person(self, asked: str, **facts: object) -> None:
+        self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
+
+    async def _examined(self, bare: Stage) -> Stage:
+        """The stage whose records carry what distorts results on it; facts and findings are stored, and the user is told.
+
+        Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
+        """
+        self.events.preparing("examining the hosts")
+        found = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
+        for name, facts in found.facts.items():
+            self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
+        self.folder.write_findings([f.to_json() for f in found.findings])
+        for finding in found.findings:
+            text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"
+            if text not in self.said:
+                self.events.note(text)
+            self.said.add(text)
+        ends = [facts for name, facts in found.facts.items() if name in bare.testbed.ends]
+        kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
+        virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
+        return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
+
+    async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
+        """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
+        through = stage.dut_testbed.links
+        loads = loads_of(trial.cell for trial in self.plan.trials if all(name in through for name in trial.cell.links))
+        if not loads:
+            return stage
+        self.events.preparing("measuring the rig without the DUT")
+        try:
+            if stage.lab is not None and stage.lab.ssh_config is None:
+                calibration = await self._of_lab(stage, stage.lab, loads, options)
+            else:
+                rig = OpenRig(stage.site, stage.versions, self.experiment.disturbed)
+                calibration = await rig.best(loads, cache_folder(), self.events.note, self._no_headroom)
+        except (LabError, MeasurementError) as e:
+            self.events.note(f"headroom unknown: the rig could not be measured without the DUT: {e}")
+            return stage
+        self.folder.write_calibration(calibration.model_dump(mode="json"))
+        return replace(stage, calibration=calibration)
+
+    async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[RigLoad], options: RunOptions) -> Calibration:
+        """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
+        steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
+        self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
+        disturbed = self.experiment.disturbed
+        try:
+            async with lab_rig(lab, str(options.engine_binary), versions=stage.versions, disturbed=disturbed) as rig:
+                found, _ = await rig.measure(Rig.LOOPED, loads, cache_folder(), failed=self._no_headroom)
+        finally:
+            self.journal.write("rig-removed", application="rig")
+        return found
+
+    def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
+        what = f"{load.generator.text()}, {load.mix.name} on {'+'.join(load.links)}"
+        self.events.note(f"headroom of {what} unknown: the rig could not be measured without the DUT: {why}")
+
+    async def _group(self, stage: Stage, trials: Sequence[Trial], ends: float | None) -> None:
+        """One application of a mode and the trials measured in it."""
+        mode = stage.modes[trials[0].cell.mode]
+        application = f"{trials[0].number}-{mode.name}"
+        steps = await mode.undo(stage.dut, stage.dut_testbed)
+        self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
+        async with ended_by(lambda: self._restored(stage, steps, application)):
+            await self._in_mode(stage, mode, application, trials, ends)
+
+    async def _restored(self, stage: Stage, steps: Sequence[UndoStep], application: str) -> None:
+        try:
+            await stage.device.put_back()
+        finally:
+            await carry_out_undo(steps, stage.hosts)
+        self.journal.write("mode-restored", application=application)
+
+    async def _in_mode(self, stage: Stage, mode: Mode, application: str, trials: Sequence[Trial], ends: float | None) -> None:
+        unproven = list[Trial]()
+        try:
+            self.events.applying(mode.name, len(trials))
+            checks, why = await into_mode(stage, mode)
+            self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
+            self.events.verified(mode.name, checks, holds=not why)
+            left, stands = deque(trials), await as_applied(stage)
+            while left:
+                trial = self._begin_trial(left[0], ends)
+                if why:
+                    carried = refused(stage, checks, self.book, trial, why)
+                else:
+                    connections = connections_of(stage.dut)
+                    carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch, tell=self.events.reading)
+                    await stayed_in_mode(stage, mode, connections)
+                if not (again := self.records.once_more(carried)):
+                    unproven.append(left.popleft())
+                changed = await stage.device.put_back()
+                if not why and not changed and (lost := await lost_state(stage, mode, stands)):
+                    left.extendleft([] if again else self.records.void([unproven.pop()], lost, partial(refused, stage, checks, self.book)))
+                    changed = True
+                elif not why and not left:
+                    if lost := await lost_mode(stage, mode):
+                        left.extend(self.records.void(unproven, lost, partial(refused, stage, checks, self.book)))
+                        changed = True
+                    self.journal.write("mode-lost" if lost else "mode-held", application=application, why=lost)
+                    unproven.clear()
+                if changed and left:
+                    checks, why = await into_mode(stage, mode)
+                    self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
+                    stands = await as_applied(stage)
+        except (asyncio.CancelledError, TimeIsOver):
+            if unproven and not why:
+                await self._prove(stage, mode, application, stands)
+            raise
+
+    def _begin_trial(self, trial: Trial, ends: float | None) -> Trial:
+        """The first trial of a run is begun whatever it is expected to take."""
+        if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
+            raise TimeIsOver
+        self.folder.discard_incomplete(trial.number)
+        self.journal.write("trial-started", trial=trial.number)
+        self.events.trial(trial)
+        return trial
+
+    async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
+        """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""
+        with suppress(DutlabError):
+            changed = await stage.device.put_back()
+            lost = "" if changed else await lost_state(stage, mode, stands)
+            if not lost and not await lost_mode(stage, mode):
+                self.journal.write("mode-held", application=application, why="")
+
+    @cached_property
+    def events(self) -> EventLog:
+        """What happens, for whoever looks on; in the run's folder until that is closed."""
+        return EventLog(None if self.folder.is_closed else self.folder.path / EVENTS, self.progress.hear, self.plan)
+
+    @cached_property
+    def records(self) -> Records:
+        """Those that there are, and which are still to be made."""
+        return Records(self.plan, self.folder, self.journal, self.events)

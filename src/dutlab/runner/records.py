@@ -1,0 +1,97 @@
+"""The records of a run as they come: which trials are still to be made, which count, and which are set aside and made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dutlab.plan.trials import Plan, Trial
+from dutlab.runner.attempts import Attempts
+from dutlab.runner.event_log import EventLog
+from dutlab.runner.journal import Journal, read_journal, unproven_trials
+from dutlab.runner.trial import TrialOutput
+from dutlab.store.attempts import AttemptReason
+from dutlab.store.judged import DISTURBED
+from dutlab.store.needed import Repeats
+from dutlab.store.read import reading
+from dutlab.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Records:
+    """Those of one run; whoever writes or sets aside one does it here."""
+
+    plan: Plan
+    folder: RunFolder
+    journal: Journal
+    events: EventLog
+
+    def left(self, among: Sequence[Trial] | None = None) -> list[Trial]:
+        """Those of `among` (of the plan) that have no record yet and that the plan's rule for repeats still needs."""
+        done = self.folder.finished()
+        return self.needed(t for t in (self.plan.trials if among is None else among) if t.number not in done)
+
+    @cached_property
+    def _repeats(self) -> Repeats | None:
+        """What the plan's rule makes of the records; each is read or written here once."""
+        rule = self.plan.repeat_rule
+        return None if rule is None else Repeats({t.number: t.cell for t in self.plan.trials}, self.folder.records(), rule.rule)
+
+    def needed(self, trials: Iterable[Trial]) -> list[Trial]:
+        """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
+        return [t for t in trials if self._repeats is None or not self._repeats.needless(t.number)]
+
+    def void_unproven(self) -> None:
+        """Sets aside the trials of a cut run since its mode was verified last: it may have been lost during them. Raises StoreError."""
+        with reading(self.folder.journal):
+            trials = unproven_trials(read_journal(self.folder.journal))
+        self._attempts.void(trials)
+
+    def void(self, trials: Sequence[Trial], lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> list[Trial]:
+        """Sets aside trials whose mode nobody can vouch for; returns those to be done again.
+
+        Of the others `without_result` makes the record, of which it is told why.
+        """
+        again = []
+        for trial in trials:
+            if self._repeats is not None:
+                self._repeats.set_aside(trial.number)
+            if self._attempts.once_more(trial.number, AttemptReason.MODE_LOST, lost):
+                again.append(trial)
+            else:
+                self.folder.set_aside(trial.number, AttemptReason.MODE_LOST)
+                self.once_more(without_result(trial, f"{lost}, also when repeated"))
+        return again
+
+    def once_more(self, carried: TrialOutput) -> bool:
+        """Keeps a trial; whether it was disturbed, or its tool was killed, and is set aside to be done again."""
+        record = self._attempts.verdict(carried.record)
+        self.folder.write_trial(record, carried.raw, carried.samples)
+        self.journal.write("trial-finished", trial=record.trial, status=record.status)
+        self._attempts.written(record)
+        if record.status == DISTURBED and self._attempts.once_more(record.trial, AttemptReason.DISTURBED, record.why):
+            return True
+        if carried.killed and self._attempts.once_more(record.trial, AttemptReason.TOOL_ENDED, f"killed: {', '.join(carried.killed)}"):
+            return True
+        if self._repeats is not None:
+            self._repeats.add(record)
+        self.events.ended(record)
+        return False
+
+    def disturbed_in_hindsight(self) -> list[Trial]:
+        """Trials that their whole cell shows to have been disturbed, set aside. None where a person would have to set factors again."""
+        if self.plan.hand_factors:
+            return []
+        late = self._attempts.disturbed_in_hindsight(list(self.folder.records()))
+        again = [
+            t for t in self.plan.trials if t.number in late and self._attempts.once_more(t.number, AttemptReason.DISTURBED, late[t.number])
+        ]
+        if self._repeats is not None:
+            for trial in again:
+                self._repeats.set_aside(trial.number)
+        return again
+
+    @cached_property
+    def _attempts(self) -> Attempts:
+        return Attempts(self.folder, self.journal, self.plan.repeat_disturbed, self.events.note, self.events.set_aside)
