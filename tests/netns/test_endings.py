@@ -71,7 +71,7 @@ async def broken_off(monkeypatch, tmp_path, lab, event, standing=None):
     task = asyncio.ensure_future(run(given, options, Silent()))
     await asyncio.wait([task])
     assert task.cancelled(), task
-    assert times > 1, f"no {event}, or nothing was waited for after it"
+    assert times, f"no {event}"
     return only_run(tmp_path)
 
 
