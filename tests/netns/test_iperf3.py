@@ -15,6 +15,7 @@ from dutlab.errors import HostError, ToolFailed
 from dutlab.methods.ports import Offer
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.traffic import Traffic
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.units import Pps, Seconds
@@ -39,8 +40,9 @@ def iperf_cell(*links, duration_s=1):
     return cell_of("iperf3", links=links, **params)
 
 
-async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, log):
-    assert await tcp.check() == (await tcp._hosts["source"].run(["iperf3", "--version"])).text.split()[1]
+async def test_tcp_goes_over_each_link_and_over_both_at_once_and_leaves_no_server(tcp, lab, hosts, log):
+    site = GeneratorSite(hosts, lab.testbed, lab.cpus, None)
+    assert await iperf3.check(site, [iperf_cell("a", "b")]) == (await hosts["source"].run(["iperf3", "--version"])).text.split()[1]
     for links in (("a",), ("b",), ("a", "b")):
         measured = await tcp.measure(iperf_cell(*links))
         for link in links:

@@ -15,6 +15,7 @@ from dutlab.errors import ToolFailed, ToolsMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import description
 from dutlab.systems import SYSTEMS
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
@@ -214,8 +215,14 @@ async def test_a_server_that_never_listens_is_reported(fake, monkeypatch):
         await fake(server="time.sleep(60)").measure(cell())
 
 
+async def checked():
+    site = GeneratorSite({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {}, None)
+    return await iperf3.check(site, [cell()])
+
+
 async def test_the_version_is_told(fake):
-    assert await fake().check() == "3.12"
+    fake()
+    assert await checked() == "3.12"
 
 
 @pytest.mark.parametrize(
@@ -228,15 +235,16 @@ async def test_the_version_is_told(fake):
     ],
 )
 async def test_an_iperf3_that_cannot_be_used_is_named_with_the_remedy(fake, program, says):
+    fake(whole=program)
     with pytest.raises(ToolsMissing) as caught:
-        await fake(whole=program).check()
+        await checked()
     assert [says in str(missing) for missing in caught.value.missing] == [True, True], "one of each end"
 
 
 async def test_an_absent_iperf3_is_named_with_the_remedy(monkeypatch):
     monkeypatch.setattr(iperf3_program, "PROGRAM", "/nowhere/iperf3")
     with pytest.raises(ToolsMissing) as caught:
-        await Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {}).check()
+        await checked()
     ends = ("source", "sink")
     assert str(caught.value).splitlines() == [f"{end}: iperf3 is not there; install it (Debian: apt install iperf3)" for end in ends]
 

@@ -29,7 +29,7 @@ _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 
 @dataclass(frozen=True)
-class Latency:
+class FioLatency:
     """One kind of latency of one direction. `told` is fio's own percentiles, for a report without bins; None is not told."""
 
     mean_ns: float | None = None
@@ -45,15 +45,15 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Direction:
+class FioDirection:
     """What was read, or written. A rate is None where this fio does not tell it."""
 
     ios: float
     iops: float | None
     bytes_per_s: float | None
-    clat: Latency
-    slat: Latency
-    lat: Latency
+    clat: FioLatency
+    slat: FioLatency
+    lat: FioLatency
 
     def figures(self, way: str) -> dict[str, float]:
         """With units in their names."""
@@ -67,7 +67,7 @@ class Direction:
 class JobOutput:
     """One drive's part of a report, or the sum of several."""
 
-    ways: Mapping[str, Direction]
+    ways: Mapping[str, FioDirection]
     """Those that moved anything."""
     cpu_cores: float | None
     """What fio's own threads used; what the kernel does for them elsewhere is not in it."""
@@ -87,7 +87,7 @@ class JobOutput:
         return sum(of.ios for of in self.ways.values())
 
     @property
-    def both(self) -> Direction:
+    def both(self) -> FioDirection:
         """All directions together. Raises ValueError where nothing moved."""
         if not self.ways:
             raise ValueError("no I/O was done")
@@ -184,10 +184,10 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> JobOutput:
     )
 
 
-def _direction(of: Mapping[str, Any]) -> Direction:
+def _direction(of: Mapping[str, Any]) -> FioDirection:
     kibibytes = number(of, "bw")
     rate = number(of, "bw_bytes")
-    return Direction(
+    return FioDirection(
         ios=number(of, "total_ios") or 0.0,
         iops=number(of, "iops"),
         bytes_per_s=kibibytes * 1024 if rate is None and kibibytes is not None else rate,
@@ -197,13 +197,13 @@ def _direction(of: Mapping[str, Any]) -> Direction:
     )
 
 
-def _latency(of: Mapping[str, Any], kind: str) -> Latency:
+def _latency(of: Mapping[str, Any], kind: str) -> FioLatency:
     block, scale = (member(of, f"{kind}_ns"), 1.0) if f"{kind}_ns" in of else (member(of, kind), 1e3)
     if number(block, "N") == 0:
-        return Latency()
+        return FioLatency()
     mean, most, table = number(block, "mean"), number(block, "max"), member(block, "percentile")
     told = {float(share): value * scale for share in table if _SHARE.fullmatch(share) and (value := number(table, share)) is not None}
-    return Latency(
+    return FioLatency(
         None if mean is None else mean * scale,
         None if most is None else most * scale,
         _bins(member(block, "bins"), scale),
@@ -237,10 +237,10 @@ def _steady(state: Mapping[str, Any]) -> str:
     return f"fio's steady state ({state.get('ss', 'not named')}) {found}; the figures are of the whole job"
 
 
-def _sum(parts: Sequence[Direction]) -> Direction:
+def _sum(parts: Sequence[FioDirection]) -> FioDirection:
     iops, rates = [p.iops for p in parts if p.iops is not None], [p.bytes_per_s for p in parts if p.bytes_per_s is not None]
     weights = [p.ios for p in parts]
-    return Direction(
+    return FioDirection(
         ios=sum(weights),
         iops=sum(iops) if iops else None,
         bytes_per_s=sum(rates) if rates else None,
@@ -250,13 +250,13 @@ def _sum(parts: Sequence[Direction]) -> Direction:
     )
 
 
-def _together(parts: Sequence[Latency], weights: Sequence[float]) -> Latency:
+def _together(parts: Sequence[FioLatency], weights: Sequence[float]) -> FioLatency:
     """Bins are added. fio's percentiles are of one job, so those of several without bins are not known."""
     if len(parts) == 1:
         return parts[0]
     told = [(p.mean_ns, weight) for p, weight in zip(parts, weights, strict=True) if p.mean_ns is not None and weight]
     most = [p.max_ns for p in parts if p.max_ns is not None]
     of_all = sum(weight for _, weight in told)
-    return Latency(
+    return FioLatency(
         sum(mean * weight for mean, weight in told) / of_all if of_all else None, max(most) if most else None, merged(p.bins for p in parts)
     )
