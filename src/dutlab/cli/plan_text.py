@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.proof import proof_words
 from dutlab.plan.trials import Plan, Trial
 from dutlab.report.model.groups import SIZES
@@ -12,7 +13,11 @@ from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import asked_words, duration_words, plural, size_order
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
+
+_NAMED = 4
+"""Drives that one line names."""
 
 
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
@@ -43,12 +48,27 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
         longest = plan.estimate_s + plan.repeat_disturbed * sum(t.estimate_s for t in plan.trials)
         again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"
         yield f"a trial that other work disturbs is done again, at most {again}: about {duration_words(longest)} if each of them is"
+    yield from _writes(plan, testbed)
     for link in testbed.links.values():
         if link.speed is None:
             yield f"link {link.name}: no speed known, so no ceiling"
         else:
             rates = ", ".join(f"{size} B {si(line_rate(link.speed, size), 'pps')}" for size in RFC2544_FRAME_SIZES)
             yield f"link {link.name}: {si(link.speed, 'bit/s')} L1; at most {rates}"
+
+
+def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
+    """A line for all drives of which the same is said."""
+    if not any(isinstance(trial.cell.setting, DriveSetting) for trial in plan.trials):
+        return
+    alike: dict[str, list[str]] = {}
+    for name, written in drive_writes(plan, testbed).items():
+        alike.setdefault(written.words, []).append(name)
+    for words, names in alike.items():
+        which = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} drives from {names[0]} to {names[-1]}, each"
+        yield f"written to {which}: {words}"
+    if not alike:
+        yield "nothing is written to any drive"
 
 
 def _summary(plan: Plan) -> Table:

@@ -38,6 +38,11 @@ def parse_size(text: str) -> int:
     return int(found[1]) << 10 * _POWERS[found[2].upper()]
 
 
+def is_size(text: str) -> bool:
+    """Whether it is one."""
+    return _SIZE.fullmatch(text) is not None
+
+
 def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return parse_size(value) if isinstance(value, str) else value
 
@@ -57,8 +62,33 @@ class RatedSpec(SpecModel):
     write_iops: Positive | None = None
     read_bytes_per_s: Positive | None = None
     write_bytes_per_s: Positive | None = None
-    endurance_bytes: Positive | None = None
-    """What may be written to it in its life (TBW)."""
+    capacity_bytes: Positive | None = None
+    endurance_tbw: Positive | None = None
+    """Terabytes (10^12 bytes) that may be written to it in its life."""
+    endurance_dwpd: Positive | None = None
+    """How many times its capacity may be written each day of its warranty."""
+    warranty_years: Positive | None = None
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether its endurance is said once, and whole."""
+        faults = super().cross_faults(data, made)
+        if made is None or made.endurance_dwpd is None:
+            return faults
+        if made.endurance_tbw is not None:
+            faults.append(fault(("endurance_dwpd",), "write the endurance once: endurance_tbw or endurance_dwpd"))
+        if lacks := [key for key in ("capacity_bytes", "warranty_years") if getattr(made, key) is None]:
+            faults.append(fault(("endurance_dwpd",), f"is of a day of the warranty; write {' and '.join(lacks)} too"))
+        return faults
+
+    @property
+    def endurance_bytes(self) -> float | None:
+        """What may be written to it in its life; a year has 365 days."""
+        if self.endurance_tbw is not None:
+            return self.endurance_tbw * 1e12
+        if self.endurance_dwpd is None or self.capacity_bytes is None or self.warranty_years is None:
+            return None
+        return self.endurance_dwpd * self.capacity_bytes * 365 * self.warranty_years
 
 
 class DriveSpec(SpecModel):

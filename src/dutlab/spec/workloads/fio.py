@@ -22,6 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL
@@ -32,6 +33,7 @@ from dutlab.units import Seconds
 READS = frozenset({"read", "randread"})
 """The values of `rw` that leave a drive as it was (fio's HOWTO, `readwrite`)."""
 WRITES = frozenset({"write", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim", "trimwrite", "randtrimwrite"})
+_RANDOM = frozenset({"randwrite", "randrw"})
 ENGINES = frozenset(
     {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "io_uring_cmd", "mmap", "splice", "sg", "null"}
 )
@@ -82,6 +84,13 @@ class FioSetting(DriveSetting):
     def loaded_s(self) -> Seconds:
         """The ramp too."""
         return Seconds(self.ramp_s + self.duration_s)
+
+    @property
+    def writing(self) -> tuple[tuple[float, int | None], ...]:
+        """The ramp too. Of a job file, or what is not plainly random blocks of one size, no size is told."""
+        way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
+        plain = not self.job and way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
+        return ((self.loaded_s, parse_size(size) if plain and is_size(size) else None),) if self.writes else ()
 
     @cached_property
     def params(self) -> Params:

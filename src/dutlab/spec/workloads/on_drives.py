@@ -34,6 +34,16 @@ class DriveSetting(Setting):
     writes: bool
     """Whether it changes what is on the drives."""
 
+    @property
+    def writing(self) -> tuple[tuple[float, int | None], ...]:
+        """Seconds in which a drive is written at most, each with the block's bytes where blocks are all of one size, at random places."""
+        raise NotImplementedError
+
+    @property
+    def fills(self) -> int:
+        """How many times all of each drive is written beside that."""
+        return 0
+
     @cached_property
     def params(self) -> Params:
         """Without `writes`, which follows from the others."""

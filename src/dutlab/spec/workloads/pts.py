@@ -69,6 +69,18 @@ class PtsSetting(DriveSetting):
         """The cell whose steadiness counts."""
         return TRACKED if TRACKED in self.cells else (min(self.reads_percent), self.block_sizes[-1])
 
+    @property
+    def writing(self) -> tuple[tuple[float, int | None], ...]:
+        """Each cell that is not all reads, in as many rounds as there may be."""
+        rounds = 1 if self.test == "write-saturation" else self.most_rounds
+        of = [parse_size(size) if self.test != "throughput" else None for reads, size in self.cells if reads < 100]  # noqa: PLR2004
+        return tuple((rounds * self.duration_s, block) for block in of)
+
+    @property
+    def fills(self) -> int:
+        """The passes before the rounds."""
+        return self.passes
+
     def at(self, reads: int, size: str) -> FioSetting:
         """The job of one cell."""
         random = "" if self.test == "throughput" else "rand"

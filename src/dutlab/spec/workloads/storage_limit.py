@@ -51,6 +51,17 @@ class StorageLimitSetting(DriveSetting):
     duration_s: SecondsLong
     """Of each depth."""
 
+    @property
+    def points(self) -> int:
+        """Depths of a sweep to the deepest."""
+        return ceil(log2(self.deepest)) + 1 + BISECTIONS
+
+    @property
+    def writing(self) -> tuple[tuple[float, int | None], ...]:
+        """Each depth."""
+        block = parse_size(self.bs) if self.access == "random" else None
+        return ((self.points * (self.ramp_s + self.duration_s), block),) if self.writes else ()
+
     def at(self, depth: int) -> FioSetting:
         """The job of one depth."""
         reads, random = self.reads_percent, "rand" if self.access == "random" else ""
@@ -102,14 +113,13 @@ class StorageLimitWorkload(DriveWorkload):
 
     def settings(self) -> Iterator[tuple[StorageLimitSetting, float]]:
         """Each block size with each mix; the time is that of a sweep to the deepest."""
-        points = ceil(log2(self.deepest)) + 1 + BISECTIONS
         for reads in self.reads_percent:
             for size in self.block_sizes:
                 setting = StorageLimitSetting(
                     access=self.access, bs=size, reads_percent=reads, jobs=self.jobs, deepest=self.deepest, engine=self.engine,
                     writes=reads < 100, ramp_s=self.ramp, duration_s=self.duration,  # noqa: PLR2004 -- all of it
                 )  # fmt: skip
-                yield setting, points * (self.ramp + self.duration)
+                yield setting, setting.points * (self.ramp + self.duration)
 
     def what_writes(self) -> Loc | None:
         """Whatever is not all reads."""

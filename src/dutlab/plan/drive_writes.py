@@ -1,0 +1,91 @@
+"""How much of a plan's trials each drive will be written at most, and what share of its endurance that is.
+
+A trial writes no faster than the drive's rating of writes allows, for as long as it writes. Where an array is made, every drive of it may
+be written once all over by its synchronisation, and once more by a rebuild. Blocks that an array writes may be larger than those asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dutlab.plan.trials import Plan
+from dutlab.spec.arrays import state_of
+from dutlab.spec.drives import DriveSpec
+from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads.on_drives import DriveSetting
+from dutlab.units import si
+
+_LEAST_PERCENT = 0.01
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one drive gets."""
+
+    bytes: float | None
+    """At most; None where the testbed does not say what it follows from."""
+    missing: tuple[str, ...]
+    """What of the testbed it would follow from."""
+    endurance_bytes: float | None
+
+    @property
+    def words(self) -> str:
+        """One clause, without the drive's name."""
+        if self.bytes is None:
+            told = f"how much is not known, since the testbed does not say {' and '.join(self.missing)}"
+        else:
+            told = f"at most {si(self.bytes, 'B')}"
+        if self.endurance_bytes is None:
+            return f"{told}; endurance not known"
+        total = si(self.endurance_bytes, "B")
+        if self.bytes is None:
+            return f"{told}; endurance {total}"
+        percent = 100 * self.bytes / self.endurance_bytes
+        return f"{told}, {'less than 0.01' if percent < _LEAST_PERCENT else f'{percent:.2f}'} % of its endurance of {total}"
+
+
+def drive_writes(plan: Plan, testbed: Testbed) -> dict[str, Written]:
+    """`host:drive` → what it gets, of the drives that are written. Trials done again because other work disturbed them are not in it."""
+    sums, missing = dict[str, float](), dict[str, set[str]]()
+    for name, (amount, lacks) in _each(plan, testbed):
+        sums[name] = sums.get(name, 0.0) + amount
+        missing.setdefault(name, set()).update(lacks)
+    return {
+        name: Written(
+            None if missing[name] else sums[name],
+            tuple(sorted(missing[name])),
+            None if (rated := testbed.drives[name].rated) is None else rated.endurance_bytes,
+        )
+        for name in testbed.drives
+        if name in sums
+    }
+
+
+def _each(plan: Plan, testbed: Testbed) -> Iterator[tuple[str, tuple[float, set[str]]]]:
+    groups = set[int]()
+    for trial in plan.trials:
+        level, state = state_of(trial.cell.mode)
+        if level and trial.group not in groups:
+            groups.add(trial.group)
+            passes = (level != "raid0") + (state in ("rebuilding", "rebuilt"))
+            yield from ((name, _passes(passes, drive)) for name, drive in testbed.drives.items() if passes)
+        setting = trial.cell.setting
+        if isinstance(setting, DriveSetting) and setting.writes:
+            for name in trial.cell.links:
+                drive = testbed.drives[name]
+                yield from ((name, _stretch(seconds, None if level else block, drive)) for seconds, block in setting.writing)
+                if setting.fills:
+                    yield name, _passes(setting.fills, drive)
+
+
+def _passes(times: int, drive: DriveSpec) -> tuple[float, set[str]]:
+    size = drive.size or (drive.rated and drive.rated.capacity_bytes)
+    return (times * size, set()) if size else (0.0, {"capacity_bytes"})
+
+
+def _stretch(seconds: float, block: int | None, drive: DriveSpec) -> tuple[float, set[str]]:
+    rated = drive.rated
+    rates = [] if rated is None else [rated.write_bytes_per_s, rated.write_iops * block if rated.write_iops and block else None]
+    known = [rate for rate in rates if rate]
+    return (seconds * min(known), set()) if known else (0.0, {"write_iops or write_bytes_per_s" if block else "write_bytes_per_s"})
