@@ -117,9 +117,11 @@ async def test_a_port_that_is_none_of_a_test_link_is_refused_with_every_reason_u
     for words in ("eth-in carries the default route", "eth-in carries eth-in.9", "eth-out has 10.9.0.2/24 by DHCP or from a router"):
         assert words in str(refused.value)
     assert "--force-port eth-in --force-port eth-out" in str(refused.value)
-    forced = await find(host, TwoPortRequest(PORTS, forced=frozenset(PORTS)))
+    forced = await find(host, TwoPortRequest(PORTS, forced=frozenset(PORTS), repeats=6))
     assert forced.testbed["links"]["a"]["isolated"] is True
     assert any("the in-use check was skipped" in what for what in forced.unknown)
+    once = [["measured once" in what for what in ports.unknown].count(True) for ports in (found, forced)]
+    assert once == [1, 0], "what is repeated shows its spread"
 
 
 def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_none_after_it(dutlab, box6, tmp_path):

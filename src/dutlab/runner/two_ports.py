@@ -52,6 +52,8 @@ class TwoPortRequest:
     """For the threads that send and receive, in turn; none leaves them to the kernel."""
     login: str = ""
     """SSH_CONNECTION of the caller."""
+    repeats: int = 1
+    """Of each trial."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,7 @@ def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
         yield "whether the box carries more than an MTU of 1500: no longer frame was sent"
     yield "the way back and both ways at once: frames went from the first port to the second"
     yield "how it spreads load: all frames were of one flow, which many devices handle on one core"
-    yield "the spread between repeats: each figure was measured once"
+    if ask.repeats == 1:
+        yield "the spread between repeats: each figure was measured once"
     if ask.forced:
         yield f"what else {' and '.join(sorted(ask.forced))} carried: the in-use check was skipped"
