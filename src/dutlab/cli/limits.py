@@ -28,6 +28,11 @@ _MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of
 _IP = click.option("--ip", "ip_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version.")
 _VLAN = click.option("--vlan", "vlan_tags", type=int, default=0, show_default=True, help="VLAN tags in each frame.")
 _STAMPS = click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
+_DRIVES = click.option("--drives", type=int, required=True, help="How many.")
+_READ_IOPS = click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
+_WRITE_IOPS = click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
+_READ_RATE = click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
+_WRITE_RATE = click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -185,11 +190,11 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
 
 @limits.command()
 @click.argument("level", metavar="LEVEL", type=int)
-@click.option("--drives", type=int, required=True, help="How many.")
-@click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
-@click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
-@click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
-@click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
+@_DRIVES
+@_READ_IOPS
+@_WRITE_IOPS
+@_READ_RATE
+@_WRITE_RATE
 @click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
 @click.option("--groups", type=int, help="Of RAID 50 and 60: how many RAID 5 or 6 the data are striped over.")
 @click.option("--degraded", is_flag=True, help="Also reads and writes with one drive gone.")
@@ -213,13 +218,13 @@ def raid(
 
 
 @limits.command()
-@click.option("--drives", type=int, required=True, help="How many.")
+@_DRIVES
 @click.option("--block", type=str, default="4k", show_default=True, help="Bytes of a request.")
 @click.option("--writes", type=SHARE, default=0.0, help="Share of writes, as in 30%.  [none]")
-@click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
-@click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
-@click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
-@click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
+@_READ_IOPS
+@_WRITE_IOPS
+@_READ_RATE
+@_WRITE_RATE
 @click.option("--level", type=int, help="RAID level.  [no array]")
 @click.option("--groups", type=int, help="Of RAID 50 and 60.")
 @click.option("--drive-link", type=str, metavar="GENxWIDTH", help="Of each drive, as in 4x4.")

@@ -1,4 +1,4 @@
-"""VPP, a router in user space on a Linux, whose ports are its own. Its counters stand beside those of its Linux.
+"""VPP, a router in user space on a Linux, whose ports are its own. It has counters beside those of its Linux.
 
 Words: `show interface` and `show errors` of VPP's CLI. Tried against transcripts of documented outputs only, never on a machine.
 """

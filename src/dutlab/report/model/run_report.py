@@ -32,7 +32,7 @@ class Answer:
     """Sentences, each whole by itself, and the tables behind them."""
 
     fast: tuple[str, ...]
-    """How fast: a sentence a question; or why there is no result."""
+    """How fast, one sentence for each question; where there is no result, why."""
     sure: tuple[str, ...]
     """How well repeats agree, how many trials have no result, and every severe doubt."""
     limited: str
