@@ -110,6 +110,20 @@ async def test_children_do_not_outlive_the_command_that_left_them(host: Host, ma
     assert eventually(lambda: running_with(marker) == [])
 
 
+async def test_nobody_waits_for_the_children_of_a_command_that_was_over_at_once(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = os.getsid
+
+    def late(pid: int) -> int:
+        eventually(lambda: not Path(f"/proc/{pid}").exists(), within_s=10.0)  # a thread of asyncio collects it, in Python 3.11
+        return look(pid)
+
+    monkeypatch.setattr(os, "getsid", late)
+    async with asyncio.timeout(LIMIT_S / 10):
+        done = await LocalHost("box").run(["sh", "-c", f"sleep {marker} & echo started; exit 3"], check=False)
+    assert (done.status, done.stdout) == (3, b"started\n")
+    assert eventually(lambda: running_with(marker) == [])
+
+
 async def test_a_child_that_left_the_group_costs_neither_the_output_nor_the_time(host: Host, marker: str) -> None:
     done = await host.run(["sh", "-c", f"echo out; echo err >&2; setsid sleep {marker} & sleep 0.2"], timeout_s=LIMIT_S)
     for pid in running_with(marker):

@@ -46,10 +46,7 @@ class ChildCarrier:
             await asyncio.shield(asyncio.ensure_future(self._stdin.wait_closed()))
 
     async def exited(self) -> None:
-        # Some Python releases wake wait() only once all pipes are closed, which a child of the command can prevent:
-        # the return code is known before.
-        while self._process.returncode is None:
-            await asyncio.wait([self._waiting], timeout=0.1)
+        await _status(self._process, self._waiting)
 
     def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # ended meanwhile, or became another user's
@@ -77,7 +74,7 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
                 start_new_session=True,  # a group of its own, and no terminal that could send it Ctrl-C before we restored the DUT
                 limit=LONGEST_LINE_BYTES,
             )
-            if _left_our_session(process.pid) or await process.wait() not in _OF_OUR_GROUP:
+            if _left_our_session(process.pid) or await _status_at_once(process) not in _OF_OUR_GROUP:
                 break
         KEEPER.watch(process.pid)
         return Running(ChildCarrier(process), host=host, argv=argv, began=began, on_end=on_end)
@@ -89,6 +86,22 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
         # Cancelled itself, asyncio would end the process alone, not its group, and wait for pipes that the others of the group hold.
         await to_its_end(_end(starting))
         raise
+
+
+async def _status(process: asyncio.subprocess.Process, waiting: asyncio.Future[int]) -> int:
+    """What it ended with. Some Python releases end wait() only once all pipes are closed, which a child of the command can prevent."""
+    while process.returncode is None:
+        await asyncio.wait([waiting], timeout=0.1)
+    return process.returncode
+
+
+async def _status_at_once(process: asyncio.subprocess.Process) -> int:
+    """What a process ended with that is over already."""
+    waiting = asyncio.ensure_future(process.wait())
+    try:
+        return await _status(process, waiting)
+    finally:
+        waiting.cancel()
 
 
 def _left_our_session(pid: int) -> bool:
