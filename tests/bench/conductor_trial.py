@@ -22,8 +22,8 @@ from dutlab.events import Event
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsMachine
 from dutlab.runner.command_book import CommandBook
-from dutlab.runner.conduct import Conduct, Conducted, conduct
 from dutlab.runner.progress import Progress
+from dutlab.runner.steps_run import StepsTrial, StepsWork, run_steps
 from dutlab.spec.workloads.steps import PHASES, StepsWorkload
 
 ROUNDS = int(os.environ.get("ROUNDS", "9"))
@@ -55,13 +55,13 @@ def namespaces() -> Iterator[dict[str, str]]:
             subprocess.run(["ip", "netns", "del", name], check=True)
 
 
-async def conducted(places: dict[str, str], runs: Path) -> list[Conducted]:
+async def conducted(places: dict[str, str], runs: Path) -> list[StepsTrial]:
     work = StepsWorkload.model_validate({phase: {host: [STEP] for host in HOSTS} for phase in PHASES})
     hosts: dict[str, Host] = {host: await NetnsMachine.open(host, place) for host, place in places.items()}
     try:
-        what = Conduct("bench", work, ROUNDS, b"# a bench\n", {})
-        done = list[Conducted]()
-        await conduct(what, hosts, CommandBook(), Quiet(), runs=runs, done=done)
+        what = StepsWork("bench", work, ROUNDS, b"# a bench\n", {})
+        done = list[StepsTrial]()
+        await run_steps(what, hosts, CommandBook(), Quiet(), runs=runs, done=done)
     finally:
         for host in hosts.values():
             await host.close()
@@ -76,7 +76,7 @@ def plain_s(places: dict[str, str]) -> float:
     return time.perf_counter() - began
 
 
-def spreads_ms(done: Conducted) -> list[float]:
+def spreads_ms(done: StepsTrial) -> list[float]:
     """Of each phase: from the first host's clock to the last's."""
     began = [[int(step.stdout) for step in done.account.done if step.phase == phase] for phase in PHASES]
     return [(max(of_phase) - min(of_phase)) / 1e6 for of_phase in began]

@@ -17,8 +17,8 @@ from dutlab.cli.userns import become_root
 from dutlab.interop.conductor import plain_name
 from dutlab.interop.conductor_report import ERROR, SPAWNED, StepRow, TrialRows, conductor_report, conductor_text, timed_out
 from dutlab.runner.command_book import CommandBook
-from dutlab.runner.conduct import Conduct, Conducted, conduct
 from dutlab.runner.progress import RunResult
+from dutlab.runner.steps_run import StepsTrial, StepsWork, run_steps
 from dutlab.spec.workloads.steps import Phase, StepsWorkload
 from dutlab.tools.steps.steps import StepDone
 
@@ -38,7 +38,7 @@ class ConductRequest:
     report: tuple[str, Path] | None
     """Format and file of the original's report."""
     manner: Manner
-    done: list[Conducted] = field(default_factory=list)
+    done: list[StepsTrial] = field(default_factory=list)
     """The trials, as they end."""
 
 
@@ -51,7 +51,7 @@ def carry_out(asked: ConductRequest) -> None:
     label = lab_of(asked.places)
     if label is not None:
         become_root()
-    what = Conduct(
+    what = StepsWork(
         name=plain_name(asked.file.stem),
         work=asked.work,
         trials=asked.trials,
@@ -77,10 +77,10 @@ def carry_out(asked: ConductRequest) -> None:
     asked.manner.finish([result])
 
 
-async def _conduct(what: Conduct, asked: ConductRequest) -> RunResult:
+async def _conduct(what: StepsWork, asked: ConductRequest) -> RunResult:
     book = CommandBook()
     async with hosts_at(asked.places, book.note, what.lab) as hosts:
-        return await conduct(what, hosts, book, asked.manner.console(), runs=asked.runs, done=asked.done)
+        return await run_steps(what, hosts, book, asked.manner.console(), runs=asked.runs, done=asked.done)
 
 
 def _write(asked: ConductRequest) -> None:
@@ -94,7 +94,7 @@ def _write(asked: ConductRequest) -> None:
     tell(f"Conductor's own report: {target}")
 
 
-def _rows(done: Conducted) -> TrialRows:
+def _rows(done: StepsTrial) -> TrialRows:
     return TrialRows(done.started, done.ended, [_row(d) for d in done.account.done])
 
 

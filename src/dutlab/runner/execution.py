@@ -6,11 +6,11 @@ Per application of a mode: undo steps into the journal → apply → verify → 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -20,29 +20,24 @@ from dutlab.dut.manual import question
 from dutlab.dut.mode import Mode, UndoStep
 from dutlab.ending import ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
-from dutlab.events import EVENTS
 from dutlab.hosts.host import connections_of
 from dutlab.methods.calibrate import Rig
-from dutlab.plan.trials import Plan, Trial
-from dutlab.runner.command_book import CommandBook
-from dutlab.runner.event_log import EventLog
+from dutlab.plan.trials import Trial
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
-from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import leased_by
 from dutlab.runner.ports import insist_on_ports, prepared
-from dutlab.runner.progress import Progress, RunResult
-from dutlab.runner.records import Records
+from dutlab.runner.progress import RunResult
 from dutlab.runner.rig import OpenRig, lab_rig
+from dutlab.runner.run_process import RunProcess, TimeIsOver
 from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import carry_out, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
-from dutlab.store.judged import DISTURBED
-from dutlab.store.run_folder import RunFolder
 
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
@@ -69,77 +64,22 @@ class RunOptions:
     """What could not be found out before, in sentences for the report."""
 
 
-class TimeIsOver(Exception):
-    """The next trial would end after the budget."""
-
-
-@asynccontextmanager
-async def _within(budget_s: float | None) -> AsyncIterator[float | None]:
-    """Yields when it ends on the loop's clock. Raises TimeIsOver then, or the error that had ended the work before and was cleaned up."""
-    limit = asyncio.timeout(budget_s)
-    try:
-        async with limit:
-            yield limit.when()
-    except TimeoutError as error:
-        if not isinstance(cut := error.__cause__, asyncio.CancelledError) or not limit.expired():
-            raise
-        raise cut.__cause__ or TimeIsOver() from None
-
-
-@dataclass(frozen=True)
-class Execution:
-    """One process's work on a run: everything that has no record yet."""
+@dataclass(frozen=True, kw_only=True)
+class Execution(RunProcess):
+    """One process's work on a run at a testbed."""
 
     experiment: Experiment
     testbed: Testbed
-    plan: Plan
-    folder: RunFolder
-    journal: Journal
-    progress: Progress
-    book: CommandBook = field(default_factory=CommandBook)
     said: set[str] = field(default_factory=set)
     """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
 
     async def to_its_end(self, options: RunOptions) -> RunResult:
         """All that is left, at a stretch."""
-        self.begin()
-        if left := self.records.left():
-            how = f"`dutlab resume {self.folder.path}` continues it"
-            try:
-                async with _within(options.budget_s) as ends:
-                    await self.measure(left, options, ends=ends)
-            except TimeIsOver as error:
-                if self.records.left():
-                    self.say_cut(error, how)
-                    return self.partial()
-            except BaseException as error:
-                self.say_cut(error, how)
-                raise
-            self.journal.write("run-finished")
-        return self.result()
 
-    def begin(self) -> None:
-        """Tells the user what there is to do."""
-        self.events.begun(self.folder.path, self.folder.finished())
+        async def measure(left: Sequence[Trial], ends: float | None) -> None:
+            await self.measure(left, options, ends=ends)
 
-    def say_cut(self, error: BaseException, how: str) -> None:
-        """Tells the user `how` the run can go on, if a trial of it is there."""
-        finished = len(self.folder.finished())
-        self.events.cut(error, f"interrupted after {finished} of {len(self.plan.trials)} trials: {how}" if finished else "")
-
-    def result(self) -> RunResult:
-        """Closes the run, of which nothing is left."""
-        made = self.partial()
-        of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
-        self.events.close("finished", of)
-        self.folder.write_manifest()
-        return made
-
-    def partial(self) -> RunResult:
-        """What there is by now; a run that was cut can go on."""
-        status = Counter(r.status for r in self.folder.records())
-        left = len(self.records.left())
-        return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED], left)
+        return await self.all_left(measure, how=f"`dutlab resume {self.folder.path}` continues it", budget_s=options.budget_s)
 
     async def measure(self, trials: Sequence[Trial], options: RunOptions, *, ends: float | None = None) -> None:
         """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside.
@@ -277,7 +217,7 @@ class Execution:
             self.events.verified(mode.name, checks, holds=not why)
             left, stands = deque(trials), await as_applied(stage)
             while left:
-                trial = self._begin_trial(left[0], ends)
+                trial = self.begin_trial(left[0], ends)
                 if why:
                     carried = refused(stage, checks, self.book, trial, why)
                 else:
@@ -305,15 +245,6 @@ class Execution:
                 await self._prove(stage, mode, application, stands)
             raise
 
-    def _begin_trial(self, trial: Trial, ends: float | None) -> Trial:
-        """The first trial of a run is begun whatever it is expected to take."""
-        if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
-            raise TimeIsOver
-        self.folder.discard_incomplete(trial.number)
-        self.journal.write("trial-started", trial=trial.number)
-        self.events.trial(trial)
-        return trial
-
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
         """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""
         with suppress(DutlabError):
@@ -321,13 +252,3 @@ class Execution:
             lost = "" if changed else await lost_state(stage, mode, stands)
             if not lost and not await lost_mode(stage, mode):
                 self.journal.write("mode-held", application=application, why="")
-
-    @cached_property
-    def events(self) -> EventLog:
-        """What happens, for whoever looks on; in the run's folder until that is closed."""
-        return EventLog(None if self.folder.is_closed else self.folder.path / EVENTS, self.progress.hear, self.plan)
-
-    @cached_property
-    def records(self) -> Records:
-        """Those that there are, and which are still to be made."""
-        return Records(self.plan, self.folder, self.journal, self.events)

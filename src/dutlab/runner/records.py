@@ -10,12 +10,24 @@ from dutlab.plan.trials import Plan, Trial
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.event_log import EventLog
 from dutlab.runner.journal import Journal, read_journal, unproven_trials
-from dutlab.runner.trial import TrialOutput
+from dutlab.sensors.sensor import Sample
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.judged import DISTURBED
 from dutlab.store.needed import Repeats
 from dutlab.store.read import reading
+from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class TrialOutput:
+    """A trial's whole yield, ready for the store."""
+
+    record: TrialRecord
+    raw: dict[str, bytes]
+    samples: list[Sample]
+    killed: tuple[str, ...] = ()
+    """Programs that somebody killed meanwhile, of a trial that failed."""
 
 
 @dataclass(frozen=True)

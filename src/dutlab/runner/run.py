@@ -116,13 +116,18 @@ class Work:
     def started(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
         """The first process at it."""
         journal.write("run-started", experiment=self.experiment.name, trials=len(self.plan.trials), seed=self.plan.seed)
-        return Execution(self.experiment, self.testbed, self.plan, folder, journal, progress)
+        return self._execution(folder, journal, progress)
+
+    def _execution(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
+        return Execution(
+            experiment=self.experiment, testbed=self.testbed, plan=self.plan, folder=folder, journal=journal, progress=progress
+        )
 
     async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
         """A later process at it, once everything is put back that the one before had changed."""
         await put_back(folder, journal)
         journal.write("run-resumed")
-        execution = Execution(self.experiment, self.testbed, self.plan, folder, journal, progress)
+        execution = self._execution(folder, journal, progress)
         if not folder.is_closed:
             execution.records.void_unproven()
         return execution

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from statistics import fmean
 
@@ -20,6 +20,7 @@ from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.headroom import with_headroom
+from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
 from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
@@ -37,17 +38,6 @@ WATCH_DOUBT_PERCENT = 1.0
 CLOCK_STEP_S = 0.1
 _SLEW = 1e-3
 """The kernel lets a time service slew by 500 parts in a million (adjtimex(2)); twice that is a step."""
-
-
-@dataclass(frozen=True)
-class TrialOutput:
-    """A trial's whole yield, ready for the store."""
-
-    record: TrialRecord
-    raw: dict[str, bytes]
-    samples: list[Sample]
-    killed: tuple[str, ...] = ()
-    """Programs that somebody killed meanwhile, of a trial that failed."""
 
 
 async def carry_out(

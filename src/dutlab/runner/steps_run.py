@@ -1,4 +1,4 @@
-"""Carries out steps on hosts that are not a testbed: no modes, no links, only phases. What it leaves is a run like any other."""
+"""A run of steps on hosts that are not a testbed: no modes, no links, only phases. Everything else of it is as in any run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 
 from dutlab.dut.mode import UndoStep
 from dutlab.ending import ended_by
-from dutlab.events import EVENTS
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
 from dutlab.runner.command_book import CommandBook
-from dutlab.runner.event_log import EventLog
-from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import HOSTS, begun, leased_by
 from dutlab.runner.progress import Progress, RunResult
+from dutlab.runner.records import TrialOutput
+from dutlab.runner.run_process import RunProcess
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsSetting, StepsWorkload
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
@@ -31,7 +30,7 @@ AS_IT_IS = "as-it-is"
 
 
 @dataclass(frozen=True)
-class Conducted:
+class StepsTrial:
     """One trial, with everything that its steps said."""
 
     started: datetime
@@ -40,7 +39,7 @@ class Conducted:
 
 
 @dataclass(frozen=True)
-class Conduct:
+class StepsWork:
     """What is to be done. `given` is the text that asked for it; `resolved` how it was understood."""
 
     name: str
@@ -83,8 +82,8 @@ class Conduct:
         return Plan(experiment=self.name, testbed="hosts", order="as-written", seed=0, estimate_s=0.0, trials=trials)
 
 
-async def conduct(
-    what: Conduct, hosts: Mapping[str, Host], book: CommandBook, progress: Progress, *, runs: Path, done: list[Conducted]
+async def run_steps(
+    what: StepsWork, hosts: Mapping[str, Host], book: CommandBook, progress: Progress, *, runs: Path, done: list[StepsTrial]
 ) -> RunResult:
     """All trials, each into `done`; a step that fails makes its trial `failed`. An interrupted trial keeps what it did and ends the run.
 
@@ -95,71 +94,66 @@ async def conduct(
         runs, experiment=what.name, experiment_yaml=what.given, testbed_yaml=None,
         resolved={**what.resolved, HOSTS: dict(what.shared)}, plan=plan.to_json(), now=datetime.now(UTC),
     )  # fmt: skip
-    events = EventLog(folder.path / EVENTS, progress.hear, plan)
-    events.begun(folder.path, set())
-    steps = Steps(hosts, directories=what.directories, note=events.note)
     with begun([folder]) as (journal,):
-        if what.lab is not None:
-            journal.write("lab-up", label=what.lab)
-        shared = {name: hosts[name] for name in what.shared}
-        async with leased_by(shared, folder, journal, take_over=what.take_over, note=events.note):
-            journal.write(
-                "steps-begun", experiment=what.name, trials=len(plan.trials), reset=undo_to_json(what.reset()), hosts=dict(what.reached)
-            )
-            async with ended_by(lambda: _ended(what, hosts, journal)):
-                try:
-                    for trial in plan.trials:
-                        await _trial(what, trial, steps, folder=folder, book=book, events=events, done=done)
-                except BaseException as error:
-                    events.cut(error, remedy="")
-                    raise
-        journal.write("run-finished")
-    failed = sum(1 for o in done if o.account.failed)
-    events.close("finished", {"measured": len(done) - failed, "failed": failed})
-    folder.write_manifest()
-    return RunResult(folder.path, len(done) - failed, failed, 0)
+        run = StepsRun(plan=plan, folder=folder, journal=journal, progress=progress, book=book, work=what, hosts=hosts, done=done)
+        return await run.all_left(run.measure, how="")
 
 
-async def _trial(
-    what: Conduct, trial: Trial, steps: Steps, *, folder: RunFolder, book: CommandBook, events: EventLog, done: list[Conducted]
-) -> None:
-    account, started = Account(), datetime.now(UTC)
-    events.trial(trial)
-    try:
-        await steps.carry_out(what.work, account, what.phases)
-    finally:
-        done.append(Conducted(started, datetime.now(UTC), account))
-        measured = account.measured()
-        record = _record(trial, done[-1], measured, book)
-        folder.write_trial(record, measured.raw)
-        events.ended(record)
+@dataclass(frozen=True, kw_only=True)
+class StepsRun(RunProcess):
+    """One process's work on such a run; it begins and ends as any does, and cannot be resumed."""
 
+    work: StepsWork
+    hosts: Mapping[str, Host]
+    done: list[StepsTrial]
+    """The trials, as they end."""
 
-async def _ended(what: Conduct, hosts: Mapping[str, Host], journal: Journal) -> None:
-    journal.write("steps-ended")
-    if what.lab is None:
-        return
-    for name in set(hosts) - set(what.reached):
-        await hosts[name].close()
-    from dutlab import labs  # noqa: PLC0415 -- only a run in a lab needs it
+    async def measure(self, trials: Sequence[Trial], ends: float | None) -> None:
+        """`trials` on hosts that are held meanwhile; what the hosts are afterwards is what Reset made of them."""
+        steps = Steps(self.hosts, directories=self.work.directories, note=self.events.note)
+        if self.work.lab is not None:
+            self.journal.write("lab-up", label=self.work.lab)
+        shared = {name: self.hosts[name] for name in self.work.shared}
+        async with leased_by(shared, self.folder, self.journal, take_over=self.work.take_over, note=self.events.note):
+            facts = {"experiment": self.work.name, "trials": len(self.plan.trials), "hosts": dict(self.work.reached)}
+            self.journal.write("steps-begun", reset=undo_to_json(self.work.reset()), **facts)
+            async with ended_by(self._ended):
+                for trial in trials:
+                    await self._trial(self.begin_trial(trial, ends), steps)
 
-    await labs.down(what.lab)
-    journal.write("lab-down", label=what.lab)
+    async def _trial(self, trial: Trial, steps: Steps) -> None:
+        account, started = Account(), datetime.now(UTC)
+        try:
+            await steps.carry_out(self.work.work, account, self.work.phases)
+        finally:
+            self.done.append(StepsTrial(started, datetime.now(UTC), account))
+            self.records.once_more(self._output(trial, self.done[-1]))
 
+    async def _ended(self) -> None:
+        self.journal.write("steps-ended")
+        if self.work.lab is None:
+            return
+        for name in set(self.hosts) - set(self.work.reached):
+            await self.hosts[name].close()
+        from dutlab import labs  # noqa: PLC0415 -- only a run in a lab needs it
 
-def _record(trial: Trial, done: Conducted, measured: Measured, book: CommandBook) -> TrialRecord:
-    has_failed = done.account.failed or done.account.interrupted
-    return TrialRecord(
-        trial=trial.number,
-        status="failed" if has_failed else "measured",
-        why=_summary(done.account),
-        cell=trial.cell,
-        started=done.started,
-        ended=done.ended,
-        doubts=[DoubtRecord.of(d) for d in measured.doubts],
-        commands=book.take(),
-        **found_of(measured),
-    )
+        await labs.down(self.work.lab)
+        self.journal.write("lab-down", label=self.work.lab)
+
+    def _output(self, trial: Trial, done: StepsTrial) -> TrialOutput:
+        measured = done.account.measured()
+        record = TrialRecord(
+            trial=trial.number,
+            status="failed" if done.account.failed or done.account.interrupted else "measured",
+            why=_summary(done.account),
+            cell=trial.cell,
+            started=done.started,
+            ended=done.ended,
+            doubts=[DoubtRecord.of(d) for d in measured.doubts],
+            commands=self.book.take(),
+            **found_of(measured),
+        )
+        return TrialOutput(record, dict(measured.raw), [])
 
 
 def _summary(account: Account) -> str:

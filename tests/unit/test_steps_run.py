@@ -11,7 +11,7 @@ import pytest
 from dutlab.events import Event
 from dutlab.hosts.local import LocalHost
 from dutlab.runner.command_book import CommandBook
-from dutlab.runner.conduct import Conduct, conduct
+from dutlab.runner.steps_run import StepsWork, run_steps
 from dutlab.spec.workloads.steps import StepsWorkload
 
 
@@ -32,8 +32,8 @@ class Heard:
 async def test_a_conducted_run_that_is_interrupted_ends_its_events_and_keeps_its_trial(tmp_path: Path) -> None:
     work = StepsWorkload.model_validate({"run": {"here": ["sleep 600"]}})
     host, heard = LocalHost("here"), Heard()
-    what = Conduct("cut", work, 3, b"# cut\n", {})
-    running = asyncio.ensure_future(conduct(what, {"here": host}, CommandBook(), heard, runs=tmp_path, done=[]))
+    what = StepsWork("cut", work, 3, b"# cut\n", {})
+    running = asyncio.ensure_future(run_steps(what, {"here": host}, CommandBook(), heard, runs=tmp_path, done=[]))
     await heard.begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -44,3 +44,6 @@ async def test_a_conducted_run_that_is_interrupted_ends_its_events_and_keeps_its
     assert (events[-1]["event"], events[-1]["status"]) == ("run-ended", "cut")
     assert [e["event"] for e in events].count("trial-ended") == 1
     assert len(list(run.glob("trials/*/record.json"))) == 1
+    journal = [json.loads(line)["event"] for line in (run / "journal.jsonl").read_text().splitlines()]
+    assert journal[0] == "leasing"
+    assert journal[1:] == ["steps-begun", "trial-started", "trial-finished", "steps-ended", "lease-ended"]

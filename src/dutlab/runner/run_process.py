@@ -1,0 +1,112 @@
+"""One process's work on a run folder, whatever is measured: its events, its records, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dutlab.events import EVENTS
+from dutlab.plan.trials import Plan, Trial
+from dutlab.runner.command_book import CommandBook
+from dutlab.runner.event_log import EventLog
+from dutlab.runner.journal import Journal
+from dutlab.runner.progress import Progress, RunResult
+from dutlab.runner.records import Records
+from dutlab.store.judged import DISTURBED
+from dutlab.store.run_folder import RunFolder
+
+
+class TimeIsOver(Exception):
+    """The next trial would end after the budget."""
+
+
+@asynccontextmanager
+async def within(budget_s: float | None) -> AsyncIterator[float | None]:
+    """Yields when it ends on the loop's clock. Raises TimeIsOver then, or the error that had ended the work before and was cleaned up."""
+    limit = asyncio.timeout(budget_s)
+    try:
+        async with limit:
+            yield limit.when()
+    except TimeoutError as error:
+        if not isinstance(cut := error.__cause__, asyncio.CancelledError) or not limit.expired():
+            raise
+        raise cut.__cause__ or TimeIsOver() from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProcess:
+    """One process's work on a run: everything that has no record yet."""
+
+    plan: Plan
+    folder: RunFolder
+    journal: Journal
+    progress: Progress
+    book: CommandBook = field(default_factory=CommandBook)
+
+    async def all_left(
+        self, measure: Callable[[Sequence[Trial], float | None], Awaitable[None]], *, how: str, budget_s: float | None = None
+    ) -> RunResult:
+        """`measure` on the trials that are left, at a stretch, until the moment of the loop's clock that it is told.
+
+        `how` says what continues a run that was cut; empty if nothing does.
+        """
+        self.begin()
+        if left := self.records.left():
+            try:
+                async with within(budget_s) as ends:
+                    await measure(left, ends)
+            except TimeIsOver as error:
+                if self.records.left():
+                    self.say_cut(error, how)
+                    return self.partial()
+            except BaseException as error:
+                self.say_cut(error, how)
+                raise
+            self.journal.write("run-finished")
+        return self.result()
+
+    def begin(self) -> None:
+        """Tells the user what there is to do."""
+        self.events.begun(self.folder.path, self.folder.finished())
+
+    def begin_trial(self, trial: Trial, ends: float | None) -> Trial:
+        """The first trial of a run is begun whatever it is expected to take."""
+        if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
+            raise TimeIsOver
+        self.folder.discard_incomplete(trial.number)
+        self.journal.write("trial-started", trial=trial.number)
+        self.events.trial(trial)
+        return trial
+
+    def say_cut(self, error: BaseException, how: str) -> None:
+        """Tells the user `how` the run can go on, if it can and a trial of it is there."""
+        finished = len(self.folder.finished())
+        self.events.cut(error, f"interrupted after {finished} of {len(self.plan.trials)} trials: {how}" if finished and how else "")
+
+    def result(self) -> RunResult:
+        """Closes the run, of which nothing is left."""
+        made = self.partial()
+        of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
+        self.events.close("finished", of)
+        self.folder.write_manifest()
+        return made
+
+    def partial(self) -> RunResult:
+        """What there is by now; a run that was cut can go on."""
+        status = Counter(r.status for r in self.folder.records())
+        left = len(self.records.left())
+        return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED], left)
+
+    @cached_property
+    def events(self) -> EventLog:
+        """What happens, for whoever looks on; in the run's folder until that is closed."""
+        return EventLog(None if self.folder.is_closed else self.folder.path / EVENTS, self.progress.hear, self.plan)
+
+    @cached_property
+    def records(self) -> Records:
+        """Those that there are, and which are still to be made."""
+        return Records(self.plan, self.folder, self.journal, self.events)
