@@ -57,3 +57,32 @@ def write_card(root: Path, name: str, way: list[PciDevice]) -> None:
     net = root / "sys/class/net" / name
     net.mkdir(parents=True)
     (net / "device").symlink_to(at)
+
+
+def write_drive(
+    root: Path, name: str, way: list[PciDevice], *, files: Mapping[str, str] = {}, heat: int | None = None, queues: int = 0
+) -> None:
+    """NVMe drive `name` behind `way`, whose last is the drive; `files` are below its folder in /sys/block."""
+    at = root / "sys/devices/pci0000:00"
+    for device in way:
+        at /= device.address
+        at.mkdir(parents=True, exist_ok=True)
+        told = {
+            "vendor": "0x8086", "class": "0x010802", "current_link_speed": device.speed, "current_link_width": device.width,
+            "max_link_speed": device.max_speed, "max_link_width": device.max_width,
+        }  # fmt: skip
+        for file, text in told.items():
+            (at / file).write_text(f"{text}\n")
+        (at / "config").write_bytes(device.registers)
+    control = at / "nvme" / name.partition("n1")[0]
+    (control / "hwmon3").mkdir(parents=True)
+    if heat is not None:
+        (control / "hwmon3/temp1_input").write_text(f"{heat}\n")
+    block = root / "sys/block" / name
+    block.mkdir(parents=True)
+    (block / "device").symlink_to(control)
+    for number in range(queues):
+        (block / "mq" / str(number)).mkdir(parents=True)
+    for file, text in files.items():
+        (block / file).parent.mkdir(parents=True, exist_ok=True)
+        (block / file).write_text(f"{text}\n")

@@ -10,7 +10,7 @@ from typing import Any
 ABSENT = "absent"
 _ALWAYS_DIFFERS = re.compile(
     r"(^|\.)(command|seed|turns|taken_at|started|time|uptime(_s)?|boot_id|boot_time|load(avg)?|mac|hostname|name|run|repeated_run|experiment_yaml|"
-    r"neighbours|tracked_connections|current_khz|available(_bytes|_kib)?|free(_bytes|_kib)?)(\.|$)"
+    r"neighbours|tracked_connections|current_khz|available(_bytes|_kib)?|free(_bytes|_kib)?|temperature_c|hours|written_bytes)(\.|$)"
 )
 
 

@@ -27,7 +27,7 @@ MOST_PORTS = 64
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], as_json: bool) -> None:
-    """List the facts of hosts: processor, kernel, mitigations, cards, offloads, rings, optics.
+    """List the facts of hosts: processor, kernel, mitigations, memory, cards, offloads, rings, optics, drives.
 
     Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
 
@@ -94,5 +94,5 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
             name: [port for port in ports if port in have] if ports else links.get(name) or without_loopback(have)[:MOST_PORTS]
             for name, have in listed.items()
         }
-        found = await asyncio.gather(*(collect_facts(host, wanted[name]) for name, host in hosts.items()))
+        found = await asyncio.gather(*(collect_facts(host, wanted[name], of_drives=True) for name, host in hosts.items()))
         return dict(zip(hosts, found, strict=True))

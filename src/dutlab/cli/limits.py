@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dutlab.analysis.ceilings.ethernet import Ip
     from dutlab.analysis.ceilings.ladder import Ladder
     from dutlab.analysis.ceilings.pcie import PcieLink
+    from dutlab.analysis.ceilings.storage import DriveRating
     from dutlab.analysis.ceilings.tunnel import TunnelWrapping
 
 _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
@@ -33,6 +35,8 @@ _READ_IOPS = click.option("--read-iops", type=AMOUNT, help="Random reads a secon
 _WRITE_IOPS = click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
 _READ_RATE = click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
 _WRITE_RATE = click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
+_MODELS = click.option("--models", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="CSV of ratings, a row a model.")
+_MODEL = click.option("--model", help="The row of --models that the drives are.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -195,13 +199,15 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
 @_WRITE_IOPS
 @_READ_RATE
 @_WRITE_RATE
+@_MODELS
+@_MODEL
 @click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
 @click.option("--groups", type=int, help="Of RAID 50 and 60: how many RAID 5 or 6 the data are striped over.")
 @click.option("--degraded", is_flag=True, help="Also reads and writes with one drive gone.")
 @_JSON
 def raid(
     *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,
-    writes: float | None, groups: int | None, degraded: bool, as_json: bool,
+    models: Path | None, model: str | None, writes: float | None, groups: int | None, degraded: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Requests and bytes a second of a RAID level, from what one drive is rated for.
 
@@ -209,9 +215,9 @@ def raid(
     Example:
       dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
     """  # noqa: D301
-    from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.ceilings.storage import Array, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
-    drive = DriveRating(read_iops, write_iops, read_rate, write_rate)
+    drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
     say_ceilings(
         computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json
     )
@@ -225,6 +231,8 @@ def raid(
 @_WRITE_IOPS
 @_READ_RATE
 @_WRITE_RATE
+@_MODELS
+@_MODEL
 @click.option("--level", type=int, help="RAID level.  [no array]")
 @click.option("--groups", type=int, help="Of RAID 50 and 60.")
 @click.option("--drive-link", type=str, metavar="GENxWIDTH", help="Of each drive, as in 4x4.")
@@ -237,7 +245,8 @@ def raid(
 @_JSON
 def ladder(
     *, drives: int, block: str, writes: float, read_iops: float | None, write_iops: float | None, read_rate: float | None,
-    write_rate: float | None, level: int | None, groups: int | None, drive_link: str | None, uplink: str | None, uplinks: int,
+    write_rate: float | None, models: Path | None, model: str | None, level: int | None, groups: int | None,
+    drive_link: str | None, uplink: str | None, uplinks: int,
     payload: int | None, mts: float | None, channels: int | None, measured: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Drives, array, links and memory one below the other: each as a share of the drives' rating, and which of them binds.
@@ -248,18 +257,17 @@ def ladder(
     """  # noqa: D301
     from dutlab.analysis.ceilings.ladder import Load, Path  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.ceilings.ladder import ladder as of_parts  # noqa: PLC0415
-    from dutlab.analysis.ceilings.storage import Array, DriveRating  # noqa: PLC0415
+    from dutlab.analysis.ceilings.storage import Array  # noqa: PLC0415
     from dutlab.spec.drives import parse_size  # noqa: PLC0415
 
+    drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
     if (mts is None) != (channels is None):
         raise InputError("memory needs both --mts and --channels")
 
     def found() -> Ladder:
         array = None if level is None else Array(level, drives, groups)
         path = Path(_link(drive_link), _link(uplink), uplinks, payload, None if mts is None or channels is None else (mts, channels))
-        return of_parts(
-            drives, DriveRating(read_iops, write_iops, read_rate, write_rate), Load(parse_size(block), writes), array=array, path=path
-        )
+        return of_parts(drives, drive, Load(parse_size(block), writes), array=array, path=path)
 
     say_ladder(computed(found), measured, as_json=as_json)
 
@@ -284,6 +292,23 @@ def _ip(version: str) -> Ip:
     from dutlab.analysis.ceilings.ethernet import Ip  # noqa: PLC0415 -- `--help` needs none of it
 
     return Ip[f"V{version}"]
+
+
+def _rating(models: Path | None, model: str | None, *given: float | None) -> DriveRating:
+    """Of the table's row, and of what is given beside it. Raises InputError, SpecRefused."""
+    from dutlab.analysis.ceilings.storage import DriveRating  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.drive_models import model_file  # noqa: PLC0415 -- `--help` needs none of it
+
+    if (models is None) != (model is None):
+        raise InputError("a rating from a table needs both --models and --model")
+    row: Mapping[str, float] = {}
+    if models is not None and model is not None:
+        table = model_file(models)
+        if model not in table:
+            raise InputError(f"{models} has no model {model}", remedy=f"it has {', '.join(table) or 'none'}")
+        row = table[model]
+    names = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
+    return DriveRating(*(row.get(name) if own is None else own for name, own in zip(names, given, strict=True)))
 
 
 def _with_nat_t(kind: TunnelWrapping) -> TunnelWrapping:

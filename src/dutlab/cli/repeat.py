@@ -52,10 +52,13 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.drive_models import with_models  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import given_testbed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
 
-    testbed = None if testbed_file is None else (given_testbed(text := read_file(testbed_file), testbed_file), text)
+    testbed = (
+        None if testbed_file is None else (given_testbed(text := read_file(testbed_file), testbed_file), with_models(text, testbed_file))
+    )
     work = to_repeat(run_folder, testbed=testbed, trusted=True)
     if not dry_run and work.testbed.lab is not None:
         become_root()

@@ -23,6 +23,7 @@ from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Val
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
+from dutlab.report.sections.drive_facts import drives_section
 from dutlab.report.sections.drive_limits import drive_limits
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -124,7 +125,12 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         manifest=_manifest(run),
         labels=order,
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
-        sections=(*(_judged(s, of_row) for s in found_sections), *samples_section(watched, groups), *optics_section(facts)),
+        sections=(
+            *(_judged(s, of_row) for s in found_sections),
+            *samples_section(watched, groups),
+            *optics_section(facts),
+            *drives_section(facts),
+        ),
         findings=_findings(run, faults),
         limits=found_limits,
         losses=losses(groups),
@@ -132,7 +138,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         counters=counters(groups, order),
         checks=checks(groups),
         hosts=tuple(facts),
-        facts=fact_rows(facts),
+        facts=fact_rows({host: {k: v for k, v in of.items() if k != "drives"} for host, of in facts.items()}),
         tools=tools(records),
         trials=tuple(
             _line(of_trial[n], g, run, folder, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned

@@ -47,7 +47,8 @@ async def examine(
         for port in link.ports:
             if port.host in hosts:  # there is no way into a black box
                 ports[port.host].append(port.interface)
-    read = await asyncio.gather(*(collect_facts(host, ports[name]) for name, host in hosts.items()))
+    with_drives = {name for name, spec in testbed.hosts.items() if spec.drives}
+    read = await asyncio.gather(*(collect_facts(host, ports[name], of_drives=name in with_drives) for name, host in hosts.items()))
     patient = doctor.Inventory(
         facts=dict(zip(hosts, read, strict=True)),
         links=links_of(testbed),

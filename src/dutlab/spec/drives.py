@@ -109,6 +109,8 @@ class DriveSpec(SpecModel):
     """Whether what is on it may be overwritten."""
     purge: Annotated[bool, BeforeValidator(_yes), Strict()] = False
     """Whether all of it may be erased by its own means (blkdiscard, nvme format, nvme sanitize)."""
+    model: str | None = None
+    """Its row of the testbed's table of models (spec.drive_models)."""
     rated: RatedSpec | None = None
     folder: str = "/dev/disk/by-id"
     """Where the host has names that stay; an embedded lab has its own."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec import overrides as sets
+from dutlab.spec.drive_models import rate_drives, with_models
 from dutlab.spec.experiment import Experiment, TestbedPath
 from dutlab.spec.fits import incompatibilities
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
@@ -28,7 +29,10 @@ def load_testbed(path: Path) -> Testbed:
 
 def given_testbed(text: bytes, path: Path) -> Testbed:
     """The testbed in a `text` that was read from `path`. Raises SpecRefused."""
-    testbed, faults = _model(Testbed, parse(text, str(path)))
+    source = parse(text, str(path))
+    unrated = rate_drives(source, path)
+    testbed, faults = _model(Testbed, source)
+    faults += unrated
     if testbed is None or faults:
         raise SpecRefused(faults)
     return testbed
@@ -113,4 +117,4 @@ def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed
         if unread:  # the fault is the name, and that is in the experiment
             return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
         return None, (), refused.faults
-    return TestbedShape.of_testbed(testbed), (testbed, text), []
+    return TestbedShape.of_testbed(testbed), (testbed, with_models(text, file)), []

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 Question = tuple[str, ...]
-"""A command, or a word of the script that asks (hosts/facts/questions.py): slurp, every, lines, pcie, irqs, optic, and `asroot` before a
-command that answers others too, but not whole."""
+"""A command, or a word of the script that asks (hosts/facts/questions.py): slurp, every, lines, pcie, irqs, optic,
+drives, smart, and `asroot` before a command that answers others too, but not whole."""
 
 
 class Answers:

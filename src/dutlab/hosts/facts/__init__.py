@@ -1,8 +1,8 @@
 """What a host is: all that a reader of a figure must know of the machine, and nothing secret.
 
 Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
-command of the host, in two of a BSD. Command line of the kernel, host names, addresses and users are left out on purpose: they say nothing
-of speed.
+command of the host, in two of a BSD. Host names, addresses and users are left out on purpose: they say nothing of speed. Of the kernel's
+command line only the parameters that change its speed keep their values (`text.command_line`).
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dutlab.hosts.facts import card, firewall, machine, neighbours
+from dutlab.hosts.facts import card, drives, firewall, machine, neighbours
 from dutlab.hosts.facts.questions import LONGEST_WAIT_S, ask
 from dutlab.hosts.host import Host
 from dutlab.systems import SYSTEMS
 from dutlab.systems.facts import FactTree
 
 
-async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = "") -> dict[str, Any]:
-    """All facts of `host` and of its test `interfaces`, fit for JSON. Raises HostError only when the host itself is gone.
+async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: bool = False, root: str = "") -> dict[str, Any]:
+    """All facts of `host`, of its test `interfaces` and where they are asked for of its drives, fit for JSON.
 
-    `root` is the folder that holds its /sys, /proc and /etc.
+    Raises HostError only when the host itself is gone. `root` is the folder that holds its /sys, /proc and /etc.
     """
     names = tuple(dict.fromkeys(interfaces))
     if host.system.facts is not None:
         return await _in_own_words(host, *host.system.facts, names)
     of_cards = [*(q for name in names for q in card.questions(name, root)), *neighbours.questions(names)]
+    if of_drives:
+        of_cards += drives.questions(root)
     answers = await ask(host, [*machine.questions(root), *firewall.questions(root), *of_cards])
     facts = FactTree()
     machine.put(facts, answers, root)
@@ -33,6 +35,8 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, root: str = ""
     for name in names:
         card.put(facts, answers, name, root)
     neighbours.put(facts, answers, names)
+    if of_drives:
+        drives.put(facts, answers, root)
     kernel, _ = answers.said("uname", "-s")
     own = next((system.own_facts for system in SYSTEMS.values() if system.own_facts and system.kernel == kernel), None)
     if own is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dutlab.hosts.facts.text import chosen, lscpu_fields, os_name
+from dutlab.hosts.facts.text import chosen, command_line, dimms, lscpu_fields, os_name
 from dutlab.systems.facts import Answers, FactTree, Question
 
 _CPUS = "/sys/devices/system/cpu"
 _FILES = {
     "os": "/etc/os-release",
+    "command_line": "/proc/cmdline",
     "memory_bytes": "/proc/meminfo",
     "clocksource": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     "clocksources": "/sys/devices/system/clocksource/clocksource0/available_clocksource",
@@ -34,6 +35,9 @@ _OF_EVERY_CORE = {
 }
 _IDLE_STATES = (f"{_CPUS}/cpu0/cpuidle", "state*/latency state*/disable")
 _MITIGATIONS = (f"{_CPUS}/vulnerabilities", "*")
+_MODULES = ("/sys/module", "*/version")
+_LOADED = 'cut -d" " -f1 -- "$1"'
+_DIMMS = ("asroot", "dmidecode", "--type", "17")
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
     "net.ipv4.ip_forward",
@@ -70,6 +74,9 @@ _VERSIONS = {
     "ethtool": ("ethtool", "--version"),
     "conntrack": ("conntrack", "--version"),
     "vpp": ("vppctl", "show", "version"),
+    "mdadm": ("sh", "-c", "mdadm --version 2>&1"),
+    "nvme": ("nvme", "version"),
+    "smartctl": ("smartctl", "--version"),
 }
 # systemd-detect-virt ends with 1 and says "none" on bare metal.
 _VIRTUAL = ("sh", "-c", "systemd-detect-virt --vm || true")
@@ -81,7 +88,9 @@ def questions(root: str) -> Iterator[Question]:
     yield from (("uname", option) for _, option in _UNAME)
     yield from (("slurp", root + file) for file in _FILES.values())
     yield from (("every", root + folder, pattern) for folder, pattern in _OF_EVERY_CORE.values())
-    yield from (("lines", root + folder, pattern) for folder, pattern in (_IDLE_STATES, _MITIGATIONS))
+    yield from (("lines", root + folder, pattern) for folder, pattern in (_IDLE_STATES, _MITIGATIONS, _MODULES))
+    yield _loaded(root)
+    yield _DIMMS
     yield from (("slurp", _sysctl_file(name, root)) for name in _SYSCTLS)
     yield ("lscpu", "-J")
     yield _VIRTUAL
@@ -99,6 +108,13 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     facts.put("cpu.idle_exit_latency_us", idle_exit_latency(said) if said else None, why)
     said, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
     facts.put("mitigations", dict(line.split(":", 1) for line in said.splitlines() if ":" in line) if said else None, why)
+    said, why = answers.said(*_loaded(root))
+    facts.put("modules.loaded", sorted(said.split()) if said else None, why)
+    said, why = answers.said("lines", root + _MODULES[0], _MODULES[1])
+    versions = (line.partition("/version:")[::2] for line in (said or "").splitlines())
+    facts.put("modules.versions", {name: version for name, version in versions if version} or None, why)
+    said, why = answers.said(*_DIMMS)
+    facts.put("dimms", (dimms(said) or None) if said else None, "none is listed" if said else why)
     said, _ = answers.said(*_VIRTUAL)
     counted, _ = answers.said(*_hypervisor(root))
     told = said or {None: None, "0": "none"}.get(counted, "of unknown kind")
@@ -125,6 +141,8 @@ def _files(facts: FactTree, answers: Answers, root: str) -> None:
         value: object = text
         if text is not None and path == "os":
             value = os_name(text)
+        elif text is not None and path == "command_line":
+            value = command_line(text)
         elif text is not None and path == "memory_bytes":
             m = re.search(r"MemTotal:\s+(\d+) kB", text)
             value = int(m[1]) * 1024 if m else None
@@ -150,6 +168,10 @@ def _lscpu(facts: FactTree, answers: Answers) -> None:
 
 def _sysctl_file(name: str, root: str) -> str:
     return f"{root}/proc/sys/{name.replace('.', '/')}"
+
+
+def _loaded(root: str) -> Question:
+    return ("sh", "-c", _LOADED, "cut", f"{root}/proc/modules")
 
 
 def _hypervisor(root: str) -> Question:

@@ -42,6 +42,10 @@ device() {  # ROOT INTERFACE: where its device is
 }
 pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the card first
   at=$(device "$1" "$2") || return 1
+  way "$1" "$at"
+}
+way() {  # ROOT DEVICE
+  at=$2
   while [ -n "$at" ] && [ "$at" != "$1/sys" ]; do
     if [ -e "$at/vendor" ] && [ -e "$at/class" ]; then
       echo "device ${at##*/}"
@@ -52,6 +56,49 @@ pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the c
     fi
     at=${at%/*}
   done
+}
+every_drive() {  # ROOT: those that are drives of their own, and hold something
+  [ -d "$1/sys/block" ] || { echo 'no such folder on this kernel' >&2; return 1; }
+  for at in "$1"/sys/block/*; do
+    case ${at##*/} in ram*|zram*|dm-*|md*|sr*|fd*|nbd*) continue ;; loop*) [ -e "$at/loop/backing_file" ] || continue ;; esac
+    [ "$(cat "$at/size" 2>/dev/null)" -gt 0 ] 2>/dev/null && echo "${at##*/}"
+  done
+  return 0
+}
+drives() {  # ROOT: what the files of each say, and its way to the processor; behind several controllers that of the first
+  names=$(every_drive "$1") || return 1
+  for drive in $names; do
+    of=$1/sys/block/$drive
+    echo "drive $drive"
+    (cd -- "$of" && for file in size serial device/model device/vendor device/serial device/firmware_rev device/rev device/numa_node \
+      queue/logical_block_size queue/physical_block_size queue/nr_requests queue/max_sectors_kb queue/read_ahead_kb queue/io_poll \
+      queue/rotational queue/scheduler queue/write_cache; do
+      read -r said <"$file" && [ -n "$said" ] && echo "$file $said"
+    done) 2>/dev/null
+    [ -d "$of/mq" ] && echo "queues $(ls "$of/mq" | wc -l)"
+    [ -e "$of/loop/backing_file" ] && echo "backing_file $(cat "$of/loop/backing_file")"
+    on=$of/device
+    for control in "$of"/device/nvme[0-9]*; do
+      case ${control##*/} in *n[0-9]*) ;; *) [ -e "$control/transport" ] && on=$control && break ;; esac
+    done
+    for heat in "$on"/hwmon*/temp1_input "$on"/hwmon/hwmon*/temp1_input; do
+      [ -e "$heat" ] && echo "temperature $(cat "$heat" 2>/dev/null)" && break
+    done
+    [ -e "$on" ] && way "$1" "$(readlink -f "$on")"
+  done
+  return 0
+}
+smart() {  # ROOT: what each says of its health, or why it does not; a sleeping one is left asleep
+  names=$(every_drive "$1") || return 1
+  for drive in $names; do
+    case $drive in
+      nvme*) echo "smart $drive"
+        if command -v nvme >/dev/null; then asroot nvme smart-log "/dev/$drive" -o json 2>&1
+        else asroot smartctl --json -n standby -i -A "/dev/$drive" 2>&1; fi ;;
+      sd*) echo "smart $drive"; asroot smartctl --json -n standby -i -A "/dev/$drive" 2>&1 ;;
+    esac
+  done
+  return 0
 }
 optic() {  # INTERFACE: what its transceiver says, in this system's words
   case $(uname -s) in FreeBSD) asroot ifconfig -vvv "$1" ;; OpenBSD) asroot ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac

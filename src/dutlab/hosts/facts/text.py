@@ -81,3 +81,42 @@ def irq_cores(text: str) -> dict[str, dict[str, str]]:
     rows = [line.split(None, 3) for line in text.splitlines()]
     keys = ("cores_allowed", "cores_now", "name")
     return {row[0]: {k: v for k, v in zip(keys, row[1:], strict=False) if v != "-"} for row in rows if row}
+
+
+_OF_SPEED = re.compile(
+    r"(isolcpus|nohz(_full)?|rcu_nocbs|rcu_nocb_poll|irqaffinity|maxcpus|nr_cpus|nosmt|smt|mitigations|no\w*spectre\w*|spectre\w*|nopti|pti|"
+    r"spec_store_bypass_disable|l1tf|mds|tsx\w*|retbleed|srbds|mmio_stale_data|iommu|iommu\.\w+|(intel|amd)_iommu|(intel|amd)_pstate|"
+    r"(intel_idle|processor|cpuidle|cpufreq|nvme|nvme_core|scsi_mod|raid456|md_mod|pcie_aspm|workqueue|rcupdate|rcutree)\.\w+|idle|pci|"
+    r"pcie_aspm|(default_)?hugepagesz|hugepages|hugetlb\w*|transparent_hugepage|numa\w*|preempt|threadirqs|skew_tick|clocksource|tsc|nowatchdog|"
+    r"nmi_watchdog|audit|quiet|ro|rw)"
+)
+
+
+def command_line(text: str) -> str:
+    """The kernel's (/proc/cmdline): a parameter that changes its speed whole, of others the name, since a value can name people or places.
+
+    What follows `--` is for the first program.
+    """
+    words = (word.partition("=") for word in text.partition(" -- ")[0].split())
+    return " ".join(
+        f"{name}={value}" if value and _OF_SPEED.fullmatch(name) else f"{name}=…" if value else name for name, _, value in words
+    )
+
+
+def dimms(text: str) -> list[dict[str, str | int]]:
+    """`dmidecode --type 17`: the memory devices that are there; speeds in megatransfers a second, sizes in bytes (DSP0134, 7.18)."""
+    found: list[dict[str, str | int]] = []
+    for block in re.split(r"^Memory Device$", text, flags=re.MULTILINE)[1:]:
+        told = colon_pairs(block)
+        size = re.fullmatch(r"(\d+) ([kMGT])i?B", told.get("Size", ""))
+        if size is None:
+            continue
+        kept: dict[str, str | int] = {"size_bytes": int(size[1]) << 10 * ("kMGT".index(size[2]) + 1)}
+        for key, field in (("place", "Locator"), ("bank", "Bank Locator"), ("type", "Type"), ("part", "Part Number")):
+            if (value := told.get(field, "")) not in ("", "Unknown", "Not Specified"):
+                kept[key] = value
+        for key, fields in (("mts", ("Speed",)), ("mts_now", ("Configured Memory Speed", "Configured Clock Speed"))):
+            if speed := next((m for field in fields if (m := re.match(r"(\d+) (MT/s|MHz)", told.get(field, "")))), None):
+                kept[key] = int(speed[1])
+        found.append(kept)
+    return found

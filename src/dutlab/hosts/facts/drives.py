@@ -1,0 +1,130 @@
+"""The drives of a host: what they are, where they sit, how warm and how worn they are.
+
+All that /sys/block tells of each; temperature and wear also from nvme-cli or smartmontools, as root where a way to be it is given.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dutlab.hosts.facts.text import chosen
+from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.pcie import pcie_path
+
+_SECTOR, _DATA_UNIT, _KELVIN = 512, 512_000, 273
+"""/sys/block/*/size counts sectors of 512 bytes whatever the drive's are; NVMe counts data in thousands of them and heat in kelvin."""
+_NUMBERS = {
+    "queue/logical_block_size": "logical_sector_bytes",
+    "queue/physical_block_size": "physical_sector_bytes",
+    "queue/nr_requests": "queue_requests",
+    "queue/max_sectors_kb": "largest_request_kib",
+    "queue/read_ahead_kb": "read_ahead_kib",
+    "queue/io_poll": "polled",
+    "queues": "queues",
+    "device/numa_node": "numa_node",
+}
+_TEXTS = {
+    "device/model": "model",
+    "device/vendor": "vendor",
+    "device/serial": "serial",
+    "serial": "serial",
+    "device/firmware_rev": "firmware",
+    "device/rev": "firmware",
+    "queue/write_cache": "write_cache",
+    "backing_file": "file",
+}
+
+
+def questions(root: str) -> Iterator[Question]:
+    """What is asked."""
+    yield from (("drives", root), ("smart", root))
+
+
+def put(facts: FactTree, answers: Answers, root: str) -> None:
+    """Into `drives/NAME`, by the names of the kernel."""
+    said, why = answers.said("drives", root)
+    if said is None:
+        facts.put("drives", None, why)
+        return
+    worn, why_not = answers.of("smart", root)
+    health = dict(_blocks("smart", worn or ""))
+    for name, text in _blocks("drive", said):
+        told = drive_facts(text)
+        if name in health:
+            told = {**health_of(health[name]), **told}
+            why_not = (health[name].strip().splitlines() or [why_not])[-1]
+        for key, value in told.items():
+            facts.put(f"drives/{name}/{key}", value)
+        for key in ("temperature_c", "percent_used"):
+            if key not in told:
+                facts.put(f"drives/{name}/{key}", None, why_not if name in health else "this kind of drive does not tell")
+
+
+def drive_facts(text: str) -> dict[str, Any]:
+    """What the files of one drive say: lines `file what it holds`, then the way to the processor as `pcie_path` reads it."""
+    own, _, way = text.partition("\ndevice ")
+    told = {key: value.strip() for key, _, value in (line.partition(" ") for line in own.splitlines()) if value.strip()}
+    found: dict[str, Any] = {name: int(told[file]) for file, name in _NUMBERS.items() if re.fullmatch(r"\d+", told.get(file, ""))}
+    found |= {name: told[file] for file, name in _TEXTS.items() if file in told}
+    if "model" not in found:
+        found.pop("vendor", None)  # of a virtual drive it is a number of the PCI bus
+    found |= {"size_bytes": int(told["size"]) * _SECTOR} if told.get("size", "").isdecimal() else {}
+    found |= {"rotational": told["queue/rotational"] == "1"} if "queue/rotational" in told else {}
+    found |= {"scheduler": chosen(told["queue/scheduler"]) or told["queue/scheduler"]} if "queue/scheduler" in told else {}
+    found |= {"temperature_c": int(told["temperature"]) / 1000} if re.fullmatch(r"-?\d+", told.get("temperature", "")) else {}
+    if way and (steps := pcie_path(f"device {way}")):
+        found["pcie"] = [step.to_json() for step in steps]
+    return found
+
+
+def health_of(text: str) -> dict[str, Any]:
+    """Of `nvme smart-log -o json` or `smartctl --json`: what they name alike; empty where it is neither."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(told, dict):
+        return {}
+    found: dict[str, Any] = {name: value for name, read in _HEALTH.items() if (value := _first(told, read)) is not None}
+    found |= {name: str(told[key]) for key, name in _IDENTITY.items() if told.get(key)}
+    return found
+
+
+_IDENTITY = {"model_name": "model", "serial_number": "serial", "firmware_version": "firmware"}
+_Read = tuple[tuple[str, Callable[[float], float]], ...]
+_HEALTH: dict[str, _Read] = {
+    "temperature_c": (("temperature.current", float), ("temperature", lambda kelvin: kelvin - _KELVIN)),
+    "percent_used": (
+        ("percent_used", float),
+        ("nvme_smart_health_information_log.percentage_used", float),
+        ("endurance_used.current_percent", float),
+        ("scsi_percentage_used_endurance_indicator", float),
+    ),
+    "spare_percent": (("avail_spare", float), ("nvme_smart_health_information_log.available_spare", float)),
+    "written_bytes": (
+        ("data_units_written", lambda units: units * _DATA_UNIT),
+        ("nvme_smart_health_information_log.data_units_written", lambda units: units * _DATA_UNIT),
+    ),
+    "hours": (("power_on_hours", float), ("power_on_time.hours", float)),
+    "media_errors": (("media_errors", float), ("nvme_smart_health_information_log.media_errors", float)),
+}
+
+
+def _first(told: Mapping[str, Any], read: _Read) -> float | None:
+    for path, meaning in read:
+        value: Any = told
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return meaning(value)
+    return None
+
+
+def _blocks(word: str, text: str) -> Iterator[tuple[str, str]]:
+    """Parts that begin with a line `WORD NAME`."""
+    for block in re.split(rf"^{word} ", text, flags=re.MULTILINE)[1:]:
+        name, _, rest = block.partition("\n")
+        yield name.strip(), rest

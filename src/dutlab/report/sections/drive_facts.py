@@ -1,0 +1,58 @@
+"""The drives of a testbed's hosts, one row each, as they were before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.units import si
+
+_COLUMNS = (
+    "drive", "model", "firmware", "serial", "capacity", "sectors", "scheduler", "queues", "link", "temperature, °C", "worn", "written",
+)  # fmt: skip
+
+
+def drives_of(facts: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Name of the kernel → facts, of one host."""
+    drives = facts.get("drives")
+    return {name: of for name, of in drives.items() if isinstance(of, Mapping)} if isinstance(drives, Mapping) else {}
+
+
+def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...]:
+    """One section where any host told of its drives, else none. Columns that nothing fills are left out."""
+    rows = [
+        (host, dict(zip(_COLUMNS, _words(name, of), strict=True))) for host, facts in hosts.items() for name, of in drives_of(facts).items()
+    ]
+    if not rows:
+        return ()
+    shown = [c for c in _COLUMNS if any(words[c] for _, words in rows)]
+    table = Table("drives", "Each drive as its host tells it", tuple(map(Column, ("host", *shown))), tuple(
+        Row("", (host, *(words[c] for c in shown))) for host, words in rows
+    ))  # fmt: skip
+    lead = "Read once, before the run. The link is as trained, at its narrowest between drive and processor; what it could be is beside it."
+    return (Section(slug="drives", workload="", title="Drives", lead=lead, tables=(table,)),)
+
+
+def _words(name: str, of: Mapping[str, Any]) -> Iterator[str]:
+    yield from (name, str(of.get("model") or ""), str(of.get("firmware") or ""), str(of.get("serial") or ""))
+    yield si(float(of["size_bytes"]), "B") if "size_bytes" in of else ""
+    sectors = [of.get(f"{kind}_sector_bytes") for kind in ("logical", "physical")]
+    yield " / ".join(str(size) for size in sectors if size)
+    yield str(of.get("scheduler") or "")
+    yield f"{of['queues']} × {of['queue_requests']}" if "queues" in of and "queue_requests" in of else ""
+    yield _link(of)
+    yield "" if (heat := of.get("temperature_c")) is None else f"{heat:.0f}"
+    yield "" if (worn := of.get("percent_used")) is None else f"{worn:.0f} %"
+    yield "" if (written := of.get("written_bytes")) is None else si(float(written), "B")
+
+
+def _link(of: Mapping[str, Any]) -> str:
+    """`8 GT/s x4 (16 GT/s x4)`."""
+    known = [step for step in of.get("pcie") or () if step.get("link_gts") and step.get("link_width")]
+    if not known:
+        return ""
+    least = min(known, key=lambda step: step["link_gts"] * step["link_width"])
+    now, most = (f"{least[f'link_gts{k}'] or 0:g} GT/s x{least[f'link_width{k}']}" for k in ("", "_most"))
+    return now if now == most or not least["link_gts_most"] else f"{now} ({most})"
