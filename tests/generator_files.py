@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dutlab.spec.testbed import Port
+from dutlab.spec.links import Port
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generators.counted import SendOrder
 from dutlab.units import FrameBytes, Pps, Seconds

@@ -92,6 +92,8 @@ class WorkloadPlug:
     """Takes a Cell and says where it departs from RFC 2544, in a sentence, or nothing."""
     style: str = ""
     """The module that makes its figures what reviews print: `dutlab report --style` with its name."""
+    again: str = "dutlab.tools.raw_figures:rates"
+    """Takes a KeptTrial and returns its figures, worked out again from its raw files; raises CannotRecompute."""
     as_written: bool = False
     """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
 
@@ -253,6 +255,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.fio:FioWorkload",
         tool="dutlab.tools.fio.program:measure",
         check="dutlab.tools.fio.program:check",
+        again="dutlab.tools.fio.again:again",
         section="dutlab.report.sections.tool_figures:section",
         load=LoadPattern.STEADY,
     ),
@@ -262,6 +265,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.storage_limit:StorageLimitWorkload",
         tool="dutlab.tools.fio.limit:measure",
         check="dutlab.tools.fio.program:check",
+        again="dutlab.tools.fio.again:again",
         section="dutlab.report.sections.storage_limit:section",
         figures=("peak_iops",),
         load=LoadPattern.ONE,
@@ -272,6 +276,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.pts:PtsWorkload",
         tool="dutlab.tools.fio.pts:measure",
         check="dutlab.tools.fio.program:check",
+        again="dutlab.tools.fio.again:again",
         section="dutlab.report.sections.pts:section",
         figures=("steady_iops", "unsteady_iops", "fresh_iops"),
         load=LoadPattern.ONE,

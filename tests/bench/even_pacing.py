@@ -22,8 +22,9 @@ from statistics import median
 from dutlab import labs
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Offer
+from dutlab.spec.links import Link
 from dutlab.spec.mixes import frame_mix
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.directions import direction_of
 from dutlab.tools.engine.engine import Engine

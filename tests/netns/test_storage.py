@@ -66,12 +66,26 @@ def digest(label: str, drive: str) -> str:
     return hashlib.sha256((drives.folder_of(label) / f"{drive}.img").read_bytes()).hexdigest()
 
 
+@pytest.fixture
+def measured(dutlab, experiment, jbod, tmp_path):
+    """Carries out an experiment of one trial on some drives of the lab, and holds that the others are not touched: the run, its record."""
+
+    def of(text: str, *bystanders: str):
+        before = {drive: digest(jbod, drive) for drive in bystanders}
+        done = dutlab("run", experiment(text), "--lab", jbod)
+        assert done.returncode == 0, done.stderr
+        assert {drive: digest(jbod, drive) for drive in bystanders} == before
+        run = only_run(tmp_path)
+        (record,) = records(run)
+        assert record["status"] == "measured", record["why"]
+        return run, record
+
+    return of
+
+
 @pytest.mark.parametrize("way", ["randread", "randwrite"])
-def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, experiment, jbod, tmp_path, way):
-    bystanders = {drive: digest(jbod, drive) for drive in ("d3", "d4")}
-    done = dutlab("run", experiment(EXPERIMENT.replace("WAY", way)), "--lab", jbod)
-    assert done.returncode == 0, done.stderr
-    (record,) = records(only_run(tmp_path))
+def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, measured, tmp_path, way):
+    _, record = measured(EXPERIMENT.replace("WAY", way), "d3", "d4")
     direction = way.removeprefix("rand")
     figures = record["figures"]
     both = figures["server:d1+server:d2"][f"{direction}_iops"]
@@ -80,7 +94,6 @@ def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, ex
         "no drive is faster than the kernel lets it be; how much slower a busy machine makes it is not held"
     )
     assert figures["server:d1"][f"{direction}_clat_p50_ns"] > 0
-    assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
     assert "/dev/loop" in record["tool_facts"]["server:d1_path"]
     samples = dutlab("query", "SELECT count(*) AS n FROM samples WHERE name LIKE '%_iops'", "--runs", str(tmp_path / "runs"))
     assert samples.returncode == 0 and any(int(w) > 0 for w in samples.stdout.split() if w.isdecimal()), samples.stdout + samples.stderr
@@ -97,19 +110,13 @@ disturbed: count
 """
 
 
-def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(dutlab, experiment, jbod, tmp_path):
-    bystanders = {drive: digest(jbod, drive) for drive in ("d2", "d3", "d4")}
-    done = dutlab("run", experiment(LIMIT), "--lab", jbod)
-    assert done.returncode == 0, done.stderr
-    run = only_run(tmp_path)
-    (record,) = records(run)
-    assert record["status"] == "measured", record["why"]
+def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(measured):
+    run, record = measured(LIMIT, "d2", "d3", "d4")
     figures = record["figures"]["server:d1"]
     depths = {row["depth"]: row["iops"] for row in record["tables"]["depths"]}
     assert {1, 2, 4} <= depths.keys() <= set(range(1, 9)), depths
     assert figures["peak_iops"] == max(depths.values()) == depths[figures["peak_depth"]]
     assert figures["least_iops"] >= 0.95 * figures["peak_iops"] and figures["least_depth"] <= figures["peak_depth"]
-    assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
     page = (run / "report" / "report.html").read_text()
     assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"
 
@@ -133,17 +140,12 @@ disturbed: count
 """
 
 
-def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(dutlab, experiment, jbod, tmp_path):
+def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(measured, jbod):
     device = Path(device_of(jbod, "d1"))
     mark = b"what was there before"
     with device.open("r+b") as drive:
         drive.write(mark)
-    bystanders = {drive: digest(jbod, drive) for drive in ("d2", "d3", "d4")}
-    done = dutlab("run", experiment(PTS), "--lab", jbod)
-    assert done.returncode == 0, done.stderr
-    run = only_run(tmp_path)
-    (record,) = records(run)
-    assert record["status"] == "measured", record["why"]
+    run, record = measured(PTS, "d2", "d3", "d4")
     (verdict,) = record["tables"]["verdict"]
     assert verdict["rounds"] == 5 == record["figures"]["server:d1"]["rounds"]
     tracked = [row["iops"] for row in record["tables"]["rounds"]]
@@ -152,7 +154,6 @@ def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(dutlab, experim
     assert verdict["state"] == ("steady" if found.is_steady else "not reached") == record["tool_facts"]["state"]
     assert ("NOT_STEADY" in {doubt["kind"] for doubt in record["doubts"]}) is not found.is_steady
     assert device.read_bytes()[: len(mark)] != mark, "the whole drive was erased and written"
-    assert {drive: digest(jbod, drive) for drive in bystanders} == bystanders
     assert f"iops: {verdict['state']}" in (run / "report" / "report.html").read_text()
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cells import cell_of
 from dutlab.cli.claims import claims, verify_claim
 from dutlab.errors import DutlabError
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-from dutlab.tools.raw_figures import CannotRecompute, rates_of
+from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, rates
 from fake_run import Wanted, build
 
 
@@ -138,5 +139,16 @@ def test_an_unfinished_run_has_no_card_and_nonsense_is_none(run: Path, tmp_path:
     ],
 )  # fmt: skip
 def test_raw_files_that_do_not_hold_a_rate_say_so(tool: str, raw: dict[str, bytes], why: str) -> None:
+    of = cell_of("iperf3", tool=tool)
     with pytest.raises(CannotRecompute, match=why):
-        rates_of(tool, {"a": ("source:eth-a", "sink:eth-a")}, raw)
+        rates(KeptTrial(of, raw, {}, {"testbed": {"links": {"a": {"path": ["source:eth-a", "sink:eth-a"]}}}}))
+
+
+def test_a_figure_that_raw_files_do_not_tell_is_not_taken_for_the_rate_that_they_do(run: Path, tmp_path: Path) -> None:
+    card = json.loads(made(run)[0].read_text())
+    for of in card["cells"]:
+        of["figure"] = "lost_frames"
+    (changed := tmp_path / "card.json").write_text(json.dumps(card))
+    found = said(verify_claim, changed, "--run", run)
+    assert found.exit_code == 1, found.output
+    assert "they do not tell lost_frames of" in found.output, found.output

@@ -16,8 +16,8 @@ from dutlab.hosts.local import LocalHost
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.ipgen import IpgenModel
+from dutlab.spec.links import Link, Port
 from dutlab.spec.mixes import frame_mix
-from dutlab.spec.testbed import Link, Port
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import ipgen
 from dutlab.tools.generators.ipgen import ends_of, flow_of, script_of, still_moving

@@ -7,42 +7,17 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from cells import cell_of, setting_of
 from dutlab.errors import MeasurementError, ToolFailed
-from dutlab.methods.ports import Bench, Latency, Outcome, ResetKind, ToolReading
-from dutlab.methods.rfc2544 import back_to_back, frame_loss, latency, recovery, reset, suite, throughput
-from dutlab.methods.rfc2544.context import Paced, SuiteContext
+from dutlab.methods.ports import Bench
+from dutlab.methods.rfc2544 import frame_loss, latency, recovery, reset, suite, throughput
 from dutlab.methods.rfc2544.deviations import deviations
-from dutlab.spec.mixes import Mix, frame_mix
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Workload
 from dutlab.units import BpsL1, Pps, Seconds
+from rfc2544_context import MAX, MIX, Resetting, Sleeper, stand
 from simulated import Dut, Simulation
-from simulated_memory import Remembering
-
-MIX = Mix(name="64", parts=((64, 1),))
-MAX = Pps(1_000_000.0)
-SIMULATED = ("a",)
-
-
-class Sleeper:
-    """Notes how long it was told to sleep, and does not."""
-
-    def __init__(self):
-        self.slept = []
-
-    async def __call__(self, seconds):
-        self.slept.append(seconds)
-
-
-def stand(generator, *, maximum=MAX, device=None, sleep=None, **asked):
-    wanted = setting_of("rfc2544", **{"frame_size": MIX, "tests": tuple(Benchmark), "burst_repeats": 3, "latency_repeats": 4, **asked})
-    return SuiteContext(
-        SIMULATED, wanted, Paced(generator, wanted.seconds(5.0), sleep or Sleeper()), maximum, throughput.LINE_RATE, device=device
-    )
 
 
 async def test_throughput_is_the_capacity_within_the_width():
@@ -97,75 +72,6 @@ async def test_a_dut_that_always_loses_is_tried_down_to_a_tenth_and_said_so():
     assert found.notes == ["down to a tenth of the highest rate no two rates in a row were without loss"]
 
 
-@settings(max_examples=25)
-@given(buffer=st.integers(64, 60_000), capacity=st.floats(100_000, 900_000), held_back=st.booleans())
-def test_the_corrected_buffer_time_is_that_of_the_buffer(buffer, capacity, held_back):
-    """RFC 9004: a burst of n frames at rate R leaves n (1 - C/R) frames in the buffer, so corrected time x R is the buffer."""
-    generator = Simulation(Dut(capacity, buffer_frames=buffer), held_back=held_back)
-    found = asyncio.run(back_to_back.measure(stand(generator), Pps(capacity)))
-    frames = found.figures["buffer_corrected_ns"] / 1e9 * MAX
-    assert frames == pytest.approx(buffer, rel=back_to_back.RESOLUTION * 2, abs=2)
-    assert found.figures["burst_stddev_frames"] == 0
-    assert found.figures["burst_mean_frames"] == pytest.approx(buffer / (1 - capacity / MAX), rel=0.02, abs=2)
-
-
-async def test_bursts_are_not_preceded_by_load():
-    generator = Simulation(Dut(500_000, buffer_frames=100))
-    await back_to_back.measure(stand(generator), Pps(500_000))
-    assert {o.warmup for o in generator.offers} == {0.0}
-
-
-async def test_back_to_back_is_left_out_at_line_rate():
-    found = await back_to_back.measure(stand(Simulation(Dut(2e6))), MAX)
-    assert not found.rows
-    assert "RFC 9004 section 6.1" in found.notes[0]
-
-
-async def test_a_buffer_larger_than_the_longest_burst_is_a_lower_limit():
-    found = await back_to_back.measure(stand(Simulation(Dut(500_000, buffer_frames=1e9)), scale=0.01), Pps(500_000))
-    assert found.rows[0] == {"repeat": 1, "burst_frames": 1_200_000, "lost_from_frames": None}
-    assert found.notes == [
-        "bursts of 0.3 s came through, so the limit was raised to 1.2 s",
-        "bursts of 1.2 s came through: the buffer is larger than found",
-    ]
-
-
-@pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0, 40.0])
-async def test_a_buffer_is_found_however_long_it_takes_to_empty(seconds):
-    """Corrected time is that of the buffer at the highest rate; half of that rate empties it, in twice as long as that."""
-    generator = Remembering(Dut(MAX / 2, buffer_frames=seconds * MAX))
-    found = await back_to_back.measure(stand(generator, burst_repeats=1), Pps(MAX / 2))
-    assert found.figures["buffer_corrected_ns"] == pytest.approx(seconds * 1e9, rel=2 * back_to_back.RESOLUTION)
-    assert bool(found.notes) == (seconds > 15.0), "a burst of 30 s fills a buffer of 15 s; larger ones need the higher limit"
-
-
-async def test_bursts_of_several_frame_sizes_have_no_back_to_back_test():
-    of = stand(Simulation(Dut(400_000)))
-    found = await back_to_back.measure(replace(of, setting=of.setting.model_copy(update={"frame_size": frame_mix("imix")})), Pps(400_000))
-    assert not found.rows and not found.figures
-    assert "frames of one size" in found.notes[0]
-
-
-@pytest.mark.parametrize("made", [0.8, 0.51, 0.49])
-async def test_a_burst_that_was_not_made_is_no_whole_burst(made):
-    """Half of the frames are forwarded, so bursts of a thousand are whole; slower ones never fill the buffer."""
-    generator = Simulation(Dut(MAX / 2, buffer_frames=500), reach_pps=MAX * made)
-    with pytest.raises(MeasurementError, match="the generator made"):
-        await back_to_back.measure(stand(generator), Pps(MAX / 2))
-
-
-async def test_a_burst_that_the_generator_missed_once_is_offered_again():
-    def short(number, flow):
-        less = flow.sent_frames // 2
-        return (
-            replace(flow, sent_frames=less, received_frames=less, refused_frames=less) if number % 5 == 3 and not flow.lost_frames else flow
-        )
-
-    generator = Simulation(Dut(MAX / 2, buffer_frames=500), change=short)
-    found = await back_to_back.measure(stand(generator), Pps(MAX / 2))
-    assert found.figures["burst_mean_frames"] == pytest.approx(1000, rel=0.02)
-
-
 async def test_a_rate_that_was_not_made_has_no_loss():
     found = await frame_loss.measure(stand(Simulation(Dut(500_000), reach_pps=600_000)))
     assert not found.figures, "of a million frames a second half are lost, and of the 600 000 that were made a sixth"
@@ -190,157 +96,6 @@ async def test_no_test_of_the_suite_has_a_figure_of_a_rate_that_was_not_made():
     found = await reset.measure(stand(lab, device=lab), Pps(10_000))
     assert not found.figures
     assert "a load that the generator did not make" in found.notes[0]
-
-
-async def test_a_dut_without_buffer_has_no_burst():
-    found = await back_to_back.measure(stand(Simulation(Dut(1000))), Pps(1000))
-    assert found.figures["burst_mean_frames"] <= 1
-    assert found.figures["buffer_corrected_ns"] < 1001
-
-
-class Timed:
-    """Frames that arrive `of` ns after they were sent."""
-
-    def __init__(self, *of):
-        self.inner, self.of, self.offers = Simulation(Dut(1e9)), list(of), []
-
-    async def offer(self, offer):
-        self.offers.append(offer)
-        outcome, ns = await self.inner.offer(offer), self.of[len(self.offers) - 1]
-        if ns is None:
-            return outcome
-        seen = Latency(count=10, min_ns=ns - 5, p50_ns=ns, p90_ns=ns, p99_ns=ns, p999_ns=ns + 7, max_ns=ns + 9, mean_ns=ns + 1)
-        return replace(outcome, flows=tuple(replace(flow, latency=seen) for flow in outcome.flows))
-
-
-async def test_latency_is_the_mean_of_the_repeats_and_its_percentiles_are_the_medians_of_theirs():
-    """RFC 2544 section 26.2 and RFC 8219 section 7.2; frames are timed after 60 s."""
-    generator = Timed(100, 200, 300, 4000)
-    found = await latency.measure(stand(generator), Pps(1000))
-    assert found.figures == {
-        "latency_mean_ns": 1151.0,
-        "latency_p50_ns": 250.0,
-        "latency_p999_ns": 257.0,
-        "latency_min_ns": 95,
-        "latency_max_ns": 4009,
-    }
-    assert [row["repeat"] for row in found.rows] == [1, 2, 3, 4]
-    assert {(o.warmup, o.duration, o.rate) for o in generator.offers} == {(60.0, 60.0, 1000.0)}
-
-
-async def test_no_latency_is_made_up_where_none_was_measured():
-    with pytest.raises(MeasurementError, match="no frame could be timed"):
-        await latency.measure(stand(Timed(100, None)), Pps(1000))
-
-
-def readings(after_s, *, drop_at=60.0, step=1.0, lag=0.0, end=90.0, high=110.0, low=55.0):
-    """What a generator tells of a DUT that goes on losing for `after_s` once the rate has dropped."""
-    at, out = step, []
-    while at <= end:
-        share = min(max(drop_at - (at - step), 0.0), step) / step
-        losing = at - step < drop_at + after_s
-        out += [
-            ToolReading(at + lag, "a", "offered_pps", low + (high - low) * share),
-            ToolReading(at + lag, "a", "lost_pps", 10.0 * losing),
-        ]
-        at += step
-    return out
-
-
-@settings(max_examples=60)
-@given(after_s=st.floats(0.0, 20.0), drop_at=st.floats(50.0, 65.0), lag=st.floats(0, 1e9))
-@example(after_s=1.03125, drop_at=50.96875, lag=0.0)
-def test_recovery_is_found_to_within_one_reading(after_s, drop_at, lag):
-    found = recovery.recovered(readings(after_s, drop_at=drop_at, lag=lag), high=Pps(110.0), low=Pps(55.0))
-    late_s = 2.0 * found.resolution_s * 0.02 + 1e-3  # a reading within 2 % of the higher rate is not taken for the drop
-    assert after_s - late_s <= found.seconds <= after_s + found.resolution_s + late_s
-    assert found.resolution_s == pytest.approx(1.0)
-    assert not found.ongoing
-
-
-def test_a_dut_that_never_recovers_has_no_time():
-    assert recovery.recovered(readings(100.0), high=Pps(110.0), low=Pps(55.0)).ongoing
-
-
-def test_a_drop_that_nobody_saw_is_an_error():
-    with pytest.raises(MeasurementError, match="is not to be seen"):
-        recovery.recovered(readings(1.0, drop_at=1000.0), high=Pps(110.0), low=Pps(55.0))
-
-
-async def test_the_overload_is_110_percent_and_never_above_the_highest_rate():
-    generator = Simulation(Dut(500_000))
-    found = await recovery.measure(stand(generator), Pps(500_000))
-    (offer,) = generator.offers
-    assert [(s.duration, s.from_rate, s.to_rate) for s in offer.profile] == [(60, 550_000, 550_000), (30, 275_000, 275_000)]
-    assert found.figures["recovery_ns"] <= 1e9
-    await recovery.measure(stand(generator), Pps(950_000))
-    assert generator.offers[1].profile[0].from_rate == MAX
-
-
-class Resetting:
-    """A device that is out of service for `out_s` when it is reset, and a generator that sees it."""
-
-    resets = (ResetKind.PROCESS, ResetKind.SOFTWARE)
-    reach_pps = 1e12
-
-    def __init__(self, **out_s):
-        self.out_s, self.kinds, self.was_reset = out_s, [], asyncio.Event()
-
-    async def reset(self, kind):
-        self.kinds.append(kind)
-        self.was_reset.set()
-        return 0.25
-
-    async def offer(self, offer):
-        self.was_reset.clear()
-        offer.begun()
-        await self.was_reset.wait()
-        outcome = await Simulation(Dut(1e9), reach_pps=self.reach_pps).offer(offer)
-        lost = round(offer.rate * min(self.out_s[self.kinds[-1].value], offer.duration - 15))
-        return Outcome(tuple(replace(f, lost_frames=lost, received_frames=f.sent_frames - lost) for f in outcome.flows))
-
-
-async def test_reset_time_is_lost_frames_over_offered_rate():
-    lab = Resetting(process=0.125, software=2.5)
-    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-    assert found.figures == {"reset_process_ns": 125e6, "reset_software_ns": 2.5e9}
-    assert [row["lost_frames"] for row in found.rows] == [1250, 25_000]
-    assert not found.notes
-
-
-async def test_resets_and_recoveries_are_repeated_and_their_mean_is_the_answer():
-    lab = Resetting(process=0.125, software=2.5)
-
-    async def slower(kind, reset=lab.reset):
-        lab.out_s["process"] += 0.1
-        return await reset(kind)
-
-    lab.reset = slower
-    found = await reset.measure(stand(lab, device=lab, reset_repeats=3), Pps(10_000))
-    assert [row["kind"] for row in found.rows] == ["process"] * 3 + ["software"] * 3
-    assert found.figures == {"reset_process_ns": pytest.approx(325e6), "reset_software_ns": 2.5e9}
-    generator = Simulation(Dut(500_000))
-    found = await recovery.measure(stand(generator, recovery_repeats=3), Pps(500_000))
-    assert len(generator.offers) == len(found.rows) == 3
-    assert found.figures["recovery_ns"] == pytest.approx(sum(row["recovery_ns"] for row in found.rows) / 3)
-
-
-async def test_a_dut_that_stays_away_has_no_reset_time():
-    lab = Resetting(process=1000.0, software=0.1)
-    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-    assert list(found.figures) == ["reset_software_ns"]
-    assert found.notes == ["after the process reset the DUT did not forward again within 45 s"]
-
-
-async def test_a_reset_that_nobody_saw_has_no_time():
-    lab = Resetting(process=0.0, software=0.1)
-    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-    assert list(found.figures) == ["reset_software_ns"]
-    assert "no frame was lost" in found.notes[0]
-
-
-async def test_reset_without_a_device_is_left_out_in_words():
-    assert "cannot be reset" in (await reset.measure(stand(Simulation(Dut(1e6))), Pps(1000))).notes[0]
 
 
 def cell(**params):

@@ -10,9 +10,9 @@ from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544 import suite
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, GENERATORS
+from dutlab.spec.links import Port
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.shape import LinkBounds
-from dutlab.spec.testbed import Port
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import BpsL1, Pps, Seconds, line_rate

@@ -13,9 +13,9 @@ from dutlab.methods.rfc2544 import suite
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
 from dutlab.spec.generators import GENERATORS
+from dutlab.spec.links import Port
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.shape import LinkBounds
-from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import EXTENSION_SETS, Traffic
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.sweep import SweepWorkload

@@ -13,10 +13,11 @@ from dutlab.spec.drives import DriveSpec
 from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.known import FAMILY_MODES, LABS
+from dutlab.spec.links import Link
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
 from dutlab.spec.sensors import SENSORS, WATCHES
-from dutlab.spec.testbed import HostSpec, Link, Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.search import SearchGoal

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from dutlab.errors import SpecRefused
 from dutlab.spec.known import MDRAID, ROLES
+from dutlab.spec.links import Link, Port
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.sensors import CommandSensor, HwmonSensor
-from dutlab.spec.testbed import HostSpec, Link, Port, Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.systems import SYSTEMS
 from strategies import testbeds
 

@@ -22,8 +22,8 @@ from dutlab.hosts.local import LocalHost
 from dutlab.methods.ledger import starved
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.trex import TrexModel
+from dutlab.spec.links import Port
 from dutlab.spec.mixes import frame_mix
-from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import Directions
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite

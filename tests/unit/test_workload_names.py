@@ -13,7 +13,6 @@ from dutlab.workloads import WORKLOADS, settable
 
 SOURCE = Path(inspect.getfile(dutlab)).parent
 OTHER_MEANINGS = {
-    ("cli/claims.py", "fio"): "the program",
     ("cli/main.py", "*"): "names of commands",
     ("hosts/facts/machine.py", "iperf3"): "the program",
     ("interop/importers.py", "*"): "names of programs whose files are read",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dutlab.report.questions.claims import ClaimCard, ClaimedCell
     from dutlab.store.record import TrialRecord
     from dutlab.store.run_folder import RunFolder
-    from dutlab.tools.raw_figures import Ends
+    from dutlab.tools.raw_figures import KeptTrial, Recomputed
 
 
 @click.command()
@@ -99,7 +99,8 @@ def _differences(claim: ClaimCard, run: RunFolder) -> Iterator[str]:
 def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
     from dutlab.store.names import checked_relative, trial_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.read import read_plain  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.raw_figures import CannotRecompute, rates_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.raw_figures import CannotRecompute, KeptTrial  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.workloads import named, plug_of  # noqa: PLC0415 -- `--help` needs none of it
 
     folder = trial_folder(run.path, record.trial)
     raw = {}
@@ -108,33 +109,8 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
             raw[name.removeprefix("raw/")] = read_plain(folder / checked_relative(name))
         except OSError as error:
             raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
-    if record.cell.tool == "fio":
-        return _fio_again(record, cell, raw)
-    rates = rates_of(record.cell.tool, _ends(run, record), raw)
-    if cell.link not in rates:
-        raise CannotRecompute(f"it did not drive link {cell.link}")
-    return rates[cell.link]
-
-
-def _fio_again(record: TrialRecord, cell: ClaimedCell, raw: Mapping[str, bytes]) -> float:
-    from dutlab.tools.fio.again import figures_again  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.json_text import UnreadableError  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.raw_figures import CannotRecompute  # noqa: PLC0415 -- `--help` needs none of it
-
-    try:
-        found = figures_again(record.cell, raw, state=record.tool_facts.get("state", ""))
-    except (UnreadableError, ValueError) as error:
-        raise CannotRecompute(f"its raw files cannot be read: {error}") from error
-    if cell.figure not in found or cell.link != record.cell.link_label:
+    recompute: Callable[[KeptTrial], Recomputed] = named(plug_of(record.cell.workload).again)
+    found = recompute(KeptTrial(record.cell, raw, record.tool_facts, run.resolved)).get(cell.link, {})
+    if cell.figure not in found:
         raise CannotRecompute(f"they do not tell {cell.figure} of {cell.link}")
     return found[cell.figure]
-
-
-def _ends(run: RunFolder, record: TrialRecord) -> Ends:
-    from dutlab.tools.raw_figures import CannotRecompute  # noqa: PLC0415 -- `--help` needs none of it
-
-    try:
-        links = run.resolved["testbed"]["links"]
-        return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in record.cell.links}
-    except (KeyError, TypeError, IndexError) as error:
-        raise CannotRecompute(f"resolved.json does not say where link {error} runs") from error

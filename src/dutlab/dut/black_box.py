@@ -10,7 +10,8 @@ from dutlab.dut.mode import Check, Family, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
 from dutlab.spec.known import FAMILY_MODES
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 
 @dataclass(frozen=True)

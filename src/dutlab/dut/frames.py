@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from dutlab.dut.mode import Check, Prober, SeenProbe, UdpFlow
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 Tracked = Callable[[UdpFlow], Awaitable[bool | None]]
 """Whether the DUT tracks this flow, whatever else it tracks; None when nothing can look. Raises HostError."""

@@ -18,7 +18,8 @@ from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 _SOURCE = "source"
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from dutlab.dut.mode import network_pairs
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 _FIRST_SPI = 0x1000
 """0 to 255 are reserved (RFC 4303 section 2.1)."""

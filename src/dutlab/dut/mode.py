@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 
 @dataclass(frozen=True)

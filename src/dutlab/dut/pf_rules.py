@@ -14,7 +14,8 @@ from ipaddress import IPv4Interface, IPv6Interface
 
 from dutlab.dut.mode import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.errors import InputError
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 AS_WRITTEN = "set ruleset-optimization none"
 STATES = 100_000_000

@@ -24,7 +24,8 @@ from dutlab.dut.vpp_state import VppState, change, read, session_limit, sessions
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import VPPCTL, Program
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 LEAST_SESSIONS = 63 * 1024
 """nat44's own limit a thread where nothing is said (nat44_ed.c)."""

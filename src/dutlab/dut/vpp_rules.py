@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv6Interface, ip_network
 
 from dutlab.dut.mode import ELSEWHERE, network_pairs, permitted_networks
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 TAG = "dutlab"
 """What the tags of our lists begin with."""

@@ -20,7 +20,8 @@ from dutlab.labs import napi, recipe
 from dutlab.labs.lab import Lab
 from dutlab.labs.labfile import description
 from dutlab.labs.state import StateFolder
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 _HERE, _THERE = IPv4Network("192.0.2.0/24"), IPv4Network("203.0.113.0/24")
 """TEST-NET-1 and TEST-NET-3: networks at the source and at the sink, of which each link takes a part."""

@@ -12,7 +12,8 @@ from ipaddress import IPv4Interface
 
 from dutlab.labs.labfile import LabDescription
 from dutlab.labs.state import SWITCH
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 
 _V4 = {
     "conf/all/rp_filter": "0",

@@ -27,9 +27,10 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MANUAL
+from dutlab.spec.links import Link
 from dutlab.spec.mixes import Mix
 from dutlab.spec.shape import bounds_of
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.units import BpsL1, Seconds

@@ -10,7 +10,8 @@ from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, PING, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
-from dutlab.spec.testbed import DUT, Testbed
+from dutlab.spec.links import DUT
+from dutlab.spec.testbed import Testbed
 from dutlab.systems import system_of
 from dutlab.tools.fio.drives import LSBLK, WIPEFS
 from dutlab.tools.fio.program import FIO

@@ -20,7 +20,8 @@ from dutlab.hosts.iproute import entries, interfaces_of, without_loopback
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.fields import Address
-from dutlab.spec.testbed import IPV6, Link, Port, Testbed
+from dutlab.spec.links import IPV6, Link, Port
+from dutlab.spec.testbed import Testbed
 
 LINK_LOCAL = "fe80::/10"  # RFC 4291 section 2.5.6
 APPLICATION = "ports"

@@ -29,7 +29,8 @@ from dutlab.methods.undisturbed import Undisturbed
 from dutlab.runner.headroom import RigLoad
 from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE
-from dutlab.spec.testbed import Port, Testbed
+from dutlab.spec.links import Port
+from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine

@@ -31,7 +31,8 @@ from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE
-from dutlab.spec.testbed import DUT, Testbed
+from dutlab.spec.links import DUT
+from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine.binary import EngineFile, engine_on

@@ -18,9 +18,9 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.port_in_use import in_use, unusable
 from dutlab.hosts.port_survey import Interface, IPAddress, PortSurvey, survey
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES
+from dutlab.spec.links import IPV6
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.named_mixes import NAMED_MIXES
-from dutlab.spec.testbed import IPV6
 from dutlab.units import LONGEST_STANDARD_FRAME, SHORTEST_FRAME, SHORTEST_IPV6_FRAME, si
 
 IMIX, IMIX_OVER_IPV6 = "imix", "imix-over-ipv6"

@@ -13,7 +13,7 @@ from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.methods.known import Case, Known
 from dutlab.methods.ports import Bench
-from dutlab.spec.testbed import DUT, Link
+from dutlab.spec.links import DUT, Link
 from dutlab.tools.engine.engine import Engine
 
 TOOL = "dutlab-engine yardstick"

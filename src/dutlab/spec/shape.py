@@ -9,9 +9,10 @@ from typing import Self
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN
+from dutlab.spec.links import DUT, IPV6
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.model import Loc, did_you_mean
-from dutlab.spec.testbed import DUT, IPV6, HostSpec, Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.units import BpsL1
 
 

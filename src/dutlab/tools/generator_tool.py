@@ -10,7 +10,8 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
 

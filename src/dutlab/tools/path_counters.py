@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dutlab.hosts.host import Host
-from dutlab.spec.testbed import Link, Port
+from dutlab.spec.links import Link, Port
 
 # Linux, Documentation/ABI/testing/sysfs-class-net-statistics
 _COUNTERS = "/sys/class/net/{}/statistics/{}"

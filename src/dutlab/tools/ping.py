@@ -17,7 +17,8 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import all_there, versions_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 from dutlab.systems.system import hint
 from dutlab.tools.generator_tool import GeneratorSite
 

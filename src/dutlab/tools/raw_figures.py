@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from dutlab.plan.cell import Cell
 from dutlab.tools.iperf3 import json_output
 
 Ends = Mapping[str, tuple[str, str]]
 """Link → the ports at its two ends, as in `source:eth-a`."""
+Recomputed = Mapping[str, Mapping[str, float]]
+"""Link, or several with `+`, → figure → value."""
+
+
+@dataclass(frozen=True)
+class KeptTrial:
+    """What a run folder kept of a trial."""
+
+    cell: Cell
+    raw: Mapping[str, bytes]
+    facts: Mapping[str, str]
+    """What the tool said of itself."""
+    resolved: Mapping[str, Any]
+    """The run's resolved.json."""
+
+    def ends(self) -> Ends:
+        """Of each link that was driven. Raises CannotRecompute."""
+        try:
+            links = self.resolved["testbed"]["links"]
+            return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in self.cell.links}
+        except (KeyError, TypeError, IndexError) as error:
+            raise CannotRecompute(f"resolved.json does not say where link {error} runs") from error
 
 
 class CannotRecompute(Exception):
     """The raw files do not hold what is needed; the text says what."""
 
 
-def rates_of(tool: str, links: Ends, raw: Mapping[str, bytes]) -> dict[str, float]:
-    """Link → goodput_bps of iperf3, received_pps of the engine; several links also as their sum, `a+b`. Raises CannotRecompute."""
-    readers = {"iperf3": _goodput, "engine": _received}
-    if tool not in readers:
-        raise CannotRecompute(f"raw files of {tool} are not read here")
+def rates(kept: KeptTrial) -> Recomputed:
+    """goodput_bps of iperf3, received_pps of the engine; of several links also their sum, `a+b`. Raises CannotRecompute."""
+    if kept.cell.tool not in _READERS:
+        raise CannotRecompute(f"raw files of {kept.cell.tool} are not read here")
+    figure, read = _READERS[kept.cell.tool]
     try:
-        found = {link: readers[tool](link, ends, raw) for link, ends in links.items()}
+        found = {link: read(link, ends, kept.raw) for link, ends in kept.ends().items()}
     except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
         raise CannotRecompute(f"its raw files cannot be read: {error!r}") from error
-    return found | ({"+".join(found): sum(found.values())} if len(found) > 1 else {})
+    whole = {"+".join(found): sum(found.values())} if len(found) > 1 else {}
+    return {link: {figure: rate} for link, rate in (found | whole).items()}
 
 
 def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes]) -> float:
@@ -51,3 +76,7 @@ def _last_reply(lines: bytes, op: str, port: str) -> dict[str, Any]:
     if found is None:
         raise ValueError(f"no reply to {op} of {port}")
     return found
+
+
+_READERS = {"iperf3": ("goodput_bps", _goodput), "engine": ("received_pps", _received)}
+"""Tool → the figure that its raw files tell, and how it is read."""

@@ -35,9 +35,9 @@ class DriveSetting(Setting):
     """Whether it changes what is on the drives."""
 
     @property
+    @abstractmethod
     def writing(self) -> tuple[tuple[float, int | None], ...]:
         """Seconds in which a drive is written at most, each with the block's bytes where blocks are all of one size, at random places."""
-        raise NotImplementedError
 
     @property
     def fills(self) -> int:

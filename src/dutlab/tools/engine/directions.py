@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Offer, back_of
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.load import SOURCE_PORT, Direction
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 

@@ -22,8 +22,9 @@ from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import LostSoFar, Offer, Outcome, ToolReading
+from dutlab.spec.links import Link, Port
 from dutlab.spec.mixes import Mix, sizes_in_words
-from dutlab.spec.testbed import Link, Port, Testbed
+from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Offset, offset_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutlab.methods.ports import IPAddress, Stretch
+from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix
-from dutlab.spec.testbed import Port
 from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Directions, Spread, Traffic
 from dutlab.units import Pps, Seconds
 

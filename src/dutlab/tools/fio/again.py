@@ -9,7 +9,16 @@ from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.tools.fio import pts
 from dutlab.tools.fio.output import jobs_of, total
-from dutlab.tools.json_text import read_object
+from dutlab.tools.json_text import UnreadableError, read_object
+from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
+
+
+def again(kept: KeptTrial) -> Recomputed:
+    """Those of a trial of fio. Raises CannotRecompute."""
+    try:
+        return {kept.cell.link_label: figures_again(kept.cell, kept.raw, state=kept.facts.get("state", ""))}
+    except (UnreadableError, ValueError) as error:
+        raise CannotRecompute(f"its raw files cannot be read: {error}") from error
 
 
 def figures_again(cell: Cell, raw: Mapping[str, bytes], *, state: str) -> dict[str, float]:

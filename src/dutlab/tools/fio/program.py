@@ -89,9 +89,13 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     return versions
 
 
+def _writes(cell: Cell) -> bool:
+    return isinstance(cell.setting, DriveSetting) and cell.setting.writes
+
+
 async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
     """Whether every drive that `cells` use is there, and free where they write. Raises TestbedError with all reasons, HostError."""
-    written = {name for cell in cells if cell.setting_as(DriveSetting).writes for name in cell.links}
+    written = {name for cell in cells if _writes(cell) for name in cell.links}
     faults = list[str]()
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
         try:
@@ -128,7 +132,7 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     in_array = _in_array(site, cell)
     try:
         for host, drives in _by_host(site, cell.links).items():
-            written = drives if cell.setting_as(DriveSetting).writes else ()
+            written = drives if _writes(cell) else ()
             found[host] = await (find_array(site.hosts[host]) if in_array else find(site.hosts[host], drives, written=written))
             if written:
                 insist_unused(found[host])

@@ -23,8 +23,8 @@ from dutlab.methods.ledger import negative_loss, starved
 from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, IpgenModel
+from dutlab.spec.links import Link
 from dutlab.spec.mixes import sizes_in_words
-from dutlab.spec.testbed import Link
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent

@@ -22,7 +22,8 @@ from dutlab.hosts.programs import all_there, versions_of
 from dutlab.hosts.running import together
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.spec.testbed import Link, Testbed
+from dutlab.spec.links import Link
+from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.iperf3 import TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite

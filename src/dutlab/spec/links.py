@@ -1,0 +1,246 @@
+"""A link of a testbed: how packets go between its hosts, as a path of ports or as a segment that ports share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, Strict, model_serializer
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Address, BitRate, Name, vpp_interface_fault
+from dutlab.spec.known import ROLES
+from dutlab.spec.model import SpecModel, fault
+
+IPV6 = 6
+IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
+DUT = "dut"
+"""What the measured host is called by convention."""
+PATH_ROLES = ("source", DUT, DUT, "sink")
+
+
+class Port(SpecModel):
+    """One interface of one host; written `host:interface`."""
+
+    host: str
+    interface: str
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """`source:ixl2` as a mapping."""
+        if isinstance(data, Mapping):
+            return data
+        if not isinstance(data, str) or ":" not in data:
+            raise ValueError(f"{data!r} is not a port; write host:interface, as in source:eth1")
+        host, _, interface = data.partition(":")
+        if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which hosts have shorter ones
+            raise ValueError(what)
+        return {"host": host, "interface": interface}
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.interface}"
+
+    @model_serializer
+    def _text(self) -> str:
+        return str(self)
+
+
+class Link(SpecModel):
+    """How packets go between ports: along a path through machines that forward, or within one network.
+
+    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
+    """
+
+    only_code: ClassVar[frozenset[str]] = frozenset({"name"})
+
+    name: Name
+    speed: BitRate | None = None
+    """Bits per second on the wire; None when there is no cable (veth), so there is no ceiling."""
+    path: tuple[Port, ...] = ()
+    segment: tuple[Port, ...] = ()
+    """In place of a path: ports of different hosts in one network, as on a switch."""
+    addresses: tuple[Address, ...]
+    """One for each port, in the same order, each with its prefix length."""
+    mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
+    isolated: Annotated[bool, Strict()] = False
+    """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
+    configure: Annotated[bool, Strict()] = False
+    """True lets a run put the addresses of its ends on their ports, where they are not, and set the ports up; it undoes both."""
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Of the path or of the segment."""
+        return self.path or self.segment
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Each once, in the order of the ports."""
+        return tuple(dict.fromkeys(port.host for port in self.ports))
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The hosts where traffic starts and ends: the two of a path, all of a segment."""
+        return self.hosts if self.segment else (self.source.host, self.sink.host)
+
+    @property
+    def networks(self) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
+        """Of each cable, with the place of its first address."""
+        for i in range(0, len(self.path) or 1, 2):
+            yield i, self.addresses[i].network
+
+    @property
+    def source(self) -> Port:
+        """Where frames start."""
+        return self.ports[0]
+
+    @property
+    def sink(self) -> Port:
+        """Where they end."""
+        return self.ports[-1]
+
+    @property
+    def forwarders(self) -> tuple[str, ...]:
+        """The hosts between the two ends of a path."""
+        return tuple(port.host for port in self.path[1:-1:2])
+
+    @property
+    def dut_in(self) -> Port:
+        """Where frames enter the DUT; only links of Testbed.through_dut() have it."""
+        return self.path[self._dut_at]
+
+    @property
+    def dut_out(self) -> Port:
+        """Where they leave the DUT."""
+        return self.path[self._dut_at + 1]
+
+    @property
+    def source_address(self) -> Address:
+        """Address of the source port."""
+        return self.addresses[0]
+
+    @property
+    def sink_address(self) -> Address:
+        """Address of the sink port."""
+        return self.addresses[-1]
+
+    @property
+    def source_gateway(self) -> Address:
+        """Address at the other end of the source's cable: where its frames go first."""
+        return self.addresses[1]
+
+    @property
+    def sink_gateway(self) -> Address:
+        """Address at the other end of the sink's cable."""
+        return self.addresses[-2]
+
+    @property
+    def dut_in_address(self) -> Address:
+        """Address of the DUT's port towards the source."""
+        return self.addresses[self._dut_at]
+
+    @property
+    def dut_out_address(self) -> Address:
+        """Address of the DUT's port towards the sink."""
+        return self.addresses[self._dut_at + 1]
+
+    @property
+    def dut_in_peer(self) -> Address:
+        """Address at the other end of the cable by which frames enter the DUT."""
+        return self.addresses[self._dut_at - 1]
+
+    @property
+    def dut_out_peer(self) -> Address:
+        """Address at the other end of the cable by which they leave it."""
+        return self.addresses[self._dut_at + 2]
+
+    def between(self, near: str, far: str) -> tuple[Address, Address]:
+        """The address that `near` binds to and the one of `far` that it sends to, by host; a machine that forwards has one on each side.
+
+        Raises KeyError for a host that is not on the link.
+        """
+        at = {name: [i for i, port in enumerate(self.ports) if port.host == name] for name in (near, far)}
+        if not at[near] or not at[far]:
+            raise KeyError(near if not at[near] else far)
+        here, there = min(((i, j) for i in at[near] for j in at[far]), key=lambda pair: abs(pair[0] - pair[1]))
+        return self.addresses[here], self.addresses[there]
+
+    @property
+    def _dut_at(self) -> int:
+        """Place on the path of the port by which frames enter the DUT: the forwarder called `dut`, or the first."""
+        return 1 + 2 * (self.forwarders.index(DUT) if DUT in self.forwarders else 0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Order of the ports, and which of them share a network."""
+        if bool(data.get("path")) == bool(data.get("segment")):
+            missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
+            return [fault(("path",), "cannot be combined with segment" if data.get("path") else missing)]
+        if made is None:
+            return []
+        if made.segment:
+            return list(_segment_faults(made))
+        return [*_path_faults(made), *_address_faults(made)]
+
+
+def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
+    if len(link.path) % 2:
+        yield fault(("path",), f"{len(link.path)} ports; a path has an even number, two a cable: 2 back to back, 4 through one machine")
+        return
+    for i, port in enumerate(link.path):
+        role = PATH_ROLES[i] if len(link.path) == len(PATH_ROLES) else port.host
+        first = next(j for j, other in enumerate(link.path) if other.host == port.host)
+        if port in link.path[:i]:
+            what = "is also where packets enter it; a machine that forwards needs two ports" if i % 2 == 0 else "is a duplicate"
+            yield fault(("path", i), f"{port} {what}")
+        elif port.host != role and port.host in ROLES:
+            yield fault(("path", i), f"{port} where a port of {role} must be: the order is {' → '.join(PATH_ROLES)}")
+        elif i % 2 == 0 and i and port.host != link.path[i - 1].host:
+            yield fault(("path", i), f"{port} and {link.path[i - 1]} are of two hosts; ports 2 and 3 are of one machine, and so on")
+        elif first != i and not (i % 2 == 0 and first == i - 1):
+            yield fault(("path", i), f"the path returns to {port.host}, where it has been at {link.path[first]}")
+
+
+def _count_faults(link: Link) -> Iterator[InitErrorDetails]:
+    if len(link.addresses) != len(link.ports):
+        yield fault(("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order")
+    elif len({a.version for a in link.addresses}) > 1:
+        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own")
+    elif link.addresses and link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
+        yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)")
+
+
+def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
+    if len(link.path) % 2:
+        return
+    if faults := list(_count_faults(link)):
+        yield from faults
+        return
+    for i in range(0, len(link.path), 2):
+        here, there = link.addresses[i], link.addresses[i + 1]
+        where = f"{link.path[i]} and {link.path[i + 1]}"
+        if here.network != there.network:
+            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a cable")
+        elif here.ip == there.ip:
+            yield fault(("addresses", i + 1), f"{there} is the address of both {where}")
+        for j in range(0, i, 2):
+            if here.network.overlaps(other := link.addresses[j].network):
+                what = f"{here.network} overlaps {other} on another cable of the path, so nothing would be routed"
+                yield fault(("addresses", i), what)
+
+
+def _segment_faults(link: Link) -> Iterator[InitErrorDetails]:
+    hosts = [port.host for port in link.segment]
+    if len(link.segment) < 2:  # noqa: PLR2004 -- what "between" means
+        yield fault(("segment",), "a single port; a segment joins two or more hosts")
+    for i, port in enumerate(link.segment):
+        if port.host in hosts[:i]:
+            yield fault(("segment", i), f"{port.host} is on it twice; a host has one port on a segment")
+    if faults := list(_count_faults(link)):
+        yield from faults
+        return
+    for i, address in enumerate(link.addresses):
+        if address.network != (network := link.addresses[0].network):
+            yield fault(("addresses", i), f"{address} is not in {network}, the network of {link.segment[0]}; a segment is one network")
+        elif address.ip in {a.ip for a in link.addresses[:i]}:
+            yield fault(("addresses", i), f"{address} is the address of another port too")
