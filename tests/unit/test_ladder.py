@@ -11,12 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
-from dutlab.analysis.ceilings.ladder import Path as DataPath
+from dutlab.analysis.ceilings.path import Path as DataPath
+from dutlab.analysis.ceilings.path import Traffic, topology
 from dutlab.analysis.ceilings.pcie import PcieLink, oversubscription
 from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
 from dutlab.cli.main import dutlab
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group
+from dutlab.report.sections.drive_facts import drives_section
+from dutlab.report.sections.drive_ladder import DriveLadders, ladder_section, memory_of
 from dutlab.report.sections.drive_limits import drive_limits
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.store.record import TrialRecord
@@ -128,7 +131,13 @@ def measured(label: str, links: tuple[str, ...], value: float, rw: str = "randre
 
 
 def bed(drives: int) -> dict[str, object]:
-    return {"hosts": {"server": {"drives": {f"d{n}": {"rated": {"read_iops": 610_200.0, "write_iops": None}} for n in range(drives)}}}}
+    return {
+        "hosts": {
+            "server": {
+                "drives": {f"d{n}": {"serial": f"S{n:02}", "rated": {"read_iops": 610_200.0, "write_iops": None}} for n in range(drives)}
+            }
+        }
+    }
 
 
 def test_a_report_holds_drives_against_their_rating_fewer_of_them_and_other_arrays():
@@ -137,7 +146,7 @@ def test_a_report_holds_drives_against_their_rating_fewer_of_them_and_other_arra
         measured("raw", tuple(names), 9_999_000), measured("raw", tuple(names[:16]), 5_380_000), measured("other", tuple(names), 10_100_000),
         measured("raw", (names[0],), 610_000),
     ]  # fmt: skip
-    row, half, _, one = drive_limits(groups, bed(32), {})
+    row, half, _, one = drive_limits(groups, DriveLadders(bed(32), {}), {})
     assert "the path that drives share" in row.words and row.confidence == "likely", row
     assert "32 drives reach 51% of their rating" in row.evidence and any("16 drives reach 55%" in e for e in row.evidence)
     assert any("it is not the software" in e for e in row.evidence)
@@ -146,6 +155,77 @@ def test_a_report_holds_drives_against_their_rating_fewer_of_them_and_other_arra
 
 
 def test_mixes_and_drives_without_a_rating_have_no_verdict():
-    assert drive_limits([measured("raw", ("server:d0",), 1e5, rw="randrw")], bed(1), {}) == ()
-    assert drive_limits([measured("raw", ("server:d5",), 1e5)], bed(1), {}) == ()
-    assert drive_limits([measured("raw", ("server:d0",), 1e5)], {}, {}) == ()
+    assert drive_limits([measured("raw", ("server:d0",), 1e5, rw="randrw")], DriveLadders(bed(1), {}), {}) == ()
+    assert drive_limits([measured("raw", ("server:d5",), 1e5)], DriveLadders(bed(1), {}), {}) == ()
+    assert drive_limits([measured("raw", ("server:d0",), 1e5)], DriveLadders({}, {}), {}) == ()
+
+
+def server(drives: int, *, speed: float = 8.0, behind: int = 8) -> dict[str, object]:
+    """Facts of a host whose drives sit behind switches, each with so many of them and one x16 uplink; both ends of a link tell it."""
+
+    def step(address: str, width: int) -> dict[str, object]:
+        return {"address": address, "link_gts": speed, "link_width": width, "payload_bytes": 256}
+
+    ways = {
+        f"nvme{n}n1": [
+            step(f"0000:{n:02x}:00.0", 4), step(f"0000:80:{n:02x}.0", 4), step(f"0000:90:{n // behind:02x}.0", 16), step(f"0000:00:{n // behind:02x}.1", 16),
+        ]
+        for n in range(drives)
+    }  # fmt: skip
+    return {"server": {"drives": {name: {"serial": f"S{n:02}", "pcie": way} for n, (name, way) in enumerate(ways.items())}}}
+
+
+def test_the_topology_finds_two_to_one_and_what_each_link_passes():
+    (section,) = drives_section(server(32))
+    rows = [dict(zip((c.head for c in section.tables[1].columns), row.cells, strict=True)) for row in section.tables[1].rows]
+    own, *shared = rows
+    assert (own["as trained"], own["drives"], own["4k reads a second"]) == ("Gen3 x4", "32: nvme0n1 to nvme31n1", "879 kIOPS")
+    assert [(r["as trained"], r["oversubscription"]) for r in shared] == [("Gen3 x16", "2.00 : 1")] * 4
+    assert own["oversubscription"] == "–"
+
+
+def test_the_topology_gives_the_ladder_of_the_command():
+    ways = {name: of["pcie"] for name, of in server(32)["server"]["drives"].items()}
+    told = iops(ladder(32, era(), Load(4096), path=topology(ways)))
+    assert told == pytest.approx(iops(ladder(32, era(), Load(4096), path=HALF_OF_THE_LANES)))
+
+
+def test_what_comes_together_twice_passes_the_narrowest_way():
+    link = {"link_gts": 8.0, "payload_bytes": None}
+    near, far = ({"address": a, "link_width": w, **link} for a, w in (("near", 8), ("far", 16)))
+    ways = {f"d{n}": [{"address": f"d{n}", "link_width": 4, **link}, *([near] if n < 4 else []), far] for n in range(6)}
+    (own, shared) = topology(ways).rungs(6, Traffic(4096, 1.0, 0.0))
+    lane = 8e9 * 128 / 130 / 8 / 4096
+    assert (own.iops, shared.iops) == pytest.approx((24 * lane, 16 * lane)), "8 lanes of the near switch and 8 of two drives"
+    ways["d5"][0]["link_width"] = 1
+    assert topology(ways).rungs(6, Traffic(4096, 1.0, 0.0))[1].iops == pytest.approx(13 * lane)
+
+
+def test_links_that_a_host_does_not_tell_make_no_rung():
+    assert topology({"d0": [{"address": "a", "link_gts": None, "link_width": None}], "d1": []}).rungs(2, Traffic(4096, 1.0, 0.0)) == []
+    assert [rung.name for rung in ladder(2, era(), Load(4096), path=topology({"d0": [], "d1": []})).rungs] == ["drives, added up"]
+
+
+def test_a_report_has_the_ladder_and_blames_the_uplinks_that_it_found():
+    names = tuple(f"server:d{n}" for n in range(32))
+    ladders = DriveLadders(bed(32), server(32))
+    groups = [measured("raw", names, 13_900_000), measured("raw", (names[0],), 610_000)]
+    (section,) = ladder_section(groups, ladders)
+    columns = [c.head for c in section.tables[0].columns]
+    whole, one = (dict(zip(columns, row.cells, strict=True)) for row in section.tables[0].rows)
+    assert (whole["drives, added up"], whole["uplinks, of that"], whole["of the rating"]) == ("19.5 MIOPS", "72.0%", "71.2%")
+    assert (whole["lowest rung"], whole["of it"]) == ("uplinks", "98.8%")
+    assert (one["uplinks, of that"], one["lowest rung"]) == ("–", "drives, added up")
+    row, _ = drive_limits(groups, ladders, {})
+    assert "bus" in row.words or "path" in row.words, row
+    assert row.confidence == "shown" and "of what the uplinks pass" in row.evidence[0]
+
+
+def test_memory_is_known_where_every_dimm_says_its_channel():
+    dimms = [{"bank": f"P0 CHANNEL {c}", "place": f"DIMM {n}", "mts": 3200, "mts_now": 2933} for c in "ABCD" for n in (0, 1)]
+    assert memory_of({"dimms": dimms}) == (2933.0, 4)
+    assert memory_of(
+        {"dimms": [{"bank": "", "place": "Channel A-DIMM0", "mts": 4800}, {"bank": "", "place": "Channel B-DIMM0", "mts": 4800}]}
+    ) == (4800, 2)
+    assert memory_of({"dimms": [*dimms, {"bank": "BANK 0", "place": "DIMM 9", "mts": 3200}]}) is None
+    assert memory_of({}) is None

@@ -255,8 +255,9 @@ def ladder(
     Example:
       dutlab limits ladder --drives 32 --read-iops 610200 --uplink 3x16 --uplinks 4 --payload 256 --measured 9999k
     """  # noqa: D301
-    from dutlab.analysis.ceilings.ladder import Load, Path  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.ceilings.ladder import Load  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.ceilings.ladder import ladder as of_parts  # noqa: PLC0415
+    from dutlab.analysis.ceilings.path import Path as DataPath  # noqa: PLC0415
     from dutlab.analysis.ceilings.storage import Array  # noqa: PLC0415
     from dutlab.spec.drives import parse_size  # noqa: PLC0415
 
@@ -266,7 +267,7 @@ def ladder(
 
     def found() -> Ladder:
         array = None if level is None else Array(level, drives, groups)
-        path = Path(_link(drive_link), _link(uplink), uplinks, payload, None if mts is None or channels is None else (mts, channels))
+        path = DataPath(_link(drive_link), _link(uplink), uplinks, payload, None if mts is None or channels is None else (mts, channels))
         return of_parts(drives, drive, Load(parse_size(block), writes), array=array, path=path)
 
     say_ladder(computed(found), measured, as_json=as_json)

@@ -24,6 +24,7 @@ from dutlab.report.model.words import duration_words
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.sections.drive_facts import drives_section
+from dutlab.report.sections.drive_ladder import DriveLadders, ladder_section
 from dutlab.report.sections.drive_limits import drive_limits
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -101,7 +102,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
     bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
-    found_limits = (*limits(groups, bed), *drive_limits(groups, testbed, means))
+    ladders = DriveLadders(testbed, facts)
+    found_limits = (*limits(groups, bed), *drive_limits(groups, ladders, means))
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
@@ -127,6 +129,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
         sections=(
             *(_judged(s, of_row) for s in found_sections),
+            *ladder_section(groups, ladders),
             *samples_section(watched, groups),
             *optics_section(facts),
             *drives_section(facts),

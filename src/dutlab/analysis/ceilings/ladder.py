@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dutlab.analysis.ceilings.ceiling import insist, number, positive
-from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings
+from dutlab.analysis.ceilings.path import DataPath, Path, Rung, Traffic
 from dutlab.analysis.ceilings.storage import Array, DriveRating, memory_ceilings
+
+ARITHMETIC = "RAID arithmetic"
+"""What the array's rung is called."""
 
 
 @dataclass(frozen=True)
@@ -15,27 +18,6 @@ class Load:
 
     block: int
     writes: float = 0.0
-
-
-@dataclass(frozen=True)
-class Path:
-    """What all data go through. None is not known. `payload` is the links' maximum payload size."""
-
-    drive_link: PcieLink | None = None
-    uplink: PcieLink | None = None
-    uplinks: int = 1
-    payload: int | None = None
-    memory: tuple[float, int] | None = None
-    """Megatransfers a second, and channels."""
-
-
-@dataclass(frozen=True)
-class Rung:
-    """What one part allows, in requests a second."""
-
-    name: str
-    iops: float
-    formula: str
 
 
 @dataclass(frozen=True)
@@ -74,7 +56,7 @@ def rated_iops(drive: DriveRating, load: Load) -> float | None:
     return 1 / needed
 
 
-def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None = None, path: Path | None = None) -> Ladder:
+def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None = None, path: DataPath | None = None) -> Ladder:
     """The rungs that follow from what is known. Raises ValueError."""
     insist([
         positive(drives, "the number of drives"),
@@ -92,12 +74,7 @@ def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None =
         to_read, to_write = to_read + load.writes * reads, load.writes * writes
         found.append(_of_array(drives, drive, load.block, to_read, to_write))
     where = path or Path()
-    for name, link, count in (("the drives' own links", where.drive_link, drives), ("uplinks", where.uplink, where.uplinks)):
-        if link is not None:
-            ways = _each_way(link, where.payload, to_read, to_write)
-            lowest = min(ways, key=lambda way: way[1] / way[0])
-            formula = f"{count} × {number(lowest[1])} / ({load.block} × {lowest[0]:g})"
-            found.append(Rung(name, count * lowest[1] / (load.block * lowest[0]), formula))
+    found += where.rungs(drives, Traffic(load.block, to_read, to_write))
     if where.memory is not None:
         (peak,) = memory_ceilings(*where.memory)
         passes = load.block * (to_read + to_write)
@@ -112,11 +89,4 @@ def _of_array(drives: int, drive: DriveRating, block: int, to_read: float, to_wr
     if len(known) < len(needs):
         raise ValueError("the array's writes need the drives' ratings of reads and of writes")
     spent = sum(share / rate for share, rate in known)
-    return Rung("RAID arithmetic", drives / spent, f"{drives} / ({' + '.join(f'{share:g} / {number(rate)}' for share, rate in known)})")
-
-
-def _each_way(link: PcieLink, payload: int | None, to_read: float, to_write: float) -> list[tuple[float, float]]:
-    """(bytes of each byte asked for, bytes a second) to the host and from it, where anything goes: both ways go at once."""
-    found = pcie_ceilings(link, payload=payload)
-    back, forth = (found[0], found[0]) if payload is None else (found[1], found[2])
-    return [(share, way.value) for share, way in ((to_read, back), (to_write, forth)) if share]
+    return Rung(ARITHMETIC, drives / spent, f"{drives} / ({' + '.join(f'{share:g} / {number(rate)}' for share, rate in known)})")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dutlab.analysis.ceilings.path import Traffic, requests, topology
+from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.units import si
@@ -31,8 +33,9 @@ def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
     table = Table("drives", "Each drive as its host tells it", tuple(map(Column, ("host", *shown))), tuple(
         Row("", (host, *(words[c] for c in shown))) for host, words in rows
     ))  # fmt: skip
+    tables = (table, *_links(hosts))
     lead = "Read once, before the run. The link is as trained, at its narrowest between drive and processor; what it could be is beside it."
-    return (Section(slug="drives", workload="", title="Drives", lead=lead, tables=(table,)),)
+    return (Section(slug="drives", workload="", title="Drives", lead=lead, tables=tables),)
 
 
 def _words(name: str, of: Mapping[str, Any]) -> Iterator[str]:
@@ -54,5 +57,32 @@ def _link(of: Mapping[str, Any]) -> str:
     if not known:
         return ""
     least = min(known, key=lambda step: step["link_gts"] * step["link_width"])
-    now, most = (f"{least[f'link_gts{k}'] or 0:g} GT/s x{least[f'link_width{k}']}" for k in ("", "_most"))
-    return now if now == most or not least["link_gts_most"] else f"{now} ({most})"
+    told = tuple(f"{least[f'link_gts{k}']:g} GT/s x{least[f'link_width{k}']}" for k in ("", "_most") if least.get(f"link_gts{k}"))
+    return " (".join(dict.fromkeys(told)) + (")" if len(set(told)) > 1 else "")
+
+
+def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
+    """Every link between drives and processor; drives whose own links are alike have one row."""
+    rows = []
+    for host, facts in hosts.items():
+        found = topology({name: of.get("pcie") or () for name, of in drives_of(facts).items()})
+        alike: dict[tuple[PcieLink, int | None], list[str]] = {}
+        for name, one in found.own.items():
+            alike.setdefault((one.link, one.payload), []).append(name)
+        rows += [Row("", (host, "of each drive", *_passes(names, *link), "–")) for link, names in alike.items()]
+        for one in found.shared:
+            ratio = one.oversubscription(found.own)
+            told = _passes(list(one.drives), one.link, one.payload)
+            rows.append(Row("", (host, f"shared, {one.address}", *told, "–" if ratio is None else f"{ratio:.2f} : 1")))
+    if rows:
+        heads = ("host", "link", "as trained", "payload", "drives", "to the host", "from the host", "4k reads a second", "oversubscription")
+        yield Table("drive-links", "Links as they were trained, and what each passes", tuple(map(Column, heads)), tuple(rows))
+
+
+def _passes(drives: Sequence[str], link: PcieLink, payload: int | None) -> tuple[str, ...]:
+    passes = pcie_ceilings(link, payload=payload)
+    to_host, from_host = (passes[0], passes[0]) if payload is None else (passes[1], passes[2])
+    reads, _ = requests(link, payload, Traffic(4096, 1.0, 0.0))
+    first, *rest = sorted(drives, key=lambda name: (len(name), name))
+    named = f"{len(drives)}: {first} to {rest[-1]}" if rest else first
+    return str(link), str(payload or ""), named, si(to_host.value, "B/s"), si(from_host.value, "B/s"), si(reads, "IOPS")

@@ -1,0 +1,160 @@
+"""What all data of drives go through: their own PCI Express links, those that they share, and memory.
+
+The links follow from the way of each drive to the processor, as its host tells it: a device that several ways have is shared by them. Both
+ends of a link tell it, so of devices with the same drives behind them the narrowest counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from dutlab.analysis.ceilings.ceiling import number
+from dutlab.analysis.ceilings.pcie import FLIT_GENERATION, GENERATIONS, PAYLOADS, WIDTHS, PcieLink, pcie_ceilings
+
+OWN, SHARED = "the drives' own links", "uplinks"
+"""What their rungs are called."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What one part allows, in requests a second."""
+
+    name: str
+    iops: float
+    formula: str
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Requests of one size, and how many of them each request asked for costs the drives."""
+
+    block: int
+    to_read: float
+    to_write: float
+
+
+class DataPath(Protocol):
+    """What data go through beside drives and array."""
+
+    @property
+    def memory(self) -> tuple[float, int] | None:
+        """Megatransfers a second, and channels; None is not known."""
+
+    def rungs(self, drives: int, traffic: Traffic) -> list[Rung]:
+        """Of its links, as far as they are known."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """Links that are all alike, as a person says them. None is not known. `payload` is the links' maximum payload size."""
+
+    drive_link: PcieLink | None = None
+    uplink: PcieLink | None = None
+    uplinks: int = 1
+    payload: int | None = None
+    memory: tuple[float, int] | None = None
+
+    def rungs(self, drives: int, traffic: Traffic) -> list[Rung]:
+        """The sum of the drives' links, and of the uplinks."""
+        found = ((OWN, self.drive_link, drives), (SHARED, self.uplink, self.uplinks))
+        return [_sum(name, [(link, self.payload)] * count, traffic) for name, link, count in found if link is not None]
+
+
+@dataclass(frozen=True)
+class TrainedLink:
+    """A link as it was trained, and the drives whose data go over it."""
+
+    address: str
+    link: PcieLink
+    payload: int | None
+    drives: frozenset[str]
+
+    def oversubscription(self, own: Mapping[str, TrainedLink]) -> float | None:
+        """How many times the own links of its drives exceed it; None where one of them is not known."""
+        if not all(name in own for name in self.drives):
+            return None
+        return sum(own[name].link.bytes_per_s for name in self.drives) / self.link.bytes_per_s
+
+
+@dataclass(frozen=True)
+class Topology:
+    """All links between drives and processor, as far as the host tells them."""
+
+    links: tuple[TrainedLink, ...]
+    memory: tuple[float, int] | None = None
+
+    @cached_property
+    def own(self) -> dict[str, TrainedLink]:
+        """Drive → what it has alone."""
+        return {next(iter(link.drives)): link for link in self.links if len(link.drives) == 1}
+
+    @property
+    def shared(self) -> list[TrainedLink]:
+        """Those of several drives, the widest reach first."""
+        return sorted((link for link in self.links if len(link.drives) > 1), key=lambda link: (-len(link.drives), link.address))
+
+    def rungs(self, drives: int, traffic: Traffic) -> list[Rung]:
+        """The drives' own links where all are known, and what is left where they come together."""
+        found = [_sum(OWN, [(link.link, link.payload) for link in self.own.values()], traffic)] if len(self.own) == drives else []
+        top = [link for link in self.shared if not any(link.drives < other.drives for other in self.shared)]
+        if not top:
+            return found
+        passes = [self._passes(link, lambda one: requests(one.link, one.payload, traffic)[0]) for link in top]
+        alone = [link for name, link in self.own.items() if not any(name in other.drives for other in top)]
+        passes += [requests(link.link, link.payload, traffic)[0] for link in alone]
+        return [*found, Rung(SHARED, sum(passes), " + ".join(number(one) for one in passes))]
+
+    def _passes(self, at: TrainedLink, most: Callable[[TrainedLink], float]) -> float:
+        """What reaches the processor over `at`: no more than it carries, nor than comes to it."""
+        below = [link for link in self.links if link.drives < at.drives]
+        nearest = [link for link in below if not any(link.drives < other.drives for other in below)]
+        known = frozenset().union(*(link.drives for link in nearest)) == at.drives
+        return min(most(at), sum(self._passes(link, most) for link in nearest)) if known else most(at)
+
+
+def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[float, int] | None = None) -> Topology:
+    """From each drive's way: steps with `address`, `link_gts`, `link_width` and `payload_bytes`, the drive first."""
+    behind, told = defaultdict[str, set[str]](set), dict[str, tuple[PcieLink, int | None]]()
+    for name, way in ways.items():
+        for step in way:
+            link, payload = _link(step), step.get("payload_bytes")
+            if link is not None:
+                behind[str(step.get("address"))].add(name)
+                told[str(step.get("address"))] = link, payload if link.generation < FLIT_GENERATION and payload in PAYLOADS else None
+    least = dict[frozenset[str], TrainedLink]()
+    for address, drives in behind.items():
+        link, payload = told[address]
+        known = least.get(same := frozenset(drives))
+        if known is None or link.bytes_per_s < known.link.bytes_per_s:
+            least[same] = TrainedLink(address, link, payload, same)
+    return Topology(tuple(least.values()), memory)
+
+
+def requests(link: PcieLink, payload: int | None, traffic: Traffic) -> tuple[float, str]:
+    """Requests a second that a link passes, by its busier way, and how that follows: both ways go at once."""
+    found = pcie_ceilings(link, payload=payload)
+    back, forth = (found[0], found[0]) if payload is None else (found[1], found[2])
+    ways = [(share, way.value) for share, way in ((traffic.to_read, back), (traffic.to_write, forth)) if share]
+    share, rate = min(ways, key=lambda way: way[1] / way[0])
+    return rate / (traffic.block * share), f"{number(rate)} / ({traffic.block} × {share:g})"
+
+
+def _sum(name: str, links: Sequence[tuple[PcieLink, int | None]], traffic: Traffic) -> Rung:
+    counts = {link: links.count(link) for link in dict.fromkeys(links)}
+    each = {link: requests(*link, traffic) for link in counts}
+    return Rung(
+        name,
+        sum(counts[link] * iops for link, (iops, _) in each.items()),
+        " + ".join(f"{counts[link]} × {formula}" for link, (_, formula) in each.items()),
+    )
+
+
+def _link(step: Mapping[str, Any]) -> PcieLink | None:
+    """None for a step whose link is not told, or is none."""
+    generation = next((number for number, of in GENERATIONS.items() if of.gigatransfers == step.get("link_gts")), None)
+    width = step.get("link_width")
+    return PcieLink(generation, width) if generation is not None and width in WIDTHS else None

@@ -1,0 +1,159 @@
+"""Drives against what they, their array, their links and memory allow, by the testbed's ratings and the hosts' facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
+from dutlab.analysis.ceilings.path import Topology, topology
+from dutlab.analysis.ceilings.storage import Array, DriveRating
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.sections.drive_facts import drives_of
+from dutlab.spec.arrays import SETS, state_of
+from dutlab.stats.summary import median
+from dutlab.units import si
+
+_BLOCK = 4096
+"""fio's own, where a job does not say it."""
+_WAYS = {"read": 0.0, "randread": 0.0, "write": 1.0, "randwrite": 1.0}
+"""`rw` → share of writes; nothing is rated for mixes."""
+_POWERS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_RATED = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
+_CHANNEL = re.compile(r"(?i)\bchannel[ _-]?\w+")
+
+
+class DriveLadders:
+    """What is known of a testbed's drives: their ratings, and the links between them and the processor."""
+
+    def __init__(self, testbed: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> None:
+        told = {name: of for name, of in _drives(testbed).items() if isinstance(of.get("rated"), Mapping)}
+        self._rated = {name: DriveRating(**{key: of["rated"].get(key) for key in _RATED}) for name, of in told.items()}
+        self._facts = {name: found for name, of in _drives(testbed).items() if (found := _facts_of(name, of, hosts)) is not None}
+        self._hosts = hosts
+
+    def load(self, group: Group) -> Load | None:
+        """What was asked of the drives; None where no rating is of such requests."""
+        params = group.cell.params
+        share = _WAYS.get(str(params.get("rw"))) if "rw" in params else {"100": 0.0, "0": 1.0}.get(str(params.get("reads_percent")))
+        size = str(params.get("bs", _BLOCK)).lower()
+        number, power = (size[:-1], _POWERS[size[-1]]) if size[-1:] in _POWERS else (size, 1)
+        return Load(int(number) * power, share) if share is not None and number.isdecimal() and int(number) else None
+
+    def rating(self, group: Group) -> float | None:
+        """That of all its drives added up; None where one has none for such requests."""
+        load, drives = self.load(group), group.cell.links
+        if load is None or not group.main[0].endswith("_iops") or not all(name in self._rated for name in drives):
+            return None
+        found = [rated_iops(self._rated[name], load) for name in drives]
+        return sum(one for one in found if one) if all(found) else None
+
+    def of(self, group: Group) -> Ladder | None:
+        """The ladder of a cell whose drives are all rated alike."""
+        load, drives = self.load(group), group.cell.links
+        if load is None or self.rating(group) is None or len({self._rated[name] for name in drives}) != 1:
+            return None
+        level, state = state_of(group.cell.mode)
+        whole = level and state in ("", "rebuilt")
+        try:
+            array = Array(int(level.removeprefix("raid")), len(drives), SETS if level in ("raid50", "raid60") else None) if whole else None
+            return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))
+        except ValueError:  # an array's writes need a rating of reads too
+            return ladder(len(drives), self._rated[drives[0]], load, path=self._path(drives))
+
+    def _path(self, drives: Sequence[str]) -> Topology:
+        hosts = {name.partition(":")[0] for name in drives}
+        ways = {name: self._facts[name].get("pcie") or () for name in drives if name in self._facts}
+        return topology(ways, memory_of(self._hosts.get(hosts.pop(), {})) if len(hosts) == 1 else None)
+
+
+def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Section, ...]:
+    """One row a cell whose drives are rated; none where no drive is."""
+    held = [(g, found) for g in groups if g.measured and (found := ladders.of(g)) is not None]
+    if not held:
+        return ()
+    names = list(dict.fromkeys(rung.name for _, found in held for rung in found.rungs))
+    heads = (
+        "drives",
+        "setting",
+        names[0],
+        *(f"{name}, of that" for name in names[1:]),
+        "measured",
+        "of the rating",
+        "lowest rung",
+        "of it",
+    )
+    return (
+        Section(
+            slug="drive-ladder",
+            workload="",
+            title="The ladder of the drives",
+            lead="What each part allows, as a share of the drives' rating; the lowest rung binds. Above 100 % of it, a rating or a link "
+            "is not what it was said to be. A rung is left out where nothing tells it.",
+            tables=(
+                Table("drive-ladder", "Rungs and what was measured", tuple(map(Column, heads)), tuple(_row(*one, names) for one in held)),
+            ),
+        ),
+    )
+
+
+def memory_of(facts: Mapping[str, Any]) -> tuple[float, int] | None:
+    """Megatransfers a second and channels, where every DIMM says its speed and its channel."""
+    dimms = facts.get("dimms") or ()
+    speeds = [dimm.get("mts_now") or dimm.get("mts") for dimm in dimms]
+    places = [f"{dimm.get('bank', '')} {dimm.get('place', '')}" for dimm in dimms]
+    channels = {str(dimm.get("bank" if _CHANNEL.search(str(dimm.get("bank"))) else "place")) for dimm in dimms}
+    if not speeds or not all(speeds) or not all(map(_CHANNEL.search, places)):
+        return None
+    return float(min(speeds)), len({_before(place) for place in channels})
+
+
+def value_of_main(group: Group) -> float:
+    """The median of the figure that the cell is judged by."""
+    figure, link = group.main
+    return median([r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {})])
+
+
+def _row(group: Group, found: Ladder, names: Sequence[str]) -> Row:
+    rungs, value = {rung.name: rung for rung in found.rungs}, value_of_main(group)
+    setting = ", ".join(f"{key} {said}" for key, said in group.cell.params.items())
+    shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
+    rating, binds = found.rungs[0].iops, found.binds
+    told = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
+    return Row(group.label, (_drives_words(group), setting, *told), links=group.cell.link_label, link=group.cell.link_label)
+
+
+def _drives_words(group: Group) -> str:
+    return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
+
+
+def _before(place: str) -> str:
+    """Up to and with the channel: several DIMMs may be on one."""
+    m = _CHANNEL.search(place)
+    return place[: m.end()] if m else place
+
+
+def _drives(testbed: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """`host:drive` → what the testbed says."""
+    hosts = testbed.get("hosts")
+    return {
+        f"{host}:{name}": drive
+        for host, of in (hosts.items() if isinstance(hosts, Mapping) else ())
+        if isinstance(of, Mapping) and isinstance(drives := of.get("drives"), Mapping)
+        for name, drive in drives.items()
+        if isinstance(drive, Mapping)
+    }
+
+
+def _facts_of(name: str, drive: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Those of the one drive whose serial number the testbed names, or has in the drive's name."""
+    by_id, serial = str(drive.get("by_id") or drive.get("by-id") or ""), drive.get("serial")
+    found = [
+        facts
+        for facts in drives_of(hosts.get(name.partition(":")[0], {})).values()
+        if (own := str(facts.get("serial") or "")) and (own == serial or by_id.endswith(f"_{own}"))
+    ]
+    return found[0] if len(found) == 1 else None
