@@ -58,7 +58,10 @@ SECTIONS = {
     },
     "Inspect": {
         "lab": ("dutlab.cli.lab:lab", "Build and use embedded labs made of network namespaces."),
-        "facts": ("dutlab.cli.facts:facts", "List the facts of hosts: processor, kernel, mitigations, memory, cards, offloads, rings, optics, drives."),
+        "facts": (
+            "dutlab.cli.facts:facts",
+            "List the facts of hosts: processor, kernel, mitigations, memory, cards, offloads, rings, optics, drives.",
+        ),
         "doctor": (
             "dutlab.cli.doctor:doctor",
             "List what distorts results, with evidence, cost, fix and undo.",
