@@ -94,6 +94,8 @@ class WorkloadPlug:
     """The module that makes its figures what reviews print: `dutlab report --style` with its name."""
     again: str = "dutlab.tools.raw_figures:rates"
     """Takes a KeptTrial and returns its figures, worked out again from its raw files; raises CannotRecompute."""
+    place: str = "link"
+    """What its figures are of, in the words of answers: one link or drive."""
     as_written: bool = False
     """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
 
@@ -178,6 +180,7 @@ _PLUGS = (
         tool="dutlab.tools.ping:path_mtu",
         check="dutlab.tools.ping:check",
         section="dutlab.report.sections.path_mtu:section",
+        figures=("path_mtu_bytes",),
     ),
     WorkloadPlug(
         "latency",
@@ -257,6 +260,7 @@ _PLUGS = (
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:again",
         section="dutlab.report.sections.tool_figures:section",
+        place="drive",
         load=LoadPattern.STEADY,
     ),
     WorkloadPlug(
@@ -268,6 +272,7 @@ _PLUGS = (
         again="dutlab.tools.fio.again:again",
         section="dutlab.report.sections.storage_limit:section",
         figures=("peak_iops",),
+        place="drive",
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
@@ -279,6 +284,7 @@ _PLUGS = (
         again="dutlab.tools.fio.again:again",
         section="dutlab.report.sections.pts:section",
         figures=("steady_iops", "unsteady_iops", "fresh_iops"),
+        place="drive",
         load=LoadPattern.ONE,
     ),
     WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),

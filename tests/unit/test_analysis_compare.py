@@ -194,8 +194,8 @@ def test_what_is_no_number_is_left_out_and_named() -> None:
 
 def test_flags_of_either_side_are_told() -> None:
     assert one(LOW, HIGH).flags == (
-        "first: repeats rise with time by 4.9% from first to last (p = 0.003)",
-        "second: repeats rise with time by 2.5% from first to last (p = 0.003)",
+        "first: repeats rise with time by 4.9 % of their median from first to last (p = 0.003)",
+        "second: repeats rise with time by 2.5 % of their median from first to last (p = 0.003)",
     )
     assert one((5.0,) * 6, HIGH[::-1]).flags[0] == "first: all repeats are exactly the same"
 

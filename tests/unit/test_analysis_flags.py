@@ -32,6 +32,8 @@ def test_two_heaps_are_seen_and_not_taken_for_outliers() -> None:
     assert (len(found.heaps.low), len(found.heaps.high)) == (4, 3)
     assert not found.outliers
     assert "two heaps, 4 around 10.1 and 3 around 20.1" in found.words[0]
+    thousands = flags_of([10e3, 20e3, 10.1e3, 20.1e3, 10.2e3, 20.2e3, 10.1e3])
+    assert "4 around 10.1 k and 3 around 20.1 k" in thousands.words[0], "no exponent, as 1.01e+04"
 
 
 def test_repeats_of_one_distribution_seldom_look_like_two_heaps() -> None:
@@ -67,7 +69,7 @@ def test_a_drift_has_its_size() -> None:
     found = flags_of([100.0, 99.0, 98.0, 97.0, 96.0, 95.0])
     assert found.drift is not None
     assert found.drift.change == pytest.approx(-5 / 97.5)
-    assert found.words == ("repeats fall with time by 5.1% from first to last (p = 0.003)",)
+    assert found.words == ("repeats fall with time by 5.1 % of their median from first to last (p = 0.003)",)
 
 
 def test_constant_and_few_repeats() -> None:

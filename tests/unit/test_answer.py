@@ -11,8 +11,10 @@ from dutlab.cli.import_files import import_files
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import Answer, NextStep, RunReport
 from dutlab.report.model.table import Missing
+from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
-from dutlab.report.sections.answer import with_repeats
+from dutlab.report.sections.answer import figure_words, with_repeats
+from dutlab.workloads import main_figures
 from fake_run import Wanted, build
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
@@ -120,6 +122,7 @@ def test_every_kind_of_import_has_an_answer_and_a_table(tmp_path: Path, name: st
 def test_an_import_ends_with_its_answer_in_80_columns(tmp_path: Path) -> None:
     done = CliRunner().invoke(import_files, ["figures", str(PUBLISHED / "apu6-loadtest.csv"), "--runs", str(tmp_path)])
     said = done.stdout.splitlines()
+    assert done.stderr.splitlines()[-1] == "writing the report", "large reports take a while: no silence"
     assert any(line.startswith("How fast") for line in said) and said[-1].startswith("report: ")
     assert max(len(line) for line in said if not line.startswith(("  dutlab ", "report: ", "8 imported"))) <= 80
 
@@ -150,3 +153,8 @@ def test_every_link_of_a_matrix_of_hosts_is_in_the_answer(tmp_path: Path) -> Non
     assert len(answer.tables) == 2 and all(t.shaded for t in answer.tables)
     assert "link a" in answer.tables[0].title + answer.tables[1].title and "link b" in answer.tables[0].title + answer.tables[1].title
     assert len(answer.fast) == 2
+
+
+def test_the_answer_of_a_path_mtu_is_its_mtu_in_bytes() -> None:
+    assert main_figures("path-mtu", ["payload_bytes", "path_mtu_bytes"]) == ["path_mtu_bytes"]
+    assert (figure_words("path_mtu_bytes"), unit_of("path_mtu_bytes").name) == ("path MTU", "bytes")

@@ -6,17 +6,21 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from dutlab.cli.main import dutlab
 from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
 from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report import write_publication, write_report
 from dutlab.report.gather import gather
+from dutlab.store.cell_figures import name_words
 from dutlab.units import BpsL1
 from import_files import FIO
 
@@ -144,6 +148,44 @@ def test_the_style_of_storage_sets_measured_arrays_beside_one_another(tmp_path):
         ["2000000", "1000000"],
         ["16000000", "8000000"],
     ]
+
+
+def on_drives(runs):
+    """One mode on two drives, each alone and both together."""
+    said, trials = json.loads(FIO.read_bytes()), []
+    for drives, iops in ((("d1", "d2"), 3e6), (("d2",), 2e6), (("d1",), 1e6)):
+        said["jobs"][0]["read"]["iops"] = iops
+        for trial in fio_trials("as-found.json", json.dumps(said).encode(), ImportOptions()):
+            (figures,) = trial.measured.figures.values()
+            measured = replace(trial.measured, figures={"+".join(drives): figures})
+            trials.append(replace(trial, cell=trial.cell.model_copy(update={"links": drives}), measured=measured))
+    return write_imported(runs, "drives", trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+
+
+def test_a_run_of_several_drives_names_them_in_every_row_and_calls_them_drives(tmp_path):
+    run = on_drives(tmp_path)
+    head, *body = rows(written([run], "storage", tmp_path / "out")["storage-workloads.csv"])
+    at, value, unit = head.index("drives"), head.index("value"), head.index("unit")
+    iops = [row for row in body if row[unit] == "IOPS" and row[value] != "0"]
+    assert list(dict.fromkeys(row[at] for row in iops)) == ["d1", "d2", "d1+d2"]
+    report = gather(run, run)
+    (answer,) = report.answer.tables
+    assert answer.columns[0].head == "drive" and answer.rows[0].cells[0] == "drive d1 alone"
+    assert "link" not in " ".join(report.answer.fast) and {t.where for t in report.trials} == {"drive d1", "drive d2", "drive d1+d2"}
+    assert report.headlines and not any("d1+d2" in (h.fastest, h.slowest) for h in report.headlines), (
+        "a sum of drives is no rival of one of them"
+    )
+    assert name_words("d1+d2", ["d1", "d2"], "fio") == "drive d1+d2" and name_words("a", ["a"], "sweep") == "link a"
+
+
+def test_a_style_is_printed_on_the_terminal_and_writes_nothing(tmp_path):
+    run = run_of(tmp_path, "e302-9d-iperf3.csv")
+    before = sorted(run.rglob("*"))
+    said = CliRunner().invoke(dutlab, ["report", str(run), "--style", "review", "--print"])
+    assert said.exit_code == 0 and "both driven" in said.output and "9.40" in said.output, said.output
+    assert sorted(run.rglob("*")) == before
+    refused = CliRunner().invoke(dutlab, ["report", str(run), "--style", "review", "--print", "--format", "md"])
+    assert refused.exit_code == 2 and "--print goes with no --format or -o" in refused.output
 
 
 def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):

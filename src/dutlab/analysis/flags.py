@@ -11,6 +11,7 @@ from math import factorial, sqrt
 from statistics import NormalDist
 
 from dutlab.stats.summary import median
+from dutlab.units import si
 
 FEWEST = 5
 """Below five repeats nothing can be told from chance."""
@@ -61,11 +62,11 @@ class Flags:
             places = ", ".join(f"#{n + 1}" for n in self.outliers)
             out.append(f"repeat {places} lies far from the others")
         if self.drift:
-            way = "rise" if self.drift.change > 0 else "fall"
-            out.append(f"repeats {way} with time by {abs(self.drift.change):.1%} from first to last (p = {self.drift.p:.3f})")
+            way, share = "rise" if self.drift.change > 0 else "fall", 100 * abs(self.drift.change)
+            out.append(f"repeats {way} with time by {share:.1f} % of their median from first to last (p = {self.drift.p:.3f})")
         if self.heaps:
-            out.append(f"repeats fall into two heaps, {len(self.heaps.low)} around {median(self.heaps.low):.4g} "
-                       f"and {len(self.heaps.high)} around {median(self.heaps.high):.4g}")  # fmt: skip
+            low, high = (f"{len(heap)} around {si(median(heap), '').strip()}" for heap in (self.heaps.low, self.heaps.high))
+            out.append(f"repeats fall into two heaps, {low} and {high}")
         if self.constant:
             out.append("all repeats are exactly the same")
         return tuple(out)

@@ -15,6 +15,7 @@ from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
+from dutlab.workloads import plug_of
 
 _NAMED = 4
 """Drives that one line names."""
@@ -87,6 +88,7 @@ def _summary(plan: Plan) -> Table:
         alone = sum(1 for c in cells if c.repeat == 1)
         took = duration_words(sum(t.estimate_s for t in trials))
         rows.append(Row("", (words, ", ".join(labels), ", ".join(links), ", ".join(sizes), str(alone), str(len(trials)), took)))
-    heads = ("what", "modes", "links", "frames", "cells", "trials", "time")
+    places = {plug_of(t.cell.workload).place for t in plan.trials}
+    heads = ("what", "modes", " and ".join(sorted(f"{place}s" for place in places)) or "links", "frames", "cells", "trials", "time")
     columns = tuple(Column(head, align="right" if head in {"cells", "trials", "time"} else "left") for head in heads)
     return Table("plan", "", columns, tuple(rows), first="")

@@ -18,7 +18,7 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @click.command()
 @_RUNS
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Repeatable.   [all four]")
-@click.option("--style", type=click.Choice(STYLES), help="Print the tables and figures of one style of review.")
+@click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
 @click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
               help="Where to write; - writes one format to standard output.  [beside the run]")  # fmt: skip
@@ -28,17 +28,26 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
     \b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
-      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review
+      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format json -o - | jq .runs[].answer
     """  # noqa: D301
-    from dutlab.report import print_report, report_text, write_and_gather, write_publication  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report import (  # noqa: PLC0415 -- `--help` needs none of it
+        print_publication,
+        print_report,
+        report_text,
+        write_and_gather,
+        write_publication,
+    )
 
     if printed:
-        if formats or style or out:
-            raise click.UsageError("--print goes with no --format, --style or -o")
+        if formats or out:
+            raise click.UsageError("--print goes with no --format or -o")
         width, colour = terminal()
-        for line in print_report(runs, width=width, colour=colour):
+        lines = (
+            print_publication(runs, style=style, width=width, colour=colour) if style else print_report(runs, width=width, colour=colour)
+        )
+        for line in lines:
             say_shaded(line)
         return
     wanted = formats or FORMATS

@@ -3,6 +3,7 @@
 from dutlab.report.write import (
     FORMATS,
     IMAGES,
+    print_publication,
     print_report,
     report_finished,
     report_text,
@@ -18,6 +19,7 @@ from dutlab.report.write import (
 __all__ = [
     "FORMATS",
     "IMAGES",
+    "print_publication",
     "print_report",
     "report_finished",
     "report_text",

@@ -17,7 +17,7 @@ from dutlab.report.pages.csv_table import csv_table, table_csv
 from dutlab.report.pages.html import html
 from dutlab.report.pages.json_data import json_data
 from dutlab.report.pages.markdown import markdown
-from dutlab.report.pages.publication import publication
+from dutlab.report.pages.publication import Publication, publication
 from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown
 from dutlab.report.pages.terminal import terminal_answer, terminal_table
 from dutlab.report.plots.curve_plot import curve_plot
@@ -90,13 +90,28 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[
         for table in (*(t for s in r.sections for t in s.tables if not t.folded), *r.losses, *(cpu.table for cpu in r.cpus)):
             yield ""
             yield from terminal_table(table, width=width, colour=colour)
-        yield ""
-        for note in r.notes:
-            yield from _wrapped(f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})", width)
+        yield from ("", *_notes(r, width))
+
+
+def _notes(r: RunReport, width: int) -> Iterator[str]:
+    for note in r.notes:
+        yield from _wrapped(f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})", width)
 
 
 def _wrapped(words: str, width: int) -> list[str]:
     return textwrap.wrap(printable(words), width)
+
+
+def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: bool) -> Iterator[str]:
+    """The lines of what the runs are in a style, without plots, for a terminal. Nothing is written. Exceptions as write_publication()."""
+    found = _publication(runs, style, runs[0])
+    for words in (*found.contents.answers, *found.certainty, *found.limits):
+        yield from _wrapped(words, width)
+    for table in found.contents.tables:
+        yield ""
+        yield from terminal_table(table, width=width, colour=colour)
+    for r in found.runs:
+        yield from ("", *_notes(r, width))
 
 
 def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
@@ -106,14 +121,18 @@ def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str
     """
     _insist(formats, FORMATS)
     folder = out or _folder(runs, None)
-    reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
-    with reading(runs[0]):
-        found = publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
+    found = _publication(runs, style, folder)
     makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
     written = [replace_file(folder / f"{style}.{f}", _bytes(makers[f](found))) for f in dict.fromkeys(formats) if f in makers]
     tables = found.contents.tables if "csv" in formats else ()
     names = file_names(f"{style}-{t.slug}" for t in tables)
     return [*written, *(replace_file(folder / f"{name}.csv", _bytes(table_csv(t))) for name, t in zip(names, tables, strict=True))]
+
+
+def _publication(runs: Sequence[Path], style: str, folder: Path) -> Publication:
+    reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+    with reading(runs[0]):
+        return publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write

@@ -13,6 +13,7 @@ from typing import Any
 
 from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
+from dutlab.workloads import plug_of
 
 CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
 
@@ -87,14 +88,14 @@ def figure_names(cells: Iterable[CellFigures]) -> tuple[str, ...]:
     return tuple(sorted({figure for cell in cells for name in cell.names for figure in cell.figures(name)}))
 
 
-def name_words(name: str, links: Sequence[str]) -> str:
-    """`link a`, `link a, both directions`, `link a, backward`, `link a of a+b`: what a name of a record's figures stands for."""
-    label = "+".join(links)
+def name_words(name: str, links: Sequence[str], workload: str) -> str:
+    """`link a`, `link a, backward`, `link a of a+b`, `drive d1`: what a name of a record's figures stands for."""
+    label, place = "+".join(links), plug_of(workload).place
     base, back = name.removesuffix(".back"), name.endswith(".back")
     if "+" in name:
         parts = name.split("+")
         if parts == [parts[0], f"{parts[0]}.back"]:
-            return f"link {parts[0]}, both directions"
-        return f"link {name}" if name == label or len(links) == 1 else f"links {name}"
+            return f"{place} {parts[0]}, both directions"
+        return f"{place} {name}" if name == label or len(links) == 1 else f"{place}s {name}"
     of = f" of {label}" if len(links) > 1 and base in links else ""
-    return f"link {base}{of}, backward" if back else f"link {base}{of}"
+    return f"{place} {base}{of}, backward" if back else f"{place} {base}{of}"

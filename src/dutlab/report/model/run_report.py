@@ -15,6 +15,7 @@ from dutlab.analysis.doctor import Finding
 from dutlab.report.model.curve import Curve
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import Unit
+from dutlab.workloads import plug_of
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,11 @@ class TrialLine:
     files: tuple[tuple[str, str], ...]
     """Name and relative path; the record first."""
 
+    @property
+    def where(self) -> str:
+        """`link a`, `drive d1`."""
+        return f"{plug_of(self.workload).place} {self.links}"
+
 
 @dataclass(frozen=True)
 class FactRow:
@@ -214,6 +220,11 @@ class LimitRow:
     trials: tuple[int, ...]
     missing: tuple[str, ...] = ()
     """What nobody knows of it, most telling first."""
+
+    @property
+    def where(self) -> str:
+        """`link a`, `drive d1`."""
+        return f"{plug_of(self.workload).place} {self.links}"
 
     @property
     def because(self) -> str:

@@ -58,6 +58,7 @@ _UNITS = (
     ("_percent", PERCENT_WHOLE),
     ("_iops", IOPS),
     ("_bytes_per_s", BYTE_RATE),
+    ("_mtu_bytes", Unit("bytes", 1.0, 0)),
     ("_per_s", PER_SECOND),
     ("_cores", Unit("", 1.0, 2)),
     ("watts", Unit("W", 1.0, 1)),
@@ -239,12 +240,12 @@ def latency_text(ns: float) -> str:
     return _MILLISECONDS.text(ns) if ns >= 10e6 else MICROSECONDS.text(ns)  # noqa: PLR2004 - from 10 ms on
 
 
-def column_words(links: tuple[str, ...], link: str) -> str:
+def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:
     """A column of a matrix in one phrase."""
     if len(links) == 1:
-        return f"link {link} alone"
+        return f"{place} {link} alone"
     together = "both" if len(links) == 2 else "all"  # noqa: PLR2004 - two are "both"
-    return f"sum, {together} driven" if link == "+".join(links) else f"link {link}, {together} driven"
+    return f"sum, {together} driven" if link == "+".join(links) else f"{place} {link}, {together} driven"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

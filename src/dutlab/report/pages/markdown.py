@@ -102,7 +102,7 @@ def _limits(r: RunReport) -> Iterable[str]:
     yield "## What limited it"
     rows = []
     for row in r.limits:
-        what = ", ".join(part for part in (row.workload, row.size, f"link {row.links}") if part)
+        what = ", ".join(part for part in (row.workload, row.size, row.where) if part)
         rows.append(
             [
                 text(row.label),
@@ -153,7 +153,7 @@ def _doubts(r: RunReport) -> Iterable[str]:
         yield "\n".join(f"- {text(d)}" for d in r.deviations)
     if r.unsuccessful:
         yield "### Trials without a result"
-        rows = [[str(t.number), text(t.label), text(f"{t.asked}, link {t.links}"), t.status, text(t.why)] for t in r.unsuccessful]
+        rows = [[str(t.number), text(t.label), text(f"{t.asked}, {t.where}"), t.status, text(t.why)] for t in r.unsuccessful]
         yield markdown_table(["trial", "mode", "what", "status", "why"], rows)
 
 
@@ -178,7 +178,7 @@ def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Every trial"
     yield markdown_table(
         ["trial", "mode", "what", "repeat", "status", "files"],
-        [[str(t.number), text(t.label), text(f"{t.asked}, link {t.links}"), str(t.repeat), t.status, _files(t)] for t in r.trials],
+        [[str(t.number), text(t.label), text(f"{t.asked}, {t.where}"), str(t.repeat), t.status, _files(t)] for t in r.trials],
     )
 
 

@@ -59,9 +59,12 @@ def _arrays(prefix: str, compared: Sequence[tuple[str, Sequence[Group]]], read: 
 
 
 def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
-    """A row a rate, with its latency beside it."""
+    """A row a rate of the same drives, with its latency beside it."""
     common = dict(set.intersection(*(set(g.cell.params.items()) for g in groups))) if len(groups) > 1 else {}
     asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
+    several = len({g.cell.links for g in groups}) > 1
+    if several:
+        groups = sorted(groups, key=lambda g: ([in_order(str(g.cell.params.get(k, ""))) for k in asked], len(g.cell.links), g.cell.links))
     rows = []
     for g in groups:
         texts = {name: _text(g, name, read) for name in _names(g)}
@@ -69,8 +72,9 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
         for name, (text, (_, unit)) in texts.items():
             if name.endswith(_RATES):
                 params = (str(g.cell.params.get(k, "")) for k in asked)
-                rows.append(Row("", (*params, g.label, text, unit, text_later, unit_later)))
-    heads = (*(Column(k.replace("_", " "), name=k) for k in asked), Column("array"))
+                drives = (g.cell.link_label,) if several else ()
+                rows.append(Row("", (*params, *drives, g.label, text, unit, text_later, unit_later)))
+    heads = (*(Column(k.replace("_", " "), name=k) for k in asked), *([Column("drives")] if several else []), Column("array"))
     columns = (*heads, Column("value", align="right"), Column("unit"), Column("latency", align="right"), Column("latency unit"))
     return Table(f"{prefix}workloads", "Each workload", columns, tuple(rows), first="")
 

@@ -150,7 +150,8 @@ def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run:
 
 
 def _label(cell: ClaimedCell) -> str:
-    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), name_words(cell.link, cell.links))
+    size = str(cell.params.get("frame_size") or "")
+    return cell_label(cell.mode, cell.factors, cell.workload, size, name_words(cell.link, cell.links, cell.workload))
 
 
 def _worse_by(c: Comparison) -> float | None:

@@ -266,7 +266,8 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
 
 
 def _label(cell: Cell, name: str) -> str:
-    return cell_label(cell.mode, cell.factors, cell.workload, str(cell.params.get("frame_size") or ""), name_words(name, cell.links))
+    size = str(cell.params.get("frame_size") or "")
+    return cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
 
 
 def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:

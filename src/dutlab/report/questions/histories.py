@@ -43,7 +43,7 @@ def histories(found: Iterable[IndexedFigure], figures: Sequence[str] = ()) -> tu
     by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
     workloads: dict[str, str] = {}
     for f in found:
-        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, f.links.split("+")))
+        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, f.links.split("+"), f.workload))
         workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [

@@ -18,7 +18,7 @@ from dutlab.report.model.words import asked_words, better_of, column_words, in_o
 from dutlab.report.sections.headline import spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
-from dutlab.workloads import main_figures, settable
+from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
@@ -26,7 +26,8 @@ REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
 _SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s")
-_HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure"}
+_HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
+          "path_mtu_bytes": "path MTU"}  # fmt: skip
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -108,6 +109,10 @@ class _Cells:
         return cls(found, asked_words(alike, groups[0].cell.tool))
 
     @property
+    def workload(self) -> str:
+        return next(iter(self.by_place.values())).cell.workload
+
+    @property
     def labels(self) -> list[str]:
         return list(dict.fromkeys(label for label, _ in self.by_place))
 
@@ -123,7 +128,8 @@ class _Cells:
         alone = all(len(p.links) == 1 for p in places)
         said: dict[str, Callable[[_Place], str]] = {}
         if several:
-            said["link"] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links))
+            place = plug_of(self.workload).place
+            said[place] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links), place)
         if len({p.size for p in places}) > 1:
             said["frames" if any("frame_size" in g.cell.params for g in self.by_place.values()) else "of"] = lambda p: p.size
         if len({p.asked for p in places}) > 1:
@@ -135,7 +141,7 @@ class _Cells:
         wide = len(self.labels) > 1 and len(self.places) > 1 and len(figures) == 1 and len(self.by_place) > MOST_ROWS
         columns, rows = self._wide(figures[0], book) if wide else self._long(figures, report, book)
         marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
-        workload = next(iter(self.by_place.values())).cell.workload
+        workload = self.workload
         of = figure_words(figures[0])
         title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
         asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
@@ -220,14 +226,17 @@ def _range(table: Table) -> str:
     of = [f for f in found if first is None or f[1] == first]
     low, high = min(of, key=lambda f: f[2].median), max(of, key=lambda f: f[2].median)
     ends = [f"{text(*end[1:])} ({_row_words(table, end[0], end[1])})" for end in (low, high)]
-    return f"{table.columns[places[0]].head if first is not None else table.title}: from {ends[0]} to {ends[1]}."
+    about = table.columns[places[0]].head if first is not None else table.title
+    if low is high:
+        return f"{about}: {ends[0]}."
+    return f"{about}: from {ends[0]} to {ends[1]}."
 
 
 def _row_words(table: Table, row: Row, place: int | None = None) -> str:
     said = [
         cell
         for c, cell in zip(table.columns, row.cells, strict=True)
-        if c.head in {"link", "frames", "of", "asked", "client"} and isinstance(cell, str)
+        if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str)
     ]
     at = [table.columns[place].head] if place is not None and table.same_figure else []
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]

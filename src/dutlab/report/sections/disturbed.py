@@ -12,6 +12,7 @@ from dutlab.store.cell_figures import key_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 from dutlab.units import si
+from dutlab.workloads import plug_of
 
 _PER_CPU = {"received_frames_per_cpu_s": "frames", "goodput_bits_per_cpu_s": "bit"}
 
@@ -60,7 +61,7 @@ def per_cpu(groups: Sequence[Group], set_aside: Sequence[TrialRecord]) -> tuple[
         for figure, unit in _PER_CPU.items():
             if values := [figures[figure] for figures in mine if figure in figures]:
                 asked = asked_words(group.cell.params, group.cell.tool)
-                what = f"{group.label}, {group.cell.workload} ({asked}), link {group.cell.link_label}"
+                what = f"{group.label}, {group.cell.workload} ({asked}), {plug_of(group.cell.workload).place} {group.cell.link_label}"
                 of = f"median of {plural(len(values), 'attempt')}"
                 out.append(f"{what}: {si(median(values), unit)} per CPU second of the testbed's threads, {of}")
     return tuple(out)

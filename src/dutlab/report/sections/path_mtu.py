@@ -22,7 +22,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         Column("link"),
         Column("from"),
         Column("to"),
-        Column("MTU, bytes", _FIGURES[0]),
+        Column("MTU", _FIGURES[0]),
         Column("payload, bytes", _FIGURES[1]),
         Column(""),
     )

@@ -55,10 +55,11 @@ class _Table:
         ]
 
     def headline(self, book: NoteBook) -> Headline | None:
-        """Of the first figure: modes that were asked the same of the same drives, or the drives where there is one mode."""
+        """Of the first figure: modes that were asked the same of the same drives; of one mode its drives, but not one beside several."""
         name, one_mode = self.figures[0], len({g.label for g in self.groups}) == 1
-        for asked, links in dict.fromkeys((self.asked[id(g)], "" if one_mode else g.cell.link_label) for g in self.groups):
-            same = [g for g in self.groups if self.asked[id(g)] == asked and (one_mode or g.cell.link_label == links)]
+        alike = {id(g): (self.asked[id(g)], len(g.cell.links) if one_mode else g.cell.link_label) for g in self.groups}
+        for key in dict.fromkeys(alike.values()):
+            same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]
             named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
             if found := compared(about, named, unit_of(name)):
