@@ -13,6 +13,6 @@ def kernels(label: str) -> list[int]:
             words = path.read_bytes().split(b"\0")
         except OSError:  # ended meanwhile
             continue
-        if f"umid={label}".encode() in words:
+        if any(word.startswith(f"umid={label}-".encode()) for word in words):
             found.append(int(path.parent.name))
     return found

@@ -70,6 +70,14 @@ def test_a_testbed_without_links_or_without_a_way_in_carries_no_traffic(tmp_path
     assert "workloads.0.iperf3: needs commands at both ends of link a, and there is no way into dut" in said
 
 
+def test_a_mode_that_a_lab_cannot_have_is_refused_with_the_reason_and_what_it_has() -> None:
+    text = "experiment: e\ntestbed: {lab: uml-router}\nfactors: {mode: [router, nat, mine]}\nmodes: {mine: {}}\nworkloads: [iperf3: {}]\n"
+    with pytest.raises(SpecRefused) as why:
+        given_experiment(text.encode(), Path("e.yaml"))
+    (fault,) = why.value.faults
+    assert "lab uml-router cannot have mode nat: the guest's kernel has no nf_tables for IP (it has router, and modes of your own)" in str(fault)
+
+
 def test_a_sender_is_any_host_at_an_end_of_what_is_driven(tmp_path: Path) -> None:
     (tmp_path / "bed.yaml").write_text(BED)
     body = "{generators: [engine], frame_sizes: [64], links: [[a], [back], [a, back]], senders: [s1, t1]}"

@@ -1,8 +1,9 @@
 """A host of a lab that has a kernel of its own: user-mode Linux (UML), a program of Debian's package user-mode-linux.
 
 It needs neither KVM nor root of the machine itself. Its root is the machine's own file system, read-only (hostfs), so it has the programs
-that the machine has; its drives are files of the lab (drives.py). It runs inside the lab's network namespace and is reached over ssh
-through a tap there. So it ends with the processes of the namespace, and what it changed ends with it.
+that the machine has; its drives are files of the lab (drives.py). It runs inside the network namespace of its host and is reached over ssh
+through a tap there; its other ports are those of the namespace, by the same names (a packet socket each, raw(7)), and the namespace itself
+does nothing with their frames. So it ends with the processes of the namespace, and what it changed ends with it.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ import contextlib
 import shlex
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
-from dutlab.hosts.programs import Program
+from dutlab.hosts.programs import TASKSET, Program
 from dutlab.labs import drives, inside, sshd
 from dutlab.spec.drives import DriveSpec
 
 KERNEL = "linux.uml"
-PROGRAMS = (Program(KERNEL, "user-mode-linux"), Program("modprobe", "kmod"), Program("setsid", "util-linux"))
+PROGRAMS = (Program(KERNEL, "user-mode-linux"), Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
 MODULES = Path("/usr/lib/uml/modules")
 """Where Debian's package user-mode-linux has them."""
-_LOADED = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-delay", "dm-flakey")
+_OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-delay", "dm-flakey")
+_OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
+"""Modules that no program asks for by name when it wants what they do."""
 MEMORY_MB = 384
 BOOTS_S = 300.0
 _PAUSE_S = 0.05
@@ -41,7 +45,7 @@ mkdir -p /dev/pts /dev/shm /dev/disk/by-id
 mount -t devpts devpts /dev/pts
 for place in /run /var/tmp /tmp /mnt /dev/shm; do mount -t tmpfs -o mode=1777 tmpfs $place; done
 chmod 755 /run
-mkdir -p {folder} /run/sshd /run/mdadm /run/lock /run/lvm /run/modules/lib
+mkdir -p {folder} /run/sshd /run/mdadm /run/lock /run/lvm /run/netns /run/modules/lib
 mount -t hostfs none {folder} -o {folder}
 ln -s {modules} /run/modules/lib/modules
 printf '#!/bin/sh\\nexec modprobe -d /run/modules "$@"\\n' >/run/modprobe
@@ -50,9 +54,9 @@ echo /run/modprobe >/proc/sys/kernel/modprobe
 for module in {loaded}; do modprobe -d /run/modules $module; done
 {names}
 hostname {role}
-ip link set dev lo up
 ip address add {far}/30 dev vec0
 ip link set dev vec0 up
+sh -e {folder}/ports-{role} >{folder}/ports-{role}.said 2>&1 || exit 1
 {sshd} -D -f {folder}/sshd-{role}.conf -E {folder}/{role}.log
 echo o >/proc/sysrq-trigger
 sleep 60
@@ -64,34 +68,67 @@ def door(role: str, namespace: str) -> sshd.Door:
     return sshd.Door(role, namespace, _FAR, namespace)
 
 
-async def up(label: str, role: str, namespace: str, folder: Path, of_lab: Mapping[str, DriveSpec], *, nice: int) -> None:
-    """Boots it and waits until it answers; `folder` is the lab's own. Raises LabError, HostError."""
+@dataclass(frozen=True)
+class Guest:
+    """What it is to be."""
+
+    label: str
+    """Of its lab."""
+    role: str
+    namespace: str
+    drives: Mapping[str, DriveSpec]
+    ports: Mapping[str, str]
+    """Name → address (MAC) of each."""
+    setup: str
+    """For `sh -e` once its ports have their names."""
+    cpus: tuple[int, ...]
+    """Of this machine: where its one core runs."""
+    nice: int
+
+
+async def up(guest: Guest, folder: Path) -> None:
+    """Boots it and waits until it answers; `folder` is the lab's own, with the keys of its door. Raises LabError, HostError."""
     server = _insist_on_parts()
     try:
-        files = await asyncio.to_thread(drives.make_files, label, of_lab)
+        files = await asyncio.to_thread(drives.make_files, guest.label, guest.drives) if guest.drives else []
     except OSError as error:
         raise LabError(
-            f"drives cannot be made: {error}", remedy=f"free space in {drives.folder_of(label).parent}, or another label"
+            f"drives cannot be made: {error}", remedy=f"free space in {drives.folder_of(guest.label).parent}, or another label"
         ) from error
-    await asyncio.to_thread(sshd.write_files, folder, [door(role, namespace)])
-    names = "\n".join(f"ln -s /dev/ubd{_letter(at)} /dev/disk/by-id/{spec.name}" for at, spec in enumerate(of_lab.values()))
-    told = {"folder": shlex.quote(str(folder)), "modules": MODULES, "loaded": " ".join(_LOADED), "names": names, "role": role}
-    init = folder / "init"
+    names = "\n".join(f"ln -s /dev/ubd{_letter(at)} /dev/disk/by-id/{spec.name}" for at, spec in enumerate(guest.drives.values()))
+    loaded = " ".join([*(_OF_DRIVES if guest.drives else ()), *(_OF_PORTS if guest.ports else ())])
+    told = {"folder": shlex.quote(str(folder)), "modules": MODULES, "loaded": loaded, "names": names, "role": guest.role}
+    renamed = "".join(f"ip link set dev vec{at} name {name}\n" for at, name in enumerate(guest.ports, 1))
+    (folder / f"ports-{guest.role}").write_text(f"{renamed}{guest.setup or 'ip link set dev lo up'}\n", encoding="ascii")
+    init = folder / f"init-{guest.role}"
     init.write_text(_INIT.format(**told, far=_FAR, sshd=server), encoding="ascii")
     init.chmod(0o700)
-    inside = NetnsHost(role, namespace)
+    inside = NetnsHost(guest.role, guest.namespace)
     await inside.run(["ip", "tuntap", "add", "dev", _TAP, "mode", "tap"])
     await inside.run(["ip", "address", "add", f"{_NEAR}/30", "dev", _TAP])
     await inside.run(["ip", "link", "set", "dev", _TAP, "up"])
     kernel = [
-        KERNEL, f"mem={MEMORY_MB}M", f"umid={label}", f"uml_dir={folder}/uml/", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
-        "ro", f"init={init}", f"vec0:transport=tap,ifname={_TAP},depth=64", "con=null", "con0=null,fd:1", "panic=-1", "loglevel=4",
-        *(f"ubd{at}={file}" for at, file in enumerate(files)),
+        KERNEL, f"mem={MEMORY_MB}M", f"umid={umid(guest.label, guest.role)}", f"uml_dir={folder}/uml/", "root=/dev/root",
+        "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", f"vec0:transport=tap,ifname={_TAP},depth=64", "con=null",
+        "con0=null,fd:1", "panic=-1", "loglevel=4", *(f"ubd{at}={file}" for at, file in enumerate(files)),
+        *(f"vec{at}:transport=raw,ifname={name},mac={mac},depth=128" for at, (name, mac) in enumerate(guest.ports.items(), 1)),
     ]  # fmt: skip
     # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
-    start = f"{shlex.join(kernel)} </dev/null >{shlex.quote(str(folder / 'console'))} 2>&1 &"
-    await LocalHost("lab").run(["ip", "netns", "exec", namespace, "nice", "-n", str(nice), "setsid", "--wait", "sh", "-c", start])
-    await _reached(folder, role, namespace)
+    start = f"{shlex.join(kernel)} </dev/null >{shlex.quote(str(folder / f'console-{guest.role}'))} 2>&1 &"
+    where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
+    await LocalHost("lab").run(["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start])
+    await _reached(folder, guest.role, guest.namespace)
+
+
+def umid(label: str, role: str) -> str:
+    """Its name among the guests of this machine."""
+    return f"{label}-{role}"
+
+
+def threads(namespace: str) -> list[int]:
+    """The process of its kernel, which does all that its ports do."""
+    identity = inside.namespace_id(NAMESPACES / namespace)
+    return [] if identity is None else sorted(pid for pid in inside.processes_in(identity) if _is_kernel(pid))[:1]
 
 
 def _insist_on_parts() -> str:
@@ -104,8 +141,7 @@ def _insist_on_parts() -> str:
 
 def ended(namespace: str) -> bool:
     """Whether its kernel, which was started in there, runs no more."""
-    identity = inside.namespace_id(NAMESPACES / namespace)
-    return identity is not None and not any(map(_is_kernel, inside.processes_in(identity)))
+    return (NAMESPACES / namespace).exists() and not threads(namespace)
 
 
 def _is_kernel(pid: int) -> bool:
@@ -127,8 +163,12 @@ async def _reached(folder: Path, role: str, namespace: str) -> None:
                 await asyncio.sleep(_PAUSE_S)
             else:
                 return
-    said = (folder / "console").read_text(encoding="utf-8", errors="replace").strip()
+    said = "\n".join(_last_words(folder / name) for name in (f"console-{role}", f"ports-{role}.said")).strip()
     raise LabError(f"the guest {role} {why}; its console: {said[-400:] or 'nothing'}")
+
+
+def _last_words(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _letter(at: int) -> str:

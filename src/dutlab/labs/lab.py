@@ -29,7 +29,7 @@ _MANAGEMENT = IPv4Network("198.51.100.0/24")
 PRIORITY = -10
 """By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
-_PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD), "guest": (IP, SSHD, *guest.PROGRAMS)}
+_PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
 """What this machine needs for a lab, by how its hosts are reached."""
 
 
@@ -44,7 +44,7 @@ class Lab:
     label: str
     testbed: Testbed
     cpus: Mapping[str, tuple[int, ...]]
-    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads."""
+    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads. A guest is left out: it has one of its own."""
     watch_cpu: int | None
     """Where sensors run: not on the generator's core where there is another."""
     namespaces: Mapping[str, str]
@@ -60,7 +60,14 @@ class Lab:
     group: Path | None = None
     """The control group in which its programs run; None where it has no drives."""
     ssh_config: Path | None = None
-    """By which its hosts are reached over ssh, each under its name; None where namespaces are entered."""
+    """By which hosts are reached over ssh, each under its name; None where none is."""
+    over_ssh: frozenset[str] = frozenset()
+    """The hosts that are; the namespaces of the others are entered."""
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether what sends and receives runs on this machine: a DUT may have a kernel of its own."""
+        return not self.over_ssh & set(self.testbed.ends)
 
     def inside(self, host: str) -> tuple[str, ...]:
         """What goes before a command on this machine so that it runs on `host`; it has no ssh in between. Raises KeyError."""
@@ -68,21 +75,20 @@ class Lab:
 
     async def machine(self, host: str, name: str, log: CommandLog | None = None) -> Host:
         """`host` under another name, as a machine of its own: what runs there ends with it. Raises KeyError, HostError."""
-        if self.ssh_config is not None:
-            from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
-            from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
-
-            return SshHost(Login(name, host, (self.ssh_config,)), log)
+        if host in self.over_ssh:
+            return self._far(host, name, log)
         return await NetnsMachine.open(name, self.namespaces[host], log)
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
         """Name → host, made anew at each call."""
-        if self.ssh_config is not None:
-            from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
-            from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
+        near = {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
+        return {**near, **{role: self._far(role, role, log) for role in self.namespaces if role in self.over_ssh}}
 
-            return {role: SshHost(Login(role, role, (self.ssh_config,)), log) for role in self.namespaces}
-        return {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
+    def _far(self, host: str, name: str, log: CommandLog | None) -> Host:
+        from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
+        from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
+
+        return SshHost(Login(name, host, () if self.ssh_config is None else (self.ssh_config,)), log)
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     """Builds the lab `name`; what goes wrong on the way is taken down again. Raises LabError, ToolMissing, ToolsMissing."""
     plan = description(name)
     layout_name, spread = plan.layout(layout)
-    cpus, watch_cpu = spread.on([0] if plan.settings.reach == "guest" else sorted(os.sched_getaffinity(0)))
+    cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
     label = check_label(label or new_label())
     namespaces, folder = _namespaces(label, plan), StateFolder()
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
@@ -130,8 +136,9 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
 def programs(name: str) -> tuple[Program, ...]:
     """What this machine must have to build the lab `name`."""
     plan = description(name)
-    loops = plan.testbed.drives and plan.settings.reach != "guest"
-    return (*_PROGRAMS[plan.settings.reach], *((drives.LOSETUP,) if loops else ()))
+    guests = (SSHD, *guest.PROGRAMS) if plan.settings.guests else ()
+    loops = (drives.LOSETUP,) if plan.testbed.drives and not guests else ()
+    return tuple(dict.fromkeys((*_PROGRAMS[plan.settings.reach], *guests, *loops)))
 
 
 async def down(label: str) -> bool:
@@ -187,8 +194,8 @@ async def attach(label: str) -> Lab:
         known = ", ".join(folder.labels())
         raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
-    guests = state.namespaces.values() if state.complete and not gone and description(state.lab).settings.reach == "guest" else ()
-    ended = any([await asyncio.to_thread(guest.ended, namespace) for namespace in guests])
+    guests = description(state.lab).settings.guests if state.complete and not gone else ()
+    ended = any([await asyncio.to_thread(guest.ended, state.namespaces[role]) for role in guests])
     if gone or ended or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
         why = "the kernel of its guest has ended" if ended else f"{gone[0]} is gone" if gone and state.complete else lost
@@ -234,20 +241,21 @@ def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
 
 
 def _lab(state: LabState, plan: LabDescription) -> Lab:
-    reach = plan.settings.reach
+    guests, ssh = plan.settings.guests, plan.settings.reach == "ssh"
     return Lab(
         label=state.label,
-        testbed=plan.testbed if reach == "guest" else drives.placed(plan.testbed, state.label),
-        cpus=dict(state.cpus),
-        watch_cpu=state.watch_cpu,
+        testbed=plan.testbed if guests else drives.placed(plan.testbed, state.label),
+        cpus={host: cores for host, cores in state.cpus.items() if host not in guests},
+        watch_cpu=None if guests else state.watch_cpu,
         namespaces={host: state.namespaces[host] for host in plan.testbed.hosts},
         layout=state.layout,
         since_s=state.since_s,
         notes=state.notes,
         napi_threads=state.napi_threads,
         nice=state.nice,
-        group=drives.group_of(state.label) if plan.testbed.drives and reach != "guest" else None,
-        ssh_config=None if reach == "netns" else sshd.config_file(StateFolder().ssh_folder(state.label)),
+        group=drives.group_of(state.label) if plan.testbed.drives and not guests else None,
+        ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if ssh or guests else None,
+        over_ssh=frozenset(plan.testbed.hosts if ssh else guests),
     )
 
 
@@ -255,17 +263,14 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     """Returns notes, and the kernel threads that serve its ports. Raises HostError."""
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
-    if plan.settings.reach == "guest":
-        ((role, namespace),) = state.namespaces.items()
-        await guest.up(state.label, role, namespace, folder.ssh_folder(state.label), plan.testbed.drives, nice=state.nice)
-        return [], []
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
-    if plan.testbed.drives:
+    if plan.testbed.drives and not plan.settings.guests:
         await drives.up(state.label, plan.testbed.drives)
     hosts = {name: NetnsHost(name, state.namespaces[name]) for name in plan.testbed.hosts}
     if SWITCH in state.namespaces:
         await _sh(NetnsHost(SWITCH, state.namespaces[SWITCH]), recipe.switch_script(plan.testbed))
-    await asyncio.gather(*(_sh(host, recipe.setup_script(plan, role)) for role, host in hosts.items()))
+    scripts = {role: recipe.stub_script(plan, role) if role in plan.settings.guests else recipe.setup_script(plan, role) for role in hosts}
+    await asyncio.gather(*(_sh(host, scripts[role]) for role, host in hosts.items()))
     threads = list[int]()
     notes = [note for end in plan.testbed.ends for note in await _queued(hosts[end], plan.testbed)]
     if state.nice != PRIORITY:
@@ -282,7 +287,31 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     await asyncio.gather(*(_sh(host, recipe.carrier_script(plan.testbed, role)) for role, host in hosts.items()))
     if plan.settings.reach == "ssh":
         await _open_doors(machine, state, folder)
+    if plan.settings.guests:
+        threads += await _boot(plan, state, folder)
     return notes, threads
+
+
+async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> list[int]:
+    """The hosts with a kernel of their own; returns the processes of these. Raises LabError, HostError."""
+    ours = {role: state.namespaces[role] for role in plan.settings.guests}
+    doors = [guest.door(role, namespace) for role, namespace in ours.items()]
+    await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
+    guests = [
+        guest.Guest(
+            label=state.label,
+            role=role,
+            namespace=namespace,
+            drives=plan.testbed.hosts[role].drives,
+            ports=recipe.addresses_of(plan.testbed, role),
+            setup=recipe.setup_script(plan, role) if plan.testbed.links else "",
+            cpus=state.cpus[role],
+            nice=state.nice,
+        )
+        for role, namespace in ours.items()
+    ]
+    await asyncio.gather(*(guest.up(each, folder.ssh_folder(state.label)) for each in guests))
+    return [pid for namespace in ours.values() for pid in await asyncio.to_thread(guest.threads, namespace)]
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:

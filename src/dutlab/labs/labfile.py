@@ -58,8 +58,10 @@ class LabSettings(_Strict):
 
     gro: bool
     tso: bool
-    reach: Literal["netns", "ssh", "guest"] = "netns"
-    """How its hosts are reached: by entering their namespaces, through an ssh server in each, or in a kernel of its own (guest.py)."""
+    reach: Literal["netns", "ssh"] = "netns"
+    """How its hosts are reached: by entering their namespaces, or through an ssh server in each."""
+    guests: tuple[str, ...] = ()
+    """Hosts with a kernel of their own (guest.py), which are reached over ssh."""
     box: bool = False
     """The DUT is as a box from a shop: it forwards by itself, neighbours find one another, and source and sink are one host, the tester."""
     layout: str

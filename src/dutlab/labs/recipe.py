@@ -25,6 +25,7 @@ _V4 = {
 }
 QUEUE_FRAMES = 1000
 """What an Ethernet card's queue holds by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
+_NO_V6 = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
 _QUIET_V6 = {"accept_dad": 0, "dad_transmits": 0, "router_solicitations": 0, "accept_ra": 0, "addr_gen_mode": 1}
 
 
@@ -51,8 +52,7 @@ def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
 
 def switch_script(testbed: Testbed) -> str:
     """For `sh -e` inside the namespace of the switch: a bridge a segment, which forwards from the start and says nothing on its own."""
-    quiet = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
-    lines = [quiet, "ip -batch - <<'END'"]
+    lines = [_NO_V6, "ip -batch - <<'END'"]
     for link in testbed.links.values():
         bridge = f"br-{link.name}"
         lines += [f"link add {bridge} type bridge stp_state 0 mcast_snooping 0"] if link.segment else []
@@ -88,6 +88,24 @@ def setup_script(description: LabDescription, role: str) -> str:
     for port in ports_of(testbed, role):
         lines.append(f"ethtool -K {port} gro {_on(settings.gro)} tso {_on(settings.tso)} tx-udp-segmentation {_on(settings.tso)}")
     return "\n".join(lines) + "\n"
+
+
+def stub_script(description: LabDescription, role: str) -> str:
+    """For `sh -e` inside the namespace around a guest: its ports up and nothing else, for the guest has their frames and addresses."""
+    ports = ports_of(description.testbed, role)
+    lines = [_NO_V6, *(f"ip link set dev {port} arp off up" for port in ports)]
+    lines += [f"ethtool -K {port} gro {_on(description.settings.gro)} tso off tx-udp-segmentation off" for port in ports]
+    return "\n".join(lines) + "\n"
+
+
+def addresses_of(testbed: Testbed, role: str) -> dict[str, str]:
+    """The role's ports and the address (MAC) of each."""
+    return {
+        port.interface: mac(index, at)
+        for index, link in enumerate(testbed.links.values())
+        for at, port in enumerate(link.ports)
+        if port.host == role
+    }
 
 
 def carrier_script(testbed: Testbed, role: str) -> str:

@@ -165,7 +165,7 @@ class Execution(RunProcess):
             return stage
         self.events.preparing("measuring the rig without the DUT")
         try:
-            if stage.lab is not None and stage.lab.ssh_config is None:
+            if stage.lab is not None and stage.lab.ends_here:
                 calibration = await self._of_lab(stage, stage.lab, loads, options)
             else:
                 rig = OpenRig(stage.site, stage.versions, self.experiment.disturbed)

@@ -133,7 +133,7 @@ async def open_stage(
             if standing:
                 await undo.enter_async_context(lease(hosts))
             testbed, cpus = lab.testbed, lab.cpus
-        here = lab is not None and lab.ssh_config is None
+        here = lab is not None and lab.ends_here
         engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
         site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, tell=tell))
         yield await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
@@ -223,7 +223,7 @@ async def _set_up(
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
-    threads = None if lab is None or lab.ssh_config is not None else lab.napi_threads or None
+    threads = lab.napi_threads or None if lab is not None and lab.ends_here else None
     storage = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
     accounts = accounts_of({name: host for name, host in hosts.items() if name not in storage}, threads)
     bench = replace(_bench(site, device), tell=tell)
@@ -231,7 +231,7 @@ async def _set_up(
         Undisturbed,
         accounts=accounts,
         most_again=MOST_AGAIN if experiment.disturbed == "repeat" else 0,
-        rig_places=LAB_RIG_PLACES if lab is not None and lab.ssh_config is None else RIG_PLACES,
+        rig_places=LAB_RIG_PLACES if lab is not None and lab.ends_here else RIG_PLACES,
     )
     generators = _generators(cells, site)
     async with closing(*generators.values(), engine):

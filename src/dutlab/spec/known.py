@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
+from dutlab.systems.system import FIREWALL, IPSEC
 
 ROLES = ("source", "dut", "sink")
 
@@ -44,16 +45,25 @@ class KnownLab:
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
 
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Modes of its family that it cannot have → why."""
+
     @property
     def hosts(self) -> tuple[str, ...]:
         """Each once."""
         return tuple(dict.fromkeys((*(host for hosts in self.links.values() for host in hosts), *self.drives)))
 
 
+_OF_UML = {
+    **dict.fromkeys((name for name in FIREWALL if name != "router"), "the guest's kernel has no nf_tables for IP"),
+    **dict.fromkeys(IPSEC, "a tunnel ends on the source too, whose kernel is this machine's"),
+}
+"""Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
+        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, lacking=_OF_UML),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),

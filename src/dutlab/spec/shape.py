@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from dutlab.spec.drives import DriveSpec
@@ -60,6 +60,8 @@ class TestbedShape:
     one_machine: frozenset[str] = frozenset()
     """Links of which two ends are one machine, so its kernel would hand packets over by itself."""
     has_dut: bool = True
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Modes of the family that this DUT cannot have → why."""
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
@@ -80,7 +82,9 @@ class TestbedShape:
         drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True, purge=True) for host, of in lab.drives.items() for d in of}
         family = lab.family if lab.family == MDRAID or any(bound.through_dut for bound in links.values()) else BLACK_BOX
         has_dut = DUT in lab.hosts or family == MDRAID
-        return cls(f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=has_dut)
+        return cls(
+            f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=has_dut, lacking=lab.lacking
+        )
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
@@ -96,7 +100,10 @@ class TestbedShape:
         """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
         known = [*FAMILY_MODES.get(self.family, ()), *(own if isinstance(own, Mapping) else ()), *also]
         for at, name in named:
-            if name not in known:
+            if name in self.lacking and name not in (own if isinstance(own, Mapping) else ()):
+                there = ", ".join(level for level in FAMILY_MODES[self.family] if level not in self.lacking)
+                yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and modes of your own)"
+            elif name not in known:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
 
 

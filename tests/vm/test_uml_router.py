@@ -1,0 +1,68 @@
+"""The lab `uml-router`: a DUT with a kernel of its own between source and sink, which are namespaces of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need, need_engine
+from dutlab.hosts.netns import NAMESPACES
+from dutlab.labs.guest import MODULES
+from dutlab.labs.state import StateFolder
+from guests import kernels
+from main_job import only_run, records
+from processes import LIMIT_S, eventually
+
+SLOWED = """
+experiment: slowed
+testbed: {lab: uml-router}
+factors: {mode: [router, far-away]}
+modes:
+  far-away:
+    apply: [sysctl -qw net.ipv4.ip_forward=1, tc qdisc add dev out-a root netem delay 20ms]
+    verify: [sh -c "tc qdisc show dev out-a | grep netem"]
+    restore: [tc qdisc del dev out-a root, sysctl -qw net.ipv4.ip_forward=0]
+order: as-written
+repeats: 1
+workloads:
+  - sweep: {frame_sizes: [64], rates: [1kpps], duration: 1s, links: [[a]]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def parts() -> None:
+    need("netns", have_netns())
+    need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
+    need_engine()
+
+
+def test_its_own_kernel_forwards_and_delays_what_passes_and_nothing_is_left(dutlab, tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text(SLOWED)
+    before = set(NAMESPACES.glob("dutlab-*"))
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 0, done.stderr
+    near, far = records(only_run(tmp_path))
+    assert (near["status"], far["status"]) == ("measured", "measured"), done.stderr
+    usual = [record["figures"]["a"]["latency_p50_ns"] for record in (near, far)]
+    assert usual[1] - usual[0] > 10e6, usual
+    assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+def test_a_router_whose_kernel_was_killed_is_said_to_have_ended(dutlab) -> None:
+    label = f"t{os.getpid()}-uml"
+    done = dutlab("lab", "up", "uml-router", "--label", label)
+    try:
+        assert done.returncode == 0, done.stderr
+        for pid in kernels(label):
+            os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: not kernels(label), LIMIT_S)
+        done = dutlab("measure", "sweep", "frame_sizes=64", "--lab", label)
+        assert (done.returncode, "the kernel of its guest has ended" in done.stderr) == (3, True), done.stderr
+    finally:
+        done = dutlab("lab", "down", label)
+    assert done.returncode == 0, done.stderr
+    assert not StateFolder().ssh_folder(label).exists()
