@@ -134,6 +134,12 @@ async def test_a_server_that_ended_badly_is_a_doubt(fake):
     assert [d.detail for d in measured.doubts] == ["the server ended badly: it printed nothing"]
 
 
+async def test_a_server_that_gets_no_cpu_for_a_while_has_not_ended_badly(fake, monkeypatch):
+    monkeypatch.setattr(iperf3_program, "SERVER_FAILS_S", 0.2)
+    measured = await fake(server=LISTEN.replace("say(", "time.sleep(1); say(")).measure(cell())
+    assert (measured.doubts, measured.raw["iperf3-a-server.json"]) == ((), SERVER)
+
+
 async def test_links_that_were_not_loaded_together_are_a_doubt(fake):
     measured = await fake(client="time.sleep(3 * (option('-c') == '172.16.11.2')); dial(); say(OK)").measure(cell(links=("a", "b")))
     assert [(d.kind, d.about) for d in measured.doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
@@ -146,9 +152,9 @@ async def test_a_refused_connection_is_tried_again_and_told(fake):
 
 
 async def test_a_connection_refused_again_and_again_fails_in_one_sentence(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(iperf3_program, "SERVER_ENDS_S", 0.2)
+    monkeypatch.setattr(iperf3_program, "SERVER_FAILS_S", 0.2)
     with pytest.raises(ToolFailed, match=r"^source: iperf3: link a: it reports: unable to connect to server: Connection refused$"):
-        await fake(client="turn(); say(REFUSED)").measure(cell())
+        await fake(client="turn(); say(REFUSED); sys.exit(1)").measure(cell())
     assert (tmp_path / "turns").read_bytes() == b"..."
 
 

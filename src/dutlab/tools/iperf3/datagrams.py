@@ -63,7 +63,7 @@ async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, nam
         argv = [*near.host.system.pinned(near.cores), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address, "-u", "-J"]
         argv += ["-l", str(datagrams.length), "-b", _bit_rate(datagrams), "-P", str(datagrams.streams), "-t", str(datagrams.whole_seconds)]
         client = await run_client(near.host, argv, timeout_s=datagrams.whole_seconds + GRACE_S, name=name, lets="TCP and UDP")
-        served = await ended(server)
+        served = await ended(server, client)
     raw = {f"iperf3-{name}-client.json": client.stdout, f"iperf3-{name}-server.json": served.stdout}
     try:
         return read_ends(client, served, datagrams.length, raw)

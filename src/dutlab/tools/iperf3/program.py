@@ -18,7 +18,8 @@ OLDEST = (3, 1)  # esnet/iperf release notes: 3.1 brought -1 that can be relied 
 FIRST_PORT = 5201
 PORTS_TRIED = 8
 LISTEN_TRIES, LISTEN_PAUSE_S = 100, 0.05
-SERVER_ENDS_S = 5.0
+SERVER_ENDS_S, SERVER_FAILS_S = 60.0, 5.0
+"""After a client that got its result the server ends by itself, late where it gets no CPU; after one that failed it may still listen."""
 _VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
 
 
@@ -70,10 +71,10 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
     return client
 
 
-async def ended(server: Process) -> Done:
-    """What a server says at its end, which comes by itself once its client has gone."""
+async def ended(server: Process, client: Done) -> Done:
+    """What a server says at its end, once its client has gone."""
     try:
-        return await server.wait(SERVER_ENDS_S)
+        return await server.wait(SERVER_FAILS_S if client.status else SERVER_ENDS_S)
     except CommandTimedOut:
         return await server.end()
 

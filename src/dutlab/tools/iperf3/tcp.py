@@ -130,7 +130,7 @@ class Iperf3:
                 break
             retries += 1
             await asyncio.sleep(RETRY_PAUSE_S)
-        served = await ended(server)
+        served = await ended(server, client)
         try:
             result = json_output.parse(client.stdout)
         except UnreadableError as e:
