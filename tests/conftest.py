@@ -12,14 +12,22 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from isolation import isolate
+from shares import dealt
 
 ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "vm"))
+LONG = (*ISOLATED, *(Path(__file__).parent / folder for folder in ("browser", "faults")))
 
 os.environ.setdefault("DUTLAB_DISTURBED", "count")
 """No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
 
 settings.register_profile("dutlab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutlab")  # how long an input takes depends on what else the machine does
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each of several processes begins with its share of the long tests."""
+    if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
+        items[:] = dealt(items, processes, LONG)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
