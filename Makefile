@@ -28,7 +28,7 @@ test: ## Install what the tests need and run all of them
 	scripts/lint
 	scripts/test
 
-test-busy: ## The tests that wait, kill or read a clock, beside other work that wants four times the CPUs; PART=all for all tests
+test-busy: ## The tests that wait, kill or read a clock, beside other work that wants four times the CPUs; PART=ci for some of them, PART=all for all tests
 	scripts/needs test
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	cargo test --release --workspace --no-run --quiet

@@ -94,26 +94,45 @@ def test_a_run_in_which_nothing_failed_has_nothing_to_run_again(folder: Path, py
     assert (done.returncode, done.stdout) == (1, "dutlab: the tests ended badly, and none of them is known to have failed\n")
 
 
-def test_the_output_of_all_tests_ends_with_what_failed_twice_and_why(folder: Path, python: str) -> None:
+def all_tests(folder: Path, python: str, tests: str, cargo: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`scripts/test` where these are the unit tests and `cargo` does that, except while it builds."""
     (folder / "scripts").symlink_to(AGAIN.parent)
     for kind in ("netns", "browser", "contract", "unit", "faults"):
         (folder / "tests" / kind).mkdir(parents=True)
     (folder / "test_tiny.py").unlink()
-    (folder / "tests/unit/test_tiny.py").write_text(TESTS.replace("range(6)", "range(1)"))
+    (folder / "tests/unit/test_tiny.py").write_text(tests)
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name, does in (
-        ("python", f'exec {python} "$@"'),
-        ("cargo", 'case $* in *--no-run*) ;; *) echo "test result: ok. 3 passed";; esac'),
-    ):
+    for name, does in (("python", f'exec {python} "$@"'), ("cargo", f"case $* in *--no-run*) ;; *) {cargo} ;; esac")):
         (programs / name).write_text(f"#!/bin/sh\n{does}\n")
         (programs / name).chmod(0o755)
-    env = {**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}, "PATH": f"{programs}:{os.environ['PATH']}"}
-    done = subprocess.run(["scripts/test"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    env = {**kept, **env, "PATH": f"{programs}:{os.environ['PATH']}"}
+    return subprocess.run(["scripts/test"], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+
+
+def test_the_output_of_all_tests_ends_with_what_failed_twice_and_why(folder: Path, python: str) -> None:
+    done = all_tests(folder, python, TESTS.replace("range(6)", "range(1)"), 'echo "test result: ok. 3 passed"')
     assert done.returncode == 1, done.stdout + done.stderr
     end = done.stdout.rpartition("test result: ok. 3 passed\n")[2].splitlines()
     assert "E   assert False" in end and "FAILED tests/unit/test_tiny.py::test_that_is_wrong[0] - assert False" in end, done.stdout
     assert [line for line in end if line.startswith("dutlab: ")] == end[-1:] and "test_that_is_wrong[0]" in end[-1], done.stdout
+
+
+def test_tests_that_hang_are_ended_and_named_and_run_again_alone(folder: Path, python: str) -> None:
+    hangs = "import pathlib, time\ndef test_hangs():\n    if not pathlib.Path('seen').exists():\n        pathlib.Path('seen').touch()\n"
+    (folder / "pytest.ini").write_text("[pytest]\nfaulthandler_timeout=10\nfaulthandler_exit_on_timeout=true\n")
+    says = "test tests::slow has been running for over 60 seconds\\ntest tests::slow ... ok\\ntest tests::hangs has been running for over 60 seconds"
+    cargo = f'case $* in *--exact*) echo "alone: $*" ;; *) printf "{says}\\n"; sleep {LIMIT_S:.0f} ;; esac'
+    done = all_tests(folder, python, hangs + f"        time.sleep({LIMIT_S})\n", cargo, RUST_LIMIT_S="5")
+    assert done.returncode == 0, done.stdout + done.stderr
+    end = done.stdout.splitlines()
+    assert "dutlab: the Rust tests were ended after 5 s" in end, done.stdout
+    assert any(line.startswith("alone: ") and line.endswith(" --exact tests::hangs") for line in end), done.stdout
+    assert end[-2:] == [
+        "dutlab: 1 test failed beside others and passed alone: tests/unit/test_tiny.py::test_hangs",
+        "dutlab: 1 test failed beside others and passed alone: tests::hangs",
+    ]
 
 
 LIBRARY = """
