@@ -304,3 +304,13 @@ def test_what_is_on_a_drive_is_looked_at_only_where_it_will_be_written():
     with pytest.raises(TestbedError, match="is mounted at /data"):
         insist_unused(asyncio.run(find(host, drives, written={"d1"})))
     assert "look" in host.asked
+
+
+@pytest.mark.parametrize(("told", "goes_on"), [("all", True), ("read", True), ("none", False), (None, False)])
+def test_a_job_that_was_told_to_go_on_after_errors_has_figures_and_a_count_of_them(told, goes_on):
+    document = json.loads((RECORDED / "randrw.json").read_text())
+    document["jobs"][0] |= {"error": 5, "total_err": 1024, "first_error": 5}
+    if told is not None:
+        document["jobs"][0]["job options"]["continue_on_error"] = told
+    (job,) = jobs_of(document)
+    assert (job.went_on, job.errors) == (goes_on, 1024)

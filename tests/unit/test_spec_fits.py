@@ -75,7 +75,9 @@ def test_a_mode_that_a_lab_cannot_have_is_refused_with_the_reason_and_what_it_ha
     with pytest.raises(SpecRefused) as why:
         given_experiment(text.encode(), Path("e.yaml"))
     (fault,) = why.value.faults
-    assert "lab uml-router cannot have mode nat: the guest's kernel has no nf_tables for IP (it has router, and modes of your own)" in str(fault)
+    assert "lab uml-router cannot have mode nat: the guest's kernel has no nf_tables for IP (it has router, and modes of your own)" in str(
+        fault
+    )
 
 
 def test_a_sender_is_any_host_at_an_end_of_what_is_driven(tmp_path: Path) -> None:

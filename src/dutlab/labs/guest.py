@@ -27,10 +27,12 @@ KERNEL = "linux.uml"
 PROGRAMS = (Program(KERNEL, "user-mode-linux"), Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
 MODULES = Path("/usr/lib/uml/modules")
 """Where Debian's package user-mode-linux has them."""
-_OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-delay", "dm-flakey")
+_OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-delay", "dm-flakey", "sd_mod")
 _OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
 """Modules that no program asks for by name when it wants what they do."""
 MEMORY_MB = 384
+GROUP = "/sys/fs/cgroup/programs"
+"""The control group of everything that is started over ssh: what its io.max says, a drive keeps to."""
 BOOTS_S = 300.0
 _PAUSE_S = 0.05
 """The longest that it may take until it is reached: 3 s on an idle machine."""
@@ -53,6 +55,9 @@ chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
 for module in {loaded}; do modprobe -d /run/modules $module; done
 {names}
+mkdir {group}
+echo +io >/sys/fs/cgroup/cgroup.subtree_control
+echo $$ >{group}/cgroup.procs
 hostname {role}
 ip address add {far}/30 dev vec0
 ip link set dev vec0 up
@@ -101,7 +106,7 @@ async def up(guest: Guest, folder: Path) -> None:
     renamed = "".join(f"ip link set dev vec{at} name {name}\n" for at, name in enumerate(guest.ports, 1))
     (folder / f"ports-{guest.role}").write_text(f"{renamed}{guest.setup or 'ip link set dev lo up'}\n", encoding="ascii")
     init = folder / f"init-{guest.role}"
-    init.write_text(_INIT.format(**told, far=_FAR, sshd=server), encoding="ascii")
+    init.write_text(_INIT.format(**told, far=_FAR, sshd=server, group=GROUP), encoding="ascii")
     init.chmod(0o700)
     inside = NetnsHost(guest.role, guest.namespace)
     await inside.run(["ip", "tuntap", "add", "dev", _TAP, "mode", "tap"])

@@ -82,6 +82,11 @@ class JobOutput:
     """What fio says of its own steady state, where it was asked for one."""
 
     @property
+    def went_on(self) -> bool:
+        """Whether I/Os failed and it was told to go on: fio then reports the first error as the job's own, beside whole figures."""
+        return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
+
+    @property
     def ios(self) -> float:
         """Of all directions."""
         return sum(of.ios for of in self.ways.values())

@@ -228,7 +228,7 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> 
         said = done.complaint
         raise ToolFailed(f"{error}{f'; it said: {said}' if said else ''}", tool=TOOL, host=name, raw=raw) from error
     for job in jobs:
-        if job.error or done.status != 0:
+        if (job.error or done.status != 0) and not job.went_on:
             why = os.strerror(job.error) if job.error in errno.errorcode else f"status {done.status}"
             raise ToolFailed(f"{job.name}: {why}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=name, raw=raw)
     if not any(job.ios for job in jobs):

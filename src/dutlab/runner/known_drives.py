@@ -1,0 +1,184 @@
+"""fio and the rounds to steady state on drives with known answers, in the guest of the lab `raid`.
+
+Every answer is set in the guest's kernel: a drive of scsi_debug completes each I/O a set time after it began, the control group's io.max
+passes a set number of I/Os or bytes a second, and of a device-mapper drive a set part is dm-flakey that always fails. dm-delay is not used:
+it counts in jiffies, 10 ms on user-mode Linux (CONFIG_HZ=100), and 2 ms become 10 to 20.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass
+from itertools import accumulate
+
+from dutlab import labs
+from dutlab.ending import closing, ended_by
+from dutlab.hosts.host import Host
+from dutlab.labs.guest import GROUP
+from dutlab.methods.known import Known
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.fio import DEFAULTS, FioSetting
+from dutlab.spec.workloads.pts import PtsSetting
+from dutlab.spec.workloads.setting import Setting
+from dutlab.tools.engine.engine import Engine
+from dutlab.tools.fio import pts
+from dutlab.tools.fio.drives import FoundDrive
+from dutlab.tools.fio.program import Ran, measure, run
+from dutlab.tools.generator_tool import GeneratorSite
+
+LAB, HOST, DRIVE = "raid", "server", "server:d1"
+_DEVICE = "/dev/disk/by-id/d1"
+DELAYS_NS, DELAY_WITHIN_NS = (2_000_000, 5_000_000, 20_000_000), 200_000
+RATE_WITHIN = 0.02
+_RATES = (
+    ("riops", 400, "randread", "4k", "read_iops"),
+    ("wiops", 200, "randwrite", "4k", "write_iops"),
+    ("rbps", 8_000_000, "read", "64k", "read_bytes_per_s"),
+    ("wbps", 4_000_000, "write", "64k", "write_bytes_per_s"),
+)
+"""Word of io.max, what it is set to, how it is measured, and the figure that must be it."""
+_GOOD, _BAD, _BLOCK = 24_576, 8_192, 4096
+"""Sectors of the drive that answers, and of the part that always fails."""
+_FAST, _SLOW, _SLOWS_AFTER = 1200, 300, 20_000_000
+"""Writes a second of the drive that gets slower, before and after so many bytes."""
+_ROUND_S = 2.0
+_READY_S = 60.0
+_SCSI = """
+modprobe -d /run/modules scsi_debug dev_size_mb=16 ndelay="$1" || exit
+for tries in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  for disk in /sys/block/sd*; do [ ! -b "/dev/${disk##*/}" ] || { echo "/dev/${disk##*/}"; exit; }; done
+  sleep 0.5
+done
+echo "scsi_debug makes no drive" >&2
+exit 1
+"""
+_NO_SCSI = "modprobe -r -d /run/modules scsi_debug"
+_FLAKEY = r"""
+drive=$(readlink -f "$1")
+printf '0 %s linear %s 0\n%s %s flakey %s %s 0 1\n' "$2" "$drive" "$2" "$3" "$drive" "$2" | dmsetup create dutlab-flakey --noudevsync &&
+dmsetup info -c --noheadings -o blkdevname dutlab-flakey
+"""
+_NO_FLAKEY = "dmsetup remove --noudevsync dutlab-flakey"
+_LIMIT = 'echo "$(cat /sys/class/block/$(basename "$(readlink -f "$1")")/dev) $2" >"$3/io.max"'
+_NO_LIMIT = "riops=max wiops=max rbps=max wbps=max"
+# Sectors written are the seventh number (Documentation/block/stat.rst). Says `slow` once it is.
+_SLOWS = """
+stat=/sys/class/block/$(basename "$(readlink -f "$1")")/stat
+written() { read -r _ _ _ _ _ _ sectors _ <"$stat"; echo "$sectors"; }
+end=$(($(written) + $4 / 512))
+echo ready
+while [ "$(written)" -lt "$end" ]; do sleep 0.05; done
+"""
+
+
+@dataclass(frozen=True)
+class KnownDrive:
+    """What is put in place, and how it is measured."""
+
+    name: str
+    measure: Callable[[GeneratorSite], Awaitable[list[Known]]]
+
+
+async def verify(tell: Callable[[Known], None], standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
+    """Each drive of these names, or every one, in a lab of its own or in one that is there.
+
+    Raises LabError, ToolMissing, ToolFailed, MeasurementError, HostError.
+    """
+    found = list[Known]()
+    async with labs.used(LAB, standing) as lab:
+        hosts = lab.hosts()
+        engine = Engine(hosts, lab.testbed, lab.cpus, "")
+        async with closing(engine, *hosts.values()):
+            for drive in (d for d in DRIVES if not names or d.name in names):
+                for known in await drive.measure(GeneratorSite(hosts, lab.testbed, lab.cpus, engine)):
+                    found.append(known)
+                    tell(known)
+    return found
+
+
+async def _delays(site: GeneratorSite) -> list[Known]:
+    host, found = site.hosts[HOST], list[Known]()
+    for delay in DELAYS_NS:
+        async with ended_by(lambda: host.run(["sh", "-c", _NO_SCSI], check=False)):
+            path = (await host.run(["sh", "-c", _SCSI, "dutlab", str(delay)])).text.strip()
+            ran = await _job(site, path, 16 << 20, {"rw": "randread", "bs": "4k", "iodepth": "1"}, ramp_s=0.5, duration_s=3.0)
+        name = "read_clat_p50_ns"
+        device = f"answers {delay // 1_000_000} ms later"
+        found.append(Known(device, "fio", name, delay, ran.whole.figures.get(name), DELAY_WITHIN_NS))
+    return found
+
+
+async def _errors(site: GeneratorSite) -> list[Known]:
+    """The whole drive once, in order: each block of the bad part is an error, and is in the doubt."""
+    host, found = site.hosts[HOST], list[Known]()
+    async with ended_by(lambda: host.run(["sh", "-c", _NO_FLAKEY], check=False)):
+        made = await host.run(["sh", "-c", _FLAKEY, "dutlab", _DEVICE, str(_GOOD), str(_BAD)])
+        for way in ("read", "write"):
+            options = {"rw": way, "bs": str(_BLOCK), "iodepth": "4", "continue_on_error": "all", "loops": "1"}
+            ran = await _job(site, f"/dev/{made.text.strip()}", (_GOOD + _BAD) * 512, options, ramp_s=0.0, duration_s=60.0)
+            errors = ran.whole.errors if any(str(ran.whole.errors) in doubt.detail for doubt in ran.doubts) else 0
+            found.append(Known("fails in its last quarter", "fio", f"{way}_errors", _BAD * 512 / _BLOCK, errors, 0))
+    return found
+
+
+async def _rates(site: GeneratorSite) -> list[Known]:
+    found = list[Known]()
+    for word, rate, way, block, figure in _RATES:
+        async with _limited(site.hosts[HOST], f"{word}={rate}"):
+            options = {**DEFAULTS, "rw": way, "bs": block, "iodepth": "4"}
+            setting = FioSetting(options=options, writes="write" in way, ramp_s=1.0, duration_s=6.0)
+            measured = await measure(site, _cell(setting))
+        found.append(Known(f"io.max {word}={rate}", "fio", figure, rate, measured.figures[DRIVE].get(figure), RATE_WITHIN * rate))
+    return found
+
+
+async def _slows(site: GeneratorSite) -> list[Known]:
+    """No round in which it was still fast may be in the steady window."""
+    setting = PtsSetting(
+        test="iops", purge="none", passes=0, depth=4, jobs=1, block_sizes=("4k",), reads_percent=(0,), most_rounds=15,
+        duration_s=_ROUND_S, writes=True,
+    )  # fmt: skip
+    host, name = site.hosts[HOST], f"{_FAST} writes a second, {_SLOW} after {_SLOWS_AFTER / 1e6:g} MB"
+    async with _limited(host, f"wiops={_FAST}"):
+        words = ["sh", "-c", _SLOWS + _LIMIT, "dutlab", _DEVICE, f"wiops={_SLOW}", GROUP, str(_SLOWS_AFTER)]
+        process = await host.spawn(words)
+        try:
+            await asyncio.wait_for(process.readline(), _READY_S)
+            measured = await pts.measure(site, _cell(setting))
+        finally:
+            await process.end()
+    (verdict,) = measured.tables["verdict"]
+    written = accumulate(sum(job.ios for job in each.values()) * _BLOCK for each in pts.again(setting, measured.raw))
+    fast = next((number for number, total in enumerate(written, 1) if total >= _SLOWS_AFTER), None)
+    first = verdict.get("first_round") if verdict["state"] == pts.STEADY else None
+    inside = None if first is None or fast is None else float(max(0, fast + 1 - int(float(first))))
+    why = "" if inside is not None else "not steady in time" if fast else "this machine never wrote enough for the drive to get slower"
+    steady = measured.figures[DRIVE].get("steady_iops")
+    return [
+        Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why),
+        Known(name, "pts", "steady_iops", _SLOW, steady, RATE_WITHIN * _SLOW),
+    ]
+
+
+async def _job(site: GeneratorSite, path: str, size: int, options: dict[str, str], *, ramp_s: float, duration_s: float) -> Ran:
+    setting = FioSetting(options={**DEFAULTS, **options}, writes=False, ramp_s=ramp_s, duration_s=duration_s)
+    return await run(site, {HOST: {"known": FoundDrive(f"{HOST}:known", path, size)}}, setting)
+
+
+@contextlib.asynccontextmanager
+async def _limited(host: Host, words: str) -> AsyncIterator[None]:
+    async def limit(to: str) -> None:
+        await host.run(["sh", "-c", _LIMIT, "dutlab", _DEVICE, to, GROUP])
+
+    async with ended_by(lambda: limit(_NO_LIMIT)):
+        await limit(words)
+        yield
+
+
+def _cell(setting: Setting) -> Cell:
+    return Cell(mode="as-found", factors={}, tool="fio", links=(DRIVE,), setting=setting, repeat=1)
+
+
+DRIVES = (KnownDrive("delays", _delays), KnownDrive("errors", _errors), KnownDrive("rates", _rates), KnownDrive("slows", _slows))

@@ -1,0 +1,23 @@
+"""Drives whose answers are set in the guest's kernel, measured as any: `dutlab verify --storage`."""
+
+from __future__ import annotations
+
+from dutlab.runner.known_drives import verify
+
+
+async def test_what_a_drive_fails_is_counted_and_one_that_gets_slower_is_not_called_steady_before(raid: str) -> None:
+    told = []
+    found = {(k.device, k.figure): k for k in await verify(told.append, raid, ("errors", "slows"))}
+    assert list(found.values()) == told
+    errors = [k for k in told if k.figure.endswith("_errors")]
+    assert [(k.figure, k.found) for k in errors] == [("read_errors", 1024), ("write_errors", 1024)]
+    (inside,) = [k for k in told if k.figure == "rounds_before_it_was_slow_in_window"]
+    assert inside.found in (0, None), "on a busy machine it may not get steady at all, but never before"
+
+
+async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:
+    found = await verify(lambda _: None, raid, ("delays",))
+    assert [k.expected for k in found] == [2e6, 5e6, 20e6]
+    for known in found:
+        assert known.found is not None
+        assert known.found >= known.expected * (1 - 1 / 64), "fio's bins are a 64th wide"
