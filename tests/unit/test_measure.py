@@ -15,7 +15,7 @@ from dutlab import labs
 from dutlab.cli.main import dutlab, main
 from dutlab.cli.manner import Manner
 from dutlab.cli.measure import measure
-from dutlab.cli.one_workload import given_workload, lab_of
+from dutlab.cli.one_workload import default_mode, given_workload, lab_of
 from dutlab.cli.two_ports import split_words
 from dutlab.errors import InputError
 from dutlab.labs import StandingLab
@@ -132,3 +132,14 @@ def test_every_workload_completes_and_is_in_the_help() -> None:
     assert words == set(settable())
     with measure.make_context("measure", ["sweep"]) as ctx:
         assert all(f"  {name} " in measure.get_help(ctx) for name in settable())
+
+
+def test_hosts_without_a_dut_are_measured_as_found_where_no_mode_is_given(tmp_path: Path) -> None:
+    """As docs/how-to/find-a-slow-path.md has it: `dutlab matrix --testbed home.yaml`."""
+    home = tmp_path / "home.yaml"
+    home.write_text(
+        "testbed: home\nhosts:\n  nas: {ssh: root@192.0.2.10}\n  desk: {local: true}\n"
+        "links:\n  lan: {segment: [nas:eth0, desk:eth1], addresses: [192.0.2.10/24, 192.0.2.11/24]}\n"
+    )
+    assert default_mode("", home) == "as-found"
+    assert [default_mode(lab, None) for lab in ("three-node", "four-hosts", "jbod", "raid")] == ["router", "router", "as-found", "as-found"]

@@ -115,7 +115,7 @@ def test_a_strangers_run_that_is_trusted_is_carried_out_in_its_order(
 def test_what_differs_here_is_listed_once_and_nothing_is_measured(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     then = {"kernel": {"release": "5.4.0"}, "cpu": {"model": "Xeon D-2123IT", "cores": 4}, "versions": {"iperf3": "3.7"},
             "interfaces": {"ix0": {"driver": "ix", "firmware": "1"}}, "neighbours": {"ix0": []}}  # fmt: skip
-    here = {**then, "kernel": {"release": "6.1.0"}, "versions": {"iperf3": "3.12"}, "neighbours": {"ix0": [1]}}
+    here = {**then, "kernel": {"release": "6.1.0"}, "versions": {"iperf3": "3.12", "vpp": None}, "neighbours": {"ix0": [1]}}
     for name in ("source", "dut"):
         run.write_host(name, then)
     run.write_host("dut", {"kernel": {"release": "of a resumed run"}})

@@ -59,7 +59,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
         RUNS,
         NAME,
         REPEATS,
-        click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; repeatable.  [router]"),
+        click.option("--mode", "modes", multiple=True, help="A mode to put the DUT into; repeatable.  [router; as-found if it has none]"),
         click.option("--testbed", type=click.Path(path_type=Path), help=TESTBED_WORDS),
         click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [{DEFAULT_LAB}]"),
         click.option("--link", "links", multiple=True, metavar="LINKS", help=f"{LINK_WORDS}  [each alone]"),
@@ -92,7 +92,7 @@ def measure_workload(
     data = {
         "experiment": where.name or kind,
         "testbed": str(where.testbed.absolute()) if where.testbed is not None else {"lab": lab},
-        "factors": {"mode": list(where.modes) or [_mode_of(lab)]},
+        "factors": {"mode": list(where.modes) or [default_mode(lab, where.testbed)]},
         "repeats": where.repeats,
         "order": "as-written" if plug_of(kind).as_written else "shuffled",
     }
@@ -106,11 +106,15 @@ def measure_workload(
     where.manner.finish([result])
 
 
-def _mode_of(lab: str) -> str:
-    """What a lab is measured in where no --mode is given: as it is found where it has no DUT."""
-    from dutlab.spec.known import LABS  # noqa: PLC0415 -- `--help` needs none of it
+def default_mode(lab: str, testbed: Path | None) -> str:
+    """What is measured where no --mode is given: the DUT as a router, or as it is found where nobody puts it into a mode."""
+    from dutlab.spec.known import FAMILY_MODES  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.shape import TestbedShape  # noqa: PLC0415 -- `--help` needs none of it
 
-    return "as-found" if lab and not LABS[lab].links else "router"
+    shape = TestbedShape.of_lab(lab) if testbed is None else TestbedShape.of_testbed(load_testbed(testbed))
+    known = FAMILY_MODES.get(shape.family if shape else "", ())
+    return next(iter(known), "router") if "router" not in known else "router"
 
 
 def lab_of(said: str) -> tuple[str, str | None]:

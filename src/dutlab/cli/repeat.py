@@ -132,11 +132,16 @@ def _of_machines(facts: Mapping[str, Mapping[str, Any]], *, cards: bool) -> dict
     """The facts of each host that are compared; those of its cards too, except in a lab."""
     return {
         name: {
-            **{key: of[key] for key in _COMPARED if key in of},
+            **{key: _known(of[key]) for key in _COMPARED if key in of},
             **({"interfaces": {port: {k: card.get(k) for k in _CARD} for port, card in of.get("interfaces", {}).items()}} if cards else {}),
         }
         for name, of in facts.items()
     }
+
+
+def _known(fact: Any) -> Any:  # noqa: ANN401 -- whatever JSON holds
+    """Without the programs that are not installed: a run that did not look for one has no line of it either."""
+    return {k: v for k, v in fact.items() if v is not None} if isinstance(fact, dict) else fact
 
 
 def _shared(found: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
