@@ -259,7 +259,7 @@ _PLUGS = (
         tool="dutlab.tools.fio.program:measure",
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:again",
-        section="dutlab.report.sections.tool_figures:section",
+        section="dutlab.report.sections.fio:section",
         place="drive",
         load=LoadPattern.STEADY,
     ),

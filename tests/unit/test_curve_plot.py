@@ -88,3 +88,11 @@ def test_any_curve_has_finite_places_inside_its_box(points):
     for d in re.findall(r' d="M([^"]+)"', plot.svg().decode()):
         for x, y in (map(float, p.split()) for p in d.split("L")):
             assert left - 1 <= x <= left + width + 1 and top - 1 <= y <= top + height + 1
+
+
+def test_words_of_moments_that_would_touch_are_left_out_and_their_lines_stay():
+    moments = tuple(Moment(at, words) for at, words in ((0.0, "preconditioning"), (0.1, "rounds"), (9.0, "window"), (5.0, "")))
+    plot = curve_plot(curve(Line("sent", ((0.0, 1.0), (10.0, 2.0))), moments=moments), [])
+    drawn = str(vars(plot.drawing))
+    assert "preconditioning" in drawn and "window" in drawn and "rounds" not in drawn
+    assert drawn.count("stroke-dasharray") == 4 and "preconditioning; rounds; window" in plot.described

@@ -80,6 +80,16 @@ def test_preconditioning_writes_the_whole_drive_in_order_twice_whatever_time_it_
     assert {"rw=write", "bs=128k", "loops=2", f"size={1 << 30}", "filename=/dev/nvme0n1"} <= lines and "time_based=1" not in lines
 
 
+def test_write_saturation_by_capacity_writes_so_many_bytes_whatever_time_it_takes():
+    made = setting_of(tests=["write-saturation"], saturation_passes=4)
+    (cell,) = made.cells
+    lines = set(job_file(made.at(*cell), {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30)}).splitlines())
+    assert {"rw=randwrite", "bs=4k", "loops=4", "norandommap=1", f"size={1 << 30}"} <= lines and "time_based=1" not in lines
+    assert (made.fills, made.writing) == (4, ()), "a plan counts its bytes, not its seconds"
+    timed = setting_of(tests=["write-saturation"], saturation="10s")
+    assert "capacities" not in timed.params and "loops" not in timed.at(*cell).options and timed.writing == ((10.0, 4096),)
+
+
 def report(iops: float) -> bytes:
     job = {
         "jobname": "server:d1",
@@ -124,6 +134,9 @@ def test_a_record_whose_state_its_rounds_do_not_give_is_found_out():
         ("{tests: [iops, iops]}", "{by-id: nvme-ACME_1, destroy: yes}", "written twice"),
         ("{most_rounds: 26}", "{by-id: nvme-ACME_1, destroy: yes}", "must be at most 25"),
         ("{block_sizes: much}", "{by-id: nvme-ACME_1, destroy: yes}", "is not a size"),
+        ("{saturation_passes: 0}", "{by-id: nvme-ACME_1, destroy: yes}", "saturation_passes"),
+        ("{saturation_passes: 4, jobs: 2}", "{by-id: nvme-ACME_1, destroy: yes}", "each of several jobs would write so much"),
+        ("{saturation_passes: 4, saturation: 1h}", "{by-id: nvme-ACME_1, destroy: yes}", "not both"),
         ("{duration: 0s}", "{by-id: nvme-ACME_1, destroy: yes}", "must be above 0"),
     ],
 )

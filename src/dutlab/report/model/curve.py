@@ -20,7 +20,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Moment:
-    """An upright line across a curve: where on its x axis, and what was there."""
+    """An upright line across a curve: where on its x axis, and what was there; without words one of a row of them."""
 
     x: float
     words: str
@@ -49,3 +49,5 @@ class Curve:
     y_span: tuple[float, float] | None = None
     y_unit: Unit | None = None
     """Of a figure whose name does not say it."""
+    x_ticks: tuple[tuple[float, str], ...] = ()
+    """Where the level axis is marked, and in which words; empty for round values."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.report.model.words import NARROW_SPACE
@@ -61,11 +61,13 @@ def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title
     return widest + 32
 
 
-def draw_x_axis(d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float]) -> float:
-    """Upright grid lines and a title below. Returns how far below `bottom` the words reach."""
+def draw_x_axis(
+    d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float], words: Mapping[float, str] | None = None
+) -> float:
+    """Upright grid lines, with their values or `words`, and a title below. Returns how far below `bottom` the words reach."""
     for tick in ticks:
         d.line(scale(tick), top, scale(tick), bottom, colour=GRID)
-        d.text(scale(tick), bottom + 14, tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="middle")
+        d.text(scale(tick), bottom + 14, (words or {}).get(tick) or tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="middle")
     d.line(scale.at_low, bottom, scale.at_high, bottom, colour=FAINT)
     d.text((scale.at_low + scale.at_high) / 2, bottom + 34, title, size=TICK_SIZE, colour=QUIET, anchor="middle")
     return 46

@@ -49,7 +49,9 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
 
     d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
-    below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=apart(x, x.ticks()))
+    words = {at / across.scale: words for at, words in curve.x_ticks if x.low <= at / across.scale <= x.high}
+    ticks = list(words) or apart(x, x.ticks())
+    below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=ticks, words=words)
     _draw_limits(d, y, curve, up)
     for line in drawn:
         _draw_line(d, x, y, line)
@@ -59,7 +61,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     return Plot(
         name=curve.slug,
         title=curve.title,
-        described=f"{curve.title}: {curve.y_title} over {curve.x_title}{''.join(f'; {m.words}' for m in curve.moments)}",
+        described=f"{curve.title}: {curve.y_title} over {curve.x_title}{''.join(f'; {m.words}' for m in curve.moments if m.words)}",
         drawing=d,
         box=(-left, -top, left + WIDTH + right, HEIGHT + top + below),
         note=curve.note,
@@ -115,14 +117,19 @@ def _draw_line(d: SvgDrawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
 
 
 def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit) -> None:
-    """Upright lines; their words stand above the plot, on the side where there is room."""
+    """Upright lines; their words stand above the plot, on the side where there is room, and are left out where they would touch others."""
+    taken: list[tuple[float, float]] = []
     for moment in curve.moments:
         at = moment.x / across.scale
         if x.low <= at <= x.high:
             right_half = x(at) > WIDTH / 2
             d.line(x(at), -6, x(at), HEIGHT, colour=INK, width=1.25, dash="3 3")
             place = x(at) + (5 if right_half else -5)
-            d.text(place, -14, moment.words, size=12.5, colour=INK, anchor="end" if right_half else "start", bold=True)
+            wide = text_width(moment.words, 12.5) * 1.1
+            room = (place - wide, place) if right_half else (place, place + wide)
+            if moment.words and all(room[1] < low or high < room[0] for low, high in taken):
+                taken.append(room)
+                d.text(place, -14, moment.words, size=12.5, colour=INK, anchor="end" if right_half else "start", bold=True)
 
 
 def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> float:

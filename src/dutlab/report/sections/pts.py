@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import computed_value, value_of
@@ -13,6 +14,7 @@ from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import IOPS, unit_of
 from dutlab.report.sections.headline import compared
+from dutlab.report.sections.watched import sums_over_time
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -22,12 +24,13 @@ _VERDICT = (
     Column("rounds", "rounds"), Column("first of the window", "first_round"), Column("mean", "mean_iops"), Column("range", "range_ratio"),
     Column("slope over it", "slope_ratio"),
 )  # fmt: skip
+_FEWEST = 3
+"""Seconds of which a curve can be drawn."""
 _STATES = ("steady", "fresh", "not reached")
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table of verdicts, one a test and state with its matrix, and a curve a trial."""
-    del run
+    """A table of verdicts, one a test and state with its matrix, and the curves of the first trial of each."""
     groups = sorted(groups, key=lambda g: (str(g.cell.params["test"]), labels.index(g.label), len(g.cell.links), g.cell.link_label))
     matrices = [
         _matrix(test, state, of, book)
@@ -42,7 +45,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="Rounds are repeated until over five of them the tracked IOPS have a range of at most 20 % and a slope of at most 10 % "
         "of their mean. Figures are means over that window. What did not get there is stamped so, and two states are never in one table.",
         tables=(_verdicts(groups, book), *matrices),
-        curves=tuple(curve for g in groups for curve in _curves(g)),
+        curves=tuple(curve for g in groups for curve in (*_curves(g), *_over_time(run, g))),
         words=tuple(
             dict.fromkeys(
                 f"{g.label}, {g.cell.params['test']}, {g.cell.link_label}: {note}." for g in groups for r in g.measured for note in r.notes
@@ -96,7 +99,7 @@ def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> T
 
 
 def _curves(group: Group) -> Iterator[Curve]:
-    """The tracked IOPS over rounds; of write saturation over seconds."""
+    """The tracked IOPS over rounds."""
     for record in group.measured[:1]:
         by_size = defaultdict(list)
         rows = record.tables.get("rounds", ())
@@ -117,6 +120,48 @@ def _curves(group: Group) -> Iterator[Curve]:
                 lines=tuple(Line(size, tuple(points)) for size, points in by_size.items()),
                 moments=(Moment(float(first), "the window begins"),) if isinstance(first, int | float) else (),
             )
+
+
+def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
+    """Bytes written each second, with preconditioning and rounds marked; of write saturation over all that was written before."""
+    for record in group.measured[:1]:
+        points = sums_over_time(run, [record.trial], "write_bytes_per_s").get(record.trial, ())
+        if len(points) < _FEWEST:
+            continue
+        capacity = next((row.get("capacity_bytes") for row in record.tables.get("verdict", ())), None)
+        saturated = group.cell.params["test"] == "write-saturation" and isinstance(capacity, int | float) and capacity > 0
+        written = list(accumulate(value for _, value in points))
+        yield Curve(
+            slug=f"pts-written-{record.trial}",
+            title=f"{group.cell.params['test']}, {group.label}, {group.cell.link_label}: bytes written, {_state(group)}",
+            x_title="written before, times the capacity" if saturated else "time",
+            x="capacities" if saturated else "time_s",
+            y_title="writes",
+            y="write_bytes_per_s",
+            lines=(
+                Line(
+                    "writes",
+                    tuple((of / float(capacity or 1), value) for of, (_, value) in zip(written, points, strict=True))
+                    if saturated
+                    else points,
+                ),
+            ),
+            moments=() if saturated else _moments(record),
+        )
+
+
+def _moments(record: TrialRecord) -> tuple[Moment, ...]:
+    """Where stages begin; preconditioning, the first round and the steady window are named."""
+    first = next((row.get("first_round") for row in record.tables.get("verdict", ())), None)
+    named = {"preconditioning": "preconditioning", "round 01": "rounds"} | (
+        {f"round {first:02.0f}": "window"} if isinstance(first, float) else {}
+    )
+    zero = record.started.timestamp()
+    return tuple(
+        Moment(began - zero, named.get(str(row.get("stage")), ""))
+        for row in record.tables.get("stages", ())
+        if isinstance(began := row.get("began_s"), int | float)
+    )
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:

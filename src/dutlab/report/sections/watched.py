@@ -37,6 +37,11 @@ SELECT file, host, sensor, unit, floor(t_s), avg(value)
 FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL ORDER BY ALL
 """
 
+_SUMS = """
+SELECT file, floor(t_s), sum(value), count(*)
+FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL ORDER BY ALL
+"""
+
 
 class WatchedKey(NamedTuple):
     """Sensor readings: sensor, where (a host, or the link of a tool's readings), name and unit."""
@@ -118,6 +123,16 @@ def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Cu
         )
         for (workload, sensor, where, unit), of_label in found.items()
     ]
+
+
+def sums_over_time(run: RunFolder, trials: Sequence[int], name: str) -> dict[int, tuple[tuple[float, float], ...]]:
+    """Trial → (second, a sample of that name added up over all places), in order; without seconds that some place did not tell."""
+    of_file = [(trial, path) for trial in trials if (path := run.samples_path(trial))]
+    found: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
+    for file, *point in query_samples([path for _, path in of_file], _SUMS, wanted=name):
+        found[of_file[file][0]].append((point[0], point[1], point[2]))
+    most = {trial: max(places for *_, places in points) for trial, points in found.items()}
+    return {trial: tuple((second, value) for second, value, n in points if n == most[trial]) for trial, points in found.items()}
 
 
 def _unit(watched: WatchedKey) -> Unit | None:

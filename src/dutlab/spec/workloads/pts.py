@@ -46,6 +46,7 @@ class PtsSetting(DriveSetting):
     """One test on one set of drives."""
 
     kind: Literal["pts"] = "pts"
+    left_out: ClassVar[frozenset[str]] = frozenset({"capacities"})
 
     test: PtsTest
     purge: Purge
@@ -58,6 +59,8 @@ class PtsSetting(DriveSetting):
     most_rounds: int
     duration_s: SecondsLong
     """Of each cell of a round; of write saturation, the whole."""
+    capacities: int = 0
+    """How many times the drive's capacity write saturation writes, in place of a time; 0 where the time counts."""
 
     @property
     def cells(self) -> tuple[tuple[int, str], ...]:
@@ -72,14 +75,16 @@ class PtsSetting(DriveSetting):
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
         """Each cell that is not all reads, in as many rounds as there may be."""
+        if self.capacities:
+            return ()
         rounds = 1 if self.test == "write-saturation" else self.most_rounds
         of = [parse_size(size) if self.test != "throughput" else None for reads, size in self.cells if reads < 100]  # noqa: PLR2004
         return tuple((rounds * self.duration_s, block) for block in of)
 
     @property
     def fills(self) -> int:
-        """The passes before the rounds."""
-        return self.passes
+        """The passes before the rounds, and those of write saturation."""
+        return self.passes + self.capacities
 
     def at(self, reads: int, size: str) -> FioSetting:
         """The job of one cell."""
@@ -89,6 +94,9 @@ class PtsSetting(DriveSetting):
         options |= {"norandommap": "1"} if random else {}
         options |= {"rwmixread": str(reads)} if way.endswith("rw") else {}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
+        if self.capacities:  # so many bytes as the drive has, so often; where they go is drawn anew each time
+            options |= {"loops": str(self.capacities), "norandommap": "1"}
+            return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
         return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=self.duration_s)
 
     @property
@@ -114,6 +122,7 @@ class PtsWorkload(DriveWorkload):
     most_rounds: Annotated[int, Field(ge=5, le=25)] = 25
     duration: Duration = Seconds(60.0)
     saturation: Duration = Seconds(21600.0)
+    saturation_passes: Annotated[int | None, Field(ge=1, le=20)] = None
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -124,6 +133,13 @@ class PtsWorkload(DriveWorkload):
         for name, lasts in (("duration", made.duration), ("saturation", made.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:
                 faults.append(fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+        if made.saturation_passes and (made.jobs > 1 or "saturation" in data):
+            what = (
+                "write `saturation` or `saturation_passes`, not both"
+                if "saturation" in data
+                else "each of several jobs would write so much"
+            )
+            faults.append(fault(("saturation_passes",), what))
         for name, given in (("tests", made.tests), ("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
             if given is not None and (not given or len(set(given)) < len(given)):
                 faults.append(fault((name,), "a value is written twice" if given else "empty; write a value"))
@@ -140,10 +156,11 @@ class PtsWorkload(DriveWorkload):
             for sizes, mixes in self._matrices(test):
                 lasts = self.saturation if test == "write-saturation" else self.duration
                 depth, jobs = (1, 1) if test == "latency" else (self.depth, 1 if test == "throughput" else self.jobs)
+                capacities = (self.saturation_passes or 0) if test == "write-saturation" else 0
                 passes = 0 if test == "write-saturation" else self.passes
                 setting = PtsSetting(
                     test=test, purge=self.purge, passes=passes, depth=depth, jobs=jobs, block_sizes=sizes, reads_percent=mixes,
-                    most_rounds=self.most_rounds, duration_s=lasts, writes=True,
+                    most_rounds=self.most_rounds, duration_s=lasts, capacities=capacities, writes=True,
                 )  # fmt: skip
                 rounds = 1 if test == "write-saturation" else ROUNDS_EXPECTED
                 yield setting, passes * 1e12 / _WIPC_BYTES_PER_S * (self.duration >= 60) + rounds * len(setting.cells) * lasts  # noqa: PLR2004

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
 
@@ -39,8 +40,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         for host, drives in found.items():
             for drive in drives.values():
                 await purge(site.hosts[host], drive, setting.purge)
-    if setting.passes:
-        await run(site, found, setting.preconditioning)
+    before = await run(site, found, setting.preconditioning) if setting.passes else None
     rounds: list[dict[_Place, JobOutput]] = []
     every: list[tuple[str, Ran]] = []
     last = 1 if setting.test == "write-saturation" else setting.most_rounds
@@ -50,7 +50,21 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
             ran = await run(site, found, setting.at(reads, size))
             rounds[-1][reads, size] = ran.whole
             every.append((f"round-{len(rounds):02d}-reads-{reads}-{size}", ran))
-    return _measured(cell, setting, found, rounds, every)
+    stages = _stages(before, every)
+    made = _measured(cell, setting, found, rounds, every)
+    filled = () if before is None else before.readings
+    return replace(made, readings=[*filled, *made.readings], tables={**made.tables, **({"stages": stages} if stages else {})})
+
+
+def _stages(before: Ran | None, every: Sequence[tuple[str, Ran]]) -> list[Row]:
+    """When preconditioning and each round began to be read, in seconds since 1970."""
+    found: dict[str, float] = {}
+    for name, ran in ([] if before is None else [("preconditioning", before)]) + [
+        (name.partition("-reads-")[0], ran) for name, ran in every
+    ]:
+        if ran.readings:
+            found.setdefault(name, min(reading.at_s for reading in ran.readings))
+    return [{"stage": name.replace("-", " "), "began_s": at} for name, at in found.items()]
 
 
 def figures_of(setting: PtsSetting, rounds: Rounds) -> dict[str, float]:
@@ -108,7 +122,9 @@ def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, eve
         doubts.append(Doubt(DoubtKind.NOT_STEADY, detail=f"after {len(rounds)} rounds"))
     if setting.purge == "none":
         doubts.append(Doubt(DoubtKind.NOT_PURGED))
+    drives = [drive for of_host in found.values() for drive in of_host.values()]
     verdict: dict[str, float | str | None] = {"state": state, "purge": setting.purge, "rounds": float(len(rounds))}
+    verdict |= {"capacity_bytes": float(sum(drive.size_bytes for drive in drives))}
     if window is not None:
         verdict |= {
             "first_round": float(window.first),

@@ -11,10 +11,13 @@ from dutlab.tools.fio.drives import FoundDrive
 LONGEST_S = 4 * 3600.0
 """Sanitizing takes minutes to hours."""
 _SANITIZE = """
-set -e
-nvme sanitize --sanact=2 -- "$1"
-while [ "$(nvme sanitize-log -o json "$1" | grep -o '"sstat":{[^}]*"status":"*[^,"}]*' | grep -c 'n Progress')" != 0 ]; do sleep 1; done
+nvme sanitize --sanact=2 "$1" || exit
+while said=$(nvme sanitize-log -o json "$1"); do
+  case $said in *'in Progress'*) sleep 1 ;; *Failed*) printf '%s' "$said" | grep Failed >&2; exit 1 ;; *) exit 0 ;; esac
+done
+exit 1
 """
+# The words of nvme-cli's nvme-print.c for the states of NVMe's sanitize status.
 WORDS: Mapping[str, tuple[str, ...]] = {
     "blkdiscard": ("blkdiscard", "-f"),
     "nvme-format": ("nvme", "format", "--ses=1", "--force"),

@@ -1,0 +1,186 @@
+"""Jobs of fio: every figure, the distribution of latencies from its bins, both over depth, and bytes a second over time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.words import asked_words, latency_text
+from dutlab.report.sections import tool_figures
+from dutlab.report.sections.watched import sums_over_time
+from dutlab.stats.summary import median
+from dutlab.store.run_folder import RunFolder
+
+SHARES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+"""Percent of all I/Os that took no longer."""
+LEAST_BEYOND = 10
+"""I/Os that must lie beyond a percentile for it to be told."""
+_DEPTH = "iodepth"
+_TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
+_OVER_DEPTH = (("iops", "IOPS", "rate"), ("clat_mean_ns", "mean latency", "mean latency"))
+MOST_LINES = 8
+"""Of a plot; more are not told apart."""
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """The tool's figures, then what of them is drawn."""
+    found = tool_figures.section(run, groups, labels, book)
+    table = _percentiles(groups)
+    curves = (*_over_depth(groups), *_distributions(groups), *_over_time(run, groups))
+    return replace(found, tables=(*found.tables, *table), curves=curves)
+
+
+def bins_of(group: Group) -> dict[str, Counter[int]]:
+    """Direction → midpoint of a bin in ns → I/Os, all repeats added."""
+    found: dict[str, Counter[int]] = defaultdict(Counter)
+    for row in (row for r in group.measured for row in r.tables.get("latency_bins", ())):
+        value, count = row.get("clat_ns"), row.get("ios")
+        if isinstance(value, int | float) and isinstance(count, int | float):
+            found[str(row.get("direction"))][round(value)] += round(count)
+    return found
+
+
+def percentile_of(bins: Mapping[int, int], percent: float) -> int | None:
+    """The bin at which so many are reached; None where fewer than ten lie beyond it."""
+    count = sum(bins.values())
+    if round(count * (1 - percent / 100), 6) < LEAST_BEYOND:
+        return None
+    reached = 0
+    for value in sorted(bins):
+        reached += bins[value]
+        if reached >= count * percent / 100:
+            return value
+    return None
+
+
+def _percentiles(groups: Sequence[Group]) -> tuple[Table, ...]:
+    rows = [
+        Row(
+            group.label,
+            (
+                group.cell.link_label,
+                _asked(group, groups),
+                way,
+                *(_told(percentile_of(bins, share)) for share in SHARES),
+                f"{bins.total():,}",
+            ),
+            links=group.cell.link_label,
+            link=group.cell.link_label,
+        )
+        for group in groups
+        for way, bins in bins_of(group).items()
+    ]
+    columns = (Column("drives"), Column("asked"), Column("of"), *(Column(f"{share:g} %") for share in SHARES), Column("I/Os"))
+    title = "Completion latency: percentiles of all repeats, from bins that were added"
+    return (Table("fio-percentiles", title, columns, tuple(rows)),) if rows else ()
+
+
+def _told(value: int | None) -> str:
+    return "–" if value is None else latency_text(value)
+
+
+def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
+    """The latency that a share of I/Os stays below, up to the last that ten lie beyond; the upright axis and the shares are logarithmic."""
+    held = [(g, way, bins) for g in groups for way, bins in bins_of(g).items()]
+    for (links, way), same in groupby(
+        sorted(held, key=lambda of: (of[0].cell.link_label, of[1])), key=lambda of: (of[0].cell.link_label, of[1])
+    ):
+        of = list(same)
+        lines = [Line(_line(g, [other for other, *_ in of]), _exceedance(bins)) for g, _, bins in of]
+        if lines := [line for line in lines if len(line.points) > 1][:MOST_LINES]:
+            yield Curve(
+                slug=f"fio-latency-{way}-{links}",
+                title=f"Latency that a share of the {way}s stays below, {_drives(of[0][0])}",
+                x_title="share of I/Os",
+                x="of_all",
+                y_title="completion latency",
+                y="clat_ns",
+                lines=tuple(lines),
+                scale="log",
+                x_scale="log",
+                x_ticks=_TICKS,
+            )
+
+
+def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
+    """(1 in so many takes longer, ns): of each bin beyond which at least ten lie."""
+    count, reached, points = sum(bins.values()), 0, []
+    for value in sorted(bins):
+        reached += bins[value]
+        if count - reached < LEAST_BEYOND:
+            break
+        points.append((count / (count - reached), float(value)))
+    return tuple(p for p in points if p[0] >= 2)  # noqa: PLR2004 - the median: below it nothing is to be seen on such an axis
+
+
+def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
+    """A line a mode and what else was asked, where depths differ."""
+    held = [g for g in groups if g.measured and isinstance(g.cell.params.get(_DEPTH), int | float)]
+    for links in dict.fromkeys(g.cell.link_label for g in held):
+        same = [g for g in held if g.cell.link_label == links]
+        for figure, words, title in _OVER_DEPTH:
+            lines = dict[str, list[tuple[float, float]]]()
+            for group in same:
+                for way in ("read", "write"):
+                    values = [v for r in group.measured if (v := r.figures.get(links, {}).get(f"{way}_{figure}")) is not None]
+                    if values:
+                        label = _line(group, same, without=(_DEPTH,)) + (f", {way}s" if len(_ways(group)) > 1 else "")
+                        lines.setdefault(label, []).append((float(group.cell.params[_DEPTH] or 0), median(values)))
+            if kept := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
+                yield Curve(
+                    slug=f"fio-depth-{figure.partition('_')[0]}-{links}",
+                    title=f"{words[0].upper()}{words[1:]} over depth: {_drives(same[0])}",
+                    x_title="depth",
+                    x="depth",
+                    y_title=title,
+                    y=figure if figure.endswith("_ns") else "all_iops",
+                    lines=tuple(Line(label, tuple(points)) for label, points in list(kept.items())[:MOST_LINES]),
+                    scale="log",
+                    x_scale="log",
+                    x_ticks=tuple((depth, f"{depth:g}") for depth in sorted({x for points in kept.values() for x, _ in points})),
+                )
+
+
+def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
+    """Bytes a second of the first repeat of each cell."""
+    first = {g.measured[0].trial: g for g in groups if g.measured}
+    for way in ("read", "write"):
+        found = {t: points for t, points in sums_over_time(run, list(first), f"{way}_bytes_per_s").items() if len(points) > 1}
+        for links in dict.fromkeys(first[trial].cell.link_label for trial in found):
+            same = [trial for trial in found if first[trial].cell.link_label == links]
+            yield Curve(
+                slug=f"fio-{way}-over-time-{links}",
+                title=f"Bytes {'read' if way == 'read' else 'written'} over time, {_drives(first[same[0]])}",
+                x_title="time",
+                x="time_s",
+                y_title=f"{way}s",
+                y=f"{way}_bytes_per_s",
+                lines=tuple(Line(_line(first[trial], [first[t] for t in same]), found[trial]) for trial in same[:MOST_LINES]),
+            )
+
+
+def _ways(group: Group) -> set[str]:
+    """Directions with a rate."""
+    return {way for r in group.measured for of in r.figures.values() for way in ("read", "write") if f"{way}_iops" in of}
+
+
+def _drives(group: Group) -> str:
+    return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
+
+
+def _line(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
+    """The mode where there are several, and what was asked of this group alone."""
+    mode = group.label if len({g.label for g in groups}) > 1 else ""
+    return ", ".join(word for word in (mode, _asked(group, groups, without=without)) if word) or group.label
+
+
+def _asked(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
+    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
+    return asked_words(group.cell.params, "", without={*alike, *without}).removeprefix(", ")

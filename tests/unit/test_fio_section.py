@@ -1,0 +1,73 @@
+"""What a report makes of jobs of fio: percentiles of added bins, the distribution, and curves over depth in numeric order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from dutlab.plan.cell import Cell
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.words import latency_text
+from dutlab.report.plots.curve_plot import curve_plot
+from dutlab.report.sections.fio import percentile_of, section
+from dutlab.spec.workloads.fio import FioSetting
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+NO_SAMPLES = cast("RunFolder", SimpleNamespace(samples_path=lambda trial: None))
+
+
+def measured(trial: int, depth: int, iops: float, bins: dict[int, int], mode: str = "raw") -> tuple[Cell, TrialRecord]:
+    setting = FioSetting(options={"rw": "randread", "bs": "4k", "iodepth": str(depth)}, writes=False, ramp_s=0, duration_s=1)
+    cell = Cell(mode=mode, factors={"mode": mode}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
+    figures = {"server:d1": {"read_iops": iops, "read_clat_mean_ns": 1e9 * depth / iops, "read_slat_mean_ns": 2000.0}}
+    rows = [{"direction": "read", "clat_ns": value, "ios": count} for value, count in bins.items()]
+    return cell, TrialRecord(
+        trial=trial, status="measured", cell=cell, started=NOW, ended=NOW, figures=figures, tables={"latency_bins": rows}
+    )
+
+
+def groups_of(*trials: tuple[Cell, TrialRecord]) -> list[Group]:
+    found: dict[tuple[str, str], list[tuple[Cell, TrialRecord]]] = {}
+    for cell, record in trials:
+        found.setdefault((cell.mode, str(cell.params["iodepth"])), []).append((cell, record))
+    return [Group(of[0][0].mode, of[0][0], [r.trial for _, r in of], [r for _, r in of]) for of in found.values()]
+
+
+def test_bins_of_repeats_are_added_and_percentiles_taken_from_the_sum() -> None:
+    groups = groups_of(measured(1, 1, 100, {100_000: 9_900, 5_000_000: 100}), measured(2, 1, 100, {200_000: 90_000}))
+    found = section(NO_SAMPLES, groups, ["raw"], NoteBook(groups))
+    table = next(t for t in found.tables if t.slug == "fio-percentiles")
+    assert [c.head for c in table.columns][3:-1] == ["50 %", "90 %", "95 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %"]
+    assert table.rows[0].cells[3:] == (*[latency_text(200e3)] * 5, latency_text(5e6), "–", "–", "100,000")
+
+
+@pytest.mark.parametrize(("count", "told"), [(10_000_000, 100), (9_999_999, None)])
+def test_a_percentile_is_told_where_ten_lie_beyond_it(count: int, told: int | None) -> None:
+    assert percentile_of({100: count}, 99.9999) == told
+
+
+def test_depths_are_in_numeric_order_on_two_logarithmic_axes() -> None:
+    groups = groups_of(*(measured(n, depth, 1000 * depth, {1000: 100}) for n, depth in enumerate((16, 2, 1, 128))))
+    found = section(NO_SAMPLES, groups, ["raw"], NoteBook(groups))
+    iops, latency = (c for c in found.curves if c.x == "depth")
+    assert (iops.scale, iops.x_scale, latency.scale, latency.x_scale) == ("log",) * 4
+    assert [x for x, _ in iops.lines[0].points] == [1, 2, 16, 128]
+    assert [y for _, y in latency.lines[0].points] == [1e6] * 4
+
+
+def test_the_distribution_ends_where_fewer_than_ten_lie_beyond_and_its_axis_says_percent() -> None:
+    bins = {1000: 500, 2000: 400, 3000: 90, 9000: 9, 50_000: 1}
+    groups = groups_of(measured(1, 1, 100, bins), measured(2, 1, 100, bins, mode="other"))
+    found = section(NO_SAMPLES, groups, ["raw", "other"], NoteBook(groups))
+    (curve,) = (c for c in found.curves if c.slug.startswith("fio-latency"))
+    assert curve.lines[0].points == ((2.0, 1000.0), (10.0, 2000.0), (100.0, 3000.0))
+    plot = curve_plot(curve, ["raw", "other"])
+    assert plot is not None
+    drawn = str(vars(plot.drawing))
+    assert "90 %" in drawn and "99 %" in drawn and "99.9 %" not in drawn
