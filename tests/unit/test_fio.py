@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.errors import SpecRefused, TestbedError
+from dutlab.errors import SpecRefused, TestbedError, ToolFailed
 from dutlab.hosts.host import Done
 from dutlab.plan.cell import Cell
 from dutlab.spec.arrays import drives_fault
@@ -19,8 +19,8 @@ from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
 from dutlab.tools.fio.drives import FoundDrive, find, insist_unused, insist_within
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
-from dutlab.tools.fio.output import jobs_of, readings, total
-from dutlab.tools.fio.program import job_file
+from dutlab.tools.fio.output import cached_reads, jobs_of, readings, total
+from dutlab.tools.fio.program import Ran, _jobs_of, doubts_of, job_file
 
 RECORDED = Path(__file__).parents[1] / "data" / "fio"
 
@@ -229,6 +229,40 @@ def test_what_memory_may_have_answered_is_known_from_the_options_of_a_job(option
 
 
 @pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        ([{"name": "nvme0n1", "read_ios": 9600, "read_merges": 0}], ""),
+        ([{"name": "nvme0n1", "read_ios": 100, "read_merges": 4000}], ""),  # neighbours that the scheduler put together
+        ([{"name": "nvme0n1", "read_ios": 12, "read_merges": 3}], "8000 reads of fio, 15 of its devices"),
+        ([], ""),
+        ("none", ""),
+    ],
+)
+def test_reads_that_never_reached_a_device_are_known(devices, words):
+    document = {"jobs": [{"jobname": "a", "read": {"total_ios": 8000, "iops": 1.0}}], "disk_util": devices}
+    assert words in (said := cached_reads(document, jobs_of(document))) and bool(said) is bool(words)
+
+
+def test_a_file_that_memory_holds_is_a_severe_doubt():
+    small = FoundDrive("server:f", "/data/f", 1 << 30, {"file_system": "ext4", "memory_bytes": str(8 << 30)}, is_file=True)
+    large = FoundDrive("server:f", "/data/f", 16 << 30, {"file_system": "ext4", "memory_bytes": str(8 << 30)}, is_file=True)
+    assert [d.kind.name for d in doubts_of({"server": {"f": small}})] == ["FILE_SYSTEM", "PAGE_CACHE"]
+    assert [d.kind.name for d in doubts_of({"server": {"f": large}})] == ["FILE_SYSTEM"]
+
+
+def test_a_report_of_a_killed_fio_is_refused_and_kept():
+    whole = json.dumps(
+        {"fio version": "fio-3.33", "jobs": [{"jobname": "server:d1", "error": 0, "read": {"total_ios": 5, "iops": 5.0}}]}
+    ).encode()
+    killed = Done("server", ("fio",), 137, b"", b"fio: terminating on signal 9", 0.0, 0.0)
+    for report, words in ((b"", "."), (whole[:-20], "."), (whole, "server:d1: status 137: fio: terminating")):
+        raw = {"fio-server.json": report}
+        with pytest.raises(ToolFailed, match=words) as failed:
+            _jobs_of("server", killed, report, raw)
+        assert failed.value.raw == raw and "fio: terminating on signal 9" in str(failed.value)
+
+
+@pytest.mark.parametrize(
     ("mode", "drives", "said"),
     [
         ("raid50", 5, "mode raid50 needs 6 drives, and there are 5"),
@@ -314,3 +348,54 @@ def test_a_job_that_was_told_to_go_on_after_errors_has_figures_and_a_count_of_th
         document["jobs"][0]["job options"]["continue_on_error"] = told
     (job,) = jobs_of(document)
     assert (job.went_on, job.errors) == (goes_on, 1024)
+
+
+class Shared(Listed):
+    """A host on which two drives have one serial number."""
+
+    async def run(self, argv, **_):
+        drives = [{"path": path, "type": "disk", "size": "1073741824", "serial": "S1"} for path in ("/dev/sdx", "/dev/sdy")]
+        return Done("server", tuple(argv), 0, json.dumps({"blockdevices": drives}).encode(), b"", 0.0, 0.0)
+
+
+def test_a_serial_number_that_two_drives_have_is_refused_with_both():
+    with pytest.raises(TestbedError, match="/dev/sdx, /dev/sdy all have the serial number S1") as refused:
+        asyncio.run(find(Shared(), {"d1": DriveSpec(name="d1", serial="S1")}))
+    assert "by-id" in str(refused.value.remedy) or "by-id" in str(refused.value)
+
+
+class OwnDrive(Listed):
+    """A host whose system is on the drive."""
+
+    async def run(self, argv, **_):
+        part = {"path": "/dev/sdx2", "type": "part", "size": "1000000000", "mountpoints": ["/"]}
+        drive = {"path": "/dev/sdx", "type": "disk", "size": "1073741824", "serial": "S1", "mountpoints": [None], "children": [part]}
+        said = (
+            json.dumps({"blockdevices": [drive]})
+            if argv[0] == "lsblk"
+            else "signature /dev/sdx gpt at 0x200\nsignature /dev/sdx2 ext4 at 0x438\n"
+        )
+        return Done("server", tuple(argv), 0, said.encode(), b"", 0.0, 0.0)
+
+
+def test_the_drive_of_the_system_itself_is_refused_with_all_reasons_at_once():
+    drives = asyncio.run(find(OwnDrive(), {"d1": DriveSpec(name="d1", serial="S1", destroy=True)}, written={"d1"}))
+    with pytest.raises(TestbedError) as refused:
+        insist_unused(drives)
+    said = str(refused.value)
+    assert all(
+        why in said for why in ("/dev/sdx2 is mounted at /", "/dev/sdx has a signature of gpt", "/dev/sdx2 has a signature of ext4")
+    ), said
+
+
+def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():
+    def on(host, bins):
+        clat = {"clat_ns": {"N": sum(bins.values()), "mean": 1.0, "max": 9, "bins": {str(k): v for k, v in bins.items()}}}
+        (job,) = jobs_of({"jobs": [{"jobname": f"{host}:d1", "read": {"total_ios": sum(bins.values()), "iops": 100.0, **clat}}]})
+        return Ran({host: "3.33"}, {f"{host}:d1": job}, (), {}, ())
+
+    quick, slow = {1000: 99_000}, {1000: 500, 8_000_000: 500}
+    whole = Ran.of([on("a", quick), on("b", slow)]).whole.figures
+    assert (whole["read_iops"], whole["read_clat_p99_ns"], whole["read_clat_p999_ns"]) == (200.0, 1000, 8_000_000)
+    alone = [on("a", quick).whole.figures["read_clat_p99_ns"], on("b", slow).whole.figures["read_clat_p99_ns"]]
+    assert sum(alone) / 2 > 4e6, "an average of the hosts' percentiles is nobody's"

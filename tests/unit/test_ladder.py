@@ -229,3 +229,8 @@ def test_memory_is_known_where_every_dimm_says_its_channel():
     ) == (4800, 2)
     assert memory_of({"dimms": [*dimms, {"bank": "BANK 0", "place": "DIMM 9", "mts": 3200}]}) is None
     assert memory_of({}) is None
+
+
+def test_merged_writes_of_raid_50_give_up_a_drive_a_group():
+    found = {c.name: c.value for c in raid_ceilings(Array(50, 32, 2), era())}
+    assert found["random_write_merged_iops"] == 30 * 75_000 == 2.25e6

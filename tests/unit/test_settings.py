@@ -83,6 +83,7 @@ OF_WORKLOAD = {
         "test": st.sampled_from(["iops", "throughput", "latency", "write-saturation"]), "purge": st.sampled_from(["none", "blkdiscard"]),
         "passes": st.integers(0, 10), "depth": counts, "jobs": counts, "block_sizes": st.just(("4k", "512")), "writes": st.booleans(),
         "reads_percent": st.lists(st.integers(0, 100), min_size=1).map(tuple), "most_rounds": st.integers(5, 25),
+        "capacities": st.integers(0, 20),
     },
     "generators": {"sender": st.just("s1")},
     "iperf3": {"duration_s": st.integers(1, 86400)}, "matrix": {"duration_s": st.integers(1, 86400)},

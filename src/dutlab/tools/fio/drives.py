@@ -167,7 +167,10 @@ _LOOK_AT_FILE = """
 [ -L "$1" ] && { echo link; exit; }
 [ -e "$1" ] && { [ -f "$1" ] && stat -c "file %s" -- "$1" || echo other; exit; }
 folder=$(dirname -- "$1")
-[ -d "$folder" ] && df --output=avail,fstype -B1 -- "$folder" | tail -n 1 | { read -r free kind; echo "free $free $kind"; }
+[ -d "$folder" ] && df --output=avail,fstype -B1 -- "$folder" | tail -n 1 | {
+  read -r free kind; while read -r word kib _; do [ "$word" = MemTotal: ] && break; done </proc/meminfo
+  echo "free $free $kind $kib"
+}
 """
 
 
@@ -177,9 +180,10 @@ async def _file(host: Host, name: str, spec: DriveSpec) -> FoundDrive:
     words = (await host.run(["sh", "-c", _LOOK_AT_FILE, "dutlab", path], check=False)).text.split()
     where = f"{host.name}: {name}: {path}"
     match words:
-        case ["free", free, kind] if int(free) > (spec.size or 0):
-            return FoundDrive(f"{host.name}:{name}", path, spec.size or 0, {"file_system": kind}, is_file=True)
-        case ["free", free, _]:
+        case ["free", free, kind, kib] if int(free) > (spec.size or 0):
+            facts = {"file_system": kind, "memory_bytes": str(int(kib) * 1024)}
+            return FoundDrive(f"{host.name}:{name}", path, spec.size or 0, facts, is_file=True)
+        case ["free", free, *_]:
             raise TestbedError(f"{where}: {spec.size} bytes do not fit, {free} are free", remedy="write a smaller size, or free some")
         case ["file", size]:
             raise TestbedError(

@@ -137,6 +137,19 @@ def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
     return found
 
 
+def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
+    """Why memory answered most reads, by what the kernel asked of the devices (`disk_util`); empty where it did not, or nobody tells.
+
+    A device may be asked more often than fio asks (a ramp, large blocks, metadata), and less often only where something else answers.
+    """
+    devices = [of for of in _list(document.get("disk_util")) if isinstance(of, Mapping)]
+    asked = sum(number(of, key) or 0.0 for of in devices for key in ("read_ios", "read_merges"))
+    read = sum(job.ways["read"].ios for job in jobs if "read" in job.ways)
+    if not devices or asked >= read / 2:
+        return ""
+    return f"{read:.0f} reads of fio, {asked:.0f} of its devices: memory answered the others"
+
+
 def version_of(document: Mapping[str, Any]) -> str:
     """Fio's own."""
     return str(document.get("fio version", "unknown"))

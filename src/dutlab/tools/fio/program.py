@@ -28,7 +28,7 @@ from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused, insist_within
-from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total, version_of
+from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, readings, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
 
@@ -150,7 +150,11 @@ async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> Ran:
 def doubts_of(found: Found) -> tuple[Doubt, ...]:
     """Those that the drives themselves raise."""
     files = [d for of_host in found.values() for d in of_host.values() if d.is_file]
-    return tuple(Doubt(DoubtKind.FILE_SYSTEM, detail=f"{d.name}: {d.path}, {d.facts.get('file_system')}") for d in files)
+    small = [d for d in files if d.size_bytes < int(d.facts.get("memory_bytes", 0))]
+    return (
+        *(Doubt(DoubtKind.FILE_SYSTEM, detail=f"{d.name}: {d.path}, {d.facts.get('file_system')}") for d in files),
+        *(Doubt(DoubtKind.PAGE_CACHE, detail=f"{d.name}: {d.size_bytes} bytes, less than the host's memory holds") for d in small),
+    )
 
 
 def facts_of(found: Found, ran: Ran) -> dict[str, str]:
@@ -209,8 +213,8 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
                 await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
-    version, jobs = _jobs_of(name, done, report, raw)
-    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for job in jobs if (why := job.buffered)]
+    version, jobs, cached = _jobs_of(name, done, report, raw)
+    doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
     if setting.job:
@@ -219,8 +223,8 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
     return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts))
 
 
-def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput]]:
-    """The version and the jobs. Raises ToolFailed."""
+def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput], str]:
+    """The version, the jobs, and whether memory answered them. Raises ToolFailed."""
     try:
         document, _ = read_object(report)
         version, jobs = version_of(document), jobs_of(document)
@@ -233,7 +237,7 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> 
             raise ToolFailed(f"{job.name}: {why}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=name, raw=raw)
     if not any(job.ios for job in jobs):
         raise ToolFailed("did no I/O", tool=TOOL, host=name, raw=raw)
-    return version, jobs
+    return version, jobs, cached_reads(document, jobs)
 
 
 def _of(logs: Mapping[str, bytes], job: str) -> dict[str, bytes]:
