@@ -9,6 +9,7 @@ import click
 import pytest
 
 from dutlab.cli import choices
+from dutlab.cli.import_files import import_files
 from dutlab.cli.main import COMMANDS, SECTIONS, dutlab
 from dutlab.interop.importers import KINDS
 from dutlab.methods.calibrate import Rig
@@ -87,6 +88,7 @@ def test_what_options_offer_is_what_there_is():
     assert tuple(FORMATS) == choices.FORMATS
     assert set(STYLES) == set(choices.STYLES)
     assert tuple(sorted(KINDS)) == choices.IMPORTS
+    assert f"KIND is {', '.join(choices.IMPORTS[:-1])} or {choices.IMPORTS[-1]}." in import_files.help
     assert tuple(STATUSES) == choices.STATUSES
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from dutlab.ending import cancelled, closing, ended_by, to_its_end
 from dutlab.errors import HostError, MeasurementError
+from dutlab.hosts.keeper import was_program
+from dutlab.hosts.local import LocalHost
 
 
 class Steps:
@@ -150,13 +152,59 @@ asyncio.run(main())
 """
 
 
-def test_signals_to_our_process_group_keep_no_command_from_being_carried_out(python, python_env):
-    argv = [python, "-c", STARTS]
-    with subprocess.Popen(argv, env=python_env, stdout=subprocess.PIPE, text=True, process_group=0) as running:
+def under_signals(argv, env):
+    """What a program says after "ready" while its process group gets SIGINT, SIGHUP and SIGTERM all the time."""
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True, process_group=0) as running:
         assert running.stdout.readline() == "ready\n"
         while running.poll() is None:
             for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
                 os.killpg(running.pid, number)
             time.sleep(0.002)
-        said = running.stdout.read().splitlines()
+        return running.stdout.read().splitlines()
+
+
+def test_signals_to_our_process_group_keep_no_command_from_being_carried_out(python, python_env):
+    said = under_signals([python, "-c", STARTS], python_env)
     assert set(said) == {"0 said"} and len(said) == 40
+
+
+KEEPS = """
+import signal
+from dutlab.hosts.keeper import Keeper
+
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, lambda *_: None)
+print("ready", flush=True)
+for _ in range(40):
+    keeper = Keeper()
+    keeper.watch(2**22 + 1)
+    keeper.forget(2**22 + 1)
+    shell = keeper._shell
+    keeper.close()
+    print("kept", shell.returncode, flush=True)
+"""
+
+
+def test_signals_to_our_process_group_end_no_keeper(python, python_env):
+    said = under_signals([python, "-c", KEEPS], python_env)
+    assert set(said) == {"kept 0"} and len(said) == 40
+
+
+async def test_a_command_that_ended_itself_by_a_signal_is_carried_out_once(tmp_path):
+    runs = tmp_path / "runs"
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        for _ in range(10):
+            done = await LocalHost("here").run(["sh", "-c", f"echo once >> {runs}; kill -{number} $$"], check=False)
+            assert done.status == -number
+    assert runs.read_text().split() == ["once"] * 30
+
+
+def test_the_kernel_tells_a_program_that_is_over_from_a_child_that_never_was_one():
+    forked = os.fork()
+    if forked == 0:
+        os._exit(0)
+    program = os.posix_spawnp("true", ["true"], {})
+    for pid, was in ((forked, False), (program, True)):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert was_program(pid) is was
+        os.waitpid(pid, 0)

@@ -26,7 +26,7 @@ MOST_WORDS = 20
 
 
 @click.command("import")
-@click.argument("kind", type=click.Choice(IMPORTS))
+@click.argument("kind", metavar="KIND", type=click.Choice(IMPORTS))
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--line-rate",
@@ -39,6 +39,7 @@ MOST_WORDS = 20
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
     """Import other tools' files as a run and write its report. The name of a file stands for the device.
 
+    KIND is conductor, figures, fio, flent, iperf3, ipgen, loadtest, netperf, pkt-gen or trex-ndr.
     Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
 
     \b

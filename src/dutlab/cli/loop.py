@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from dutlab.cli.told import tell
@@ -43,13 +41,4 @@ def run_in_order(work: Coroutine[Any, Any, T]) -> T:
             for sig in _SIGNALS:
                 loop.remove_signal_handler(sig)
 
-    _watch_children_by_pidfd()
     return asyncio.run(supervised())
-
-
-def _watch_children_by_pidfd() -> None:
-    """As Python does by itself from 3.12 on, where the kernel can (pidfd_open(2)); before, it starts a thread for each command."""
-    if sys.version_info < (3, 12) and sys.platform == "linux":
-        with suppress(OSError):  # a kernel before 5.3, or a container that refuses it
-            os.close(os.pidfd_open(os.getpid()))
-            asyncio.set_child_watcher(asyncio.PidfdChildWatcher())

@@ -6,33 +6,56 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import IO, Self, cast
 
 from dutlab.ending import to_its_end
-from dutlab.hosts.keeper import KEEPER
+from dutlab.hosts.keeper import KEEPER, start_apart
 from dutlab.hosts.running import LONGEST_LINE_BYTES, Began, EndNote, Running
 
-_OF_OUR_GROUP = (-signal.SIGINT, -signal.SIGHUP, -signal.SIGTERM)
-"""By what a child ends that was in our process group for a moment, when a terminal or `timeout` sends us such a signal."""
-_STARTS = 20
+_LOOK_AGAIN_S = 0.02
+"""Where the kernel does not tell of a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
 
 
 class ChildCarrier:
-    """Implements dutlab.hosts.running.Carrier."""
+    """Implements dutlab.hosts.running.Carrier. asyncio's own children end, in some Python releases, only once nobody holds their pipes."""
 
     lost = ""
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+    _stdin: asyncio.StreamWriter
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._stdin = cast("asyncio.StreamWriter", process.stdin)  # start_child() asked for the three pipes
-        self.stdout = cast("asyncio.StreamReader", process.stdout)
-        self.stderr = cast("asyncio.StreamReader", process.stderr)
-        self._waiting = asyncio.ensure_future(process.wait())
+        self._over = asyncio.Event()
+        self._written_to: asyncio.WriteTransport | None = None
+        self._read_from: list[asyncio.ReadTransport] = []
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            self._pidfd = -1
+        else:
+            asyncio.get_running_loop().add_reader(self._pidfd, self._ended)
+
+    @classmethod
+    async def over(cls, process: subprocess.Popen[bytes]) -> Self:
+        """Raises OSError; the process has then ended."""
+        stdin, stdout, stderr = cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr))
+        carrier = cls(process)
+        try:
+            carrier._stdin = await carrier._written(stdin)
+            carrier.stdout, carrier.stderr = await carrier._read(stdout), await carrier._read(stderr)
+        except BaseException:
+            carrier.signal(signal.SIGKILL)
+            process.wait()
+            carrier.release()
+            raise
+        return carrier
 
     @property
     def status(self) -> int | None:
-        return self._process.returncode
+        return self._process.poll()
 
     async def write(self, data: bytes) -> None:
         """Raises OSError or RuntimeError when the process is gone."""
@@ -46,7 +69,10 @@ class ChildCarrier:
             await asyncio.shield(asyncio.ensure_future(self._stdin.wait_closed()))
 
     async def exited(self) -> None:
-        await _status(self._process, self._waiting)
+        while self._process.poll() is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_S if self._pidfd < 0 else None):
+                    await self._over.wait()
 
     def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # ended meanwhile, or became another user's
@@ -54,62 +80,49 @@ class ChildCarrier:
 
     def release(self) -> None:
         KEEPER.forget(self._process.pid)
-        self._waiting.cancel()
-        # Closes our ends of the pipes also when a child that left the group holds the others; asyncio has no public way to.
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+        self._ended()
+        for transport in self._read_from:  # also when a child that left the group holds the other ends
+            transport.close()
+        stdin = self._written_to
+        if stdin is not None and (stdin.get_write_buffer_size() or not stdin.is_closing()):
+            stdin.abort()
+
+    def _ended(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._over.set()
+
+    async def _read(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        self._read_from.append(transport)
+        return reader
+
+    async def _written(self, pipe: IO[bytes]) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe)
+        self._written_to = transport
+        return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
 async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str, env: Mapping[str, str], on_end: EndNote) -> Running:
     """Starts `command`, which is `argv` with all that carries it to `host`; one who is cancelled leaves nothing. Raises OSError."""
 
     async def start() -> Running:
-        for _ in range(_STARTS):
-            began = Began.now()
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=dict(env),
-                start_new_session=True,  # a group of its own, and no terminal that could send it Ctrl-C before we restored the DUT
-                limit=LONGEST_LINE_BYTES,
-            )
-            if _left_our_session(process.pid) or await _status_at_once(process) not in _OF_OUR_GROUP:
-                break
+        began = Began.now()
+        process = start_apart(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         KEEPER.watch(process.pid)
-        return Running(ChildCarrier(process), host=host, argv=argv, began=began, on_end=on_end)
+        return Running(await ChildCarrier.over(process), host=host, argv=argv, began=began, on_end=on_end)
 
     starting = asyncio.ensure_future(start())
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # Cancelled itself, asyncio would end the process alone, not its group, and wait for pipes that the others of the group hold.
+        # Cancelled itself, a start would leave the group of the process, and whoever waits for the pipes that it holds.
         await to_its_end(_end(starting))
         raise
-
-
-async def _status(process: asyncio.subprocess.Process, waiting: asyncio.Future[int]) -> int:
-    """What it ended with. Some Python releases end wait() only once all pipes are closed, which a child of the command can prevent."""
-    while process.returncode is None:
-        await asyncio.wait([waiting], timeout=0.1)
-    return process.returncode
-
-
-async def _status_at_once(process: asyncio.subprocess.Process) -> int:
-    """What a process ended with that is over already."""
-    waiting = asyncio.ensure_future(process.wait())
-    try:
-        return await _status(process, waiting)
-    finally:
-        waiting.cancel()
-
-
-def _left_our_session(pid: int) -> bool:
-    """Whether the child has a session of its own, thus no Ctrl-C in our terminal can end it any more before it is a program."""
-    try:
-        return os.getsid(pid) == pid
-    except ProcessLookupError:
-        return False
 
 
 async def _end(starting: asyncio.Future[Running]) -> None:

@@ -13,9 +13,41 @@ import atexit
 import contextlib
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from dutlab.hosts.passwords import without_passwords
 from dutlab.systems import posix
+
+_FORKED_ONLY = 0x40
+"""PF_FORKNOEXEC of Linux's include/linux/sched.h, a flag of proc(5)'s stat: the process was forked and never became a program."""
+_STARTS = 20
+
+
+def start_apart(
+    command: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str], cwd: str | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts a program with a session, thus a process group, of its own, out of reach of Ctrl-C in our terminal. Raises OSError.
+
+    For a moment after fork() a child is in our group, and a signal that a terminal or `timeout` sends us can end it before it is a
+    program. It has then done nothing, and is started again.
+    """
+    for _ in range(_STARTS):
+        process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, bufsize=0, start_new_session=True)
+        if was_program(process.pid):
+            break
+        with process:  # closes its pipes, and waits for it
+            pass
+    return process
+
+
+def was_program(pid: int) -> bool:
+    """Whether a child that nobody has waited for yet came as far as exec(), also when it is over; True where Linux does not tell."""
+    try:
+        flags = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[6]
+    except (OSError, IndexError):
+        return True
+    return not int(flags) & _FORKED_ONLY
 
 
 class Keeper:
@@ -29,15 +61,9 @@ class Keeper:
         """From now on, the process group `group` ends when this process ends."""
         if self._shell is None or self._pid != os.getpid():
             self._pid = os.getpid()
-            self._shell = subprocess.Popen(
-                ["sh", "-c", posix.KEEPER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd="/",
-                env=without_passwords(os.environ),
-            )
+            quiet = subprocess.DEVNULL
+            keeper = ["sh", "-c", posix.KEEPER]
+            self._shell = start_apart(keeper, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=without_passwords(os.environ), cwd="/")
         self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
