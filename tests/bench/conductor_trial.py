@@ -3,7 +3,8 @@
 ROUNDS=9 unless told otherwise. The peer is the least that could be done: the same twelve steps by `ip netns exec`, one after the other,
 without barriers, outputs kept or hosts of their own. Conductor itself is not part of the project: its figures below are text, measured once on
 two machines beside dutlab, and say nothing of the machine that this runs on. Each step prints its host's clock, so the
-spread within a phase is what the steps saw, not what dutlab believes. Needs root.
+spread within a phase is what the steps saw, not what dutlab believes. Its floor is that of as many plain shells, in the same minute, that
+wait for one word on their input. HOSTS=200 takes so many hosts. Needs root.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dutlab.runner.steps_run import StepsTrial, StepsWork, run_steps
 from dutlab.spec.workloads.steps import PHASES, StepsWorkload
 
 ROUNDS = int(os.environ.get("ROUNDS", "9"))
-HOSTS = ("source", "dut", "sink")
+HOSTS = tuple(f"h{i}" for i in range(int(os.environ.get("HOSTS", "3"))))
 STEP = "date +%s%N"
 AIM_MS = 5.0
 CONDUCTOR = """Conductor itself, on another machine: a trial of 3 hosts and 4 phases 24 ms, the command 117 ms, 10 trials 320 ms;
@@ -76,6 +77,16 @@ def plain_s(places: dict[str, str]) -> float:
     return time.perf_counter() - began
 
 
+def floor_ms() -> float:
+    """How far apart plain shells, that have begun and wait for a word, do what a step does."""
+    shells = [subprocess.Popen(["sh", "-c", f"read -r word; {STEP}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in HOSTS]
+    time.sleep(1)  # not a bound: a shell that has not begun by then begins late, as it may in a trial
+    for shell in shells:
+        os.write(shell.stdin.fileno(), b"go\n")
+    stamps = [int(shell.communicate()[0]) for shell in shells]
+    return (max(stamps) - min(stamps)) / 1e6
+
+
 def spreads_ms(done: StepsTrial) -> list[float]:
     """Of each phase: from the first host's clock to the last's."""
     began = [[int(step.stdout) for step in done.account.done if step.phase == phase] for phase in PHASES]
@@ -86,6 +97,7 @@ def main() -> None:
     with namespaces() as places, tempfile.TemporaryDirectory() as runs:
         done = asyncio.run(conducted(places, Path(runs)))
         peer = median(plain_s(places) for _ in range(ROUNDS))
+        floors = sorted(floor_ms() for _ in range(ROUNDS))
     walls = [(d.ended - d.started).total_seconds() for d in done]
     spreads = sorted(spread for d in done for spread in spreads_ms(d))
     print(
@@ -94,7 +106,9 @@ def main() -> None:
         f"ratio {median(walls) / peer:.1f}"
     )
     print(
-        f"hosts of a phase begin within {median(spreads):.2f} ms (median of {len(spreads)} phases), {spreads[-1]:.2f} at most; aim {AIM_MS:g}"
+        f"hosts of a phase begin within {median(spreads):.2f} ms (median of {len(spreads)} phases), {spreads[-1]:.2f} at most; aim {AIM_MS:g};\n"
+        f"as many plain shells that wait for a word: {median(floors):.2f} ms (median of {ROUNDS}), {floors[-1]:.2f} at most; "
+        f"ratio {median(spreads) / median(floors):.2f}"
     )
     print(CONDUCTOR)
 
