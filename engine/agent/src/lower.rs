@@ -297,4 +297,4 @@ fn template(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

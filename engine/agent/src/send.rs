@@ -351,7 +351,6 @@ mod tests {
     use super::*;
     use dutlab_port::Handed;
     use dutlab_port::batch::Fill;
-    use dutlab_port::iface::LeadsOut;
     use std::sync::mpsc::channel;
 
     const END: Nanos = Nanos(20_000_000);
@@ -372,20 +371,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_lost_its_cpu_over_the_end_still_sends_what_was_due() {
-        let iface = Interface {
-            name: "dutlab-none".into(),
-            index: 0,
-            mac: [2, 0, 0, 0, 0, 9],
-            mtu: 1500,
-            up: true,
-            carrier: true,
-            addresses: Vec::new(),
-            leads_out: LeadsOut::No,
-        };
         let plan = serde_json::json!({"duration_ns": END.0, "streams": [{"stream": 7, "destination_mac": "02:00:00:00:00:01",
             "source": "198.18.0.1", "destination": "198.19.0.1", "source_port": 1024, "destination_port": 1,
             "sizes": {"fixed_bytes": 128}, "rate": {"pps": 10_000.0}}]});
-        let mut plan = lower::lower(&serde_json::from_value(plan).unwrap(), &iface).unwrap();
+        let mut plan = lower::lower(&serde_json::from_value(plan).unwrap(), &lower::tests::iface()).unwrap();
         plan.plan.start = clock::monotonic();
         plan.plan.end = plan.plan.start + END;
         let job = Job {

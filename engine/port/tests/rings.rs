@@ -7,8 +7,6 @@ use dutlab_port::BurstSender;
 use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::Interface;
 use dutlab_units::Nanos;
-use dutlab_wire::Probe;
-use dutlab_wire::frame::FrameRepr;
 use std::process::Command;
 
 /// Moves this thread into a new network namespace, and returns its loopback interface.
@@ -22,12 +20,11 @@ fn own_loopback() -> Option<Interface> {
 
 /// A frame of flow `n`, with a probe or without.
 fn frame(n: u16, probe: bool, b: &mut [u8]) -> usize {
-    let repr = FrameRepr { source_port: 1024 + n, ..FrameRepr::default() };
-    repr.emit(&Probe { stream: 1, sequence: n.into(), trial: 0, sent: Nanos(1) }, &mut b[..60]).unwrap();
+    let length = own::frame(n.into(), 1024 + n, b);
     if !probe {
-        b[42..60].fill(0);
+        b[42..length].fill(0);
     }
-    60
+    length
 }
 
 fn send(tx: &mut Bursts, frames: u16, probe: bool) {

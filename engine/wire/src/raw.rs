@@ -55,15 +55,22 @@ impl fmt::Display for RawError {
 
 impl std::error::Error for RawError {}
 
-/// The transport header of a frame.
-struct Carrier {
-    ip_at: usize,
-    transport_at: usize,
-    payload_at: usize,
-    checksum_at: usize,
-    end: usize,
+/// Where the headers are of a frame that carries UDP, TCP or ICMP echo over IPv4 or IPv6, in one part.
+#[derive(Debug, Clone, Copy)]
+pub struct Carrier {
+    /// Of the IP header.
+    pub ip_at: usize,
+    /// Of the transport header.
+    pub transport_at: usize,
+    /// Of what the transport carries.
+    pub payload_at: usize,
+    /// Of the transport's checksum.
+    pub checksum_at: usize,
+    /// Where the IP datagram ends; what follows is padding.
+    pub end: usize,
+    /// The transport's number.
+    pub protocol: u8,
     pseudo: Sum,
-    udp: bool,
 }
 
 /// Puts `probe` into `frame` (no FCS) at `at`, and makes the checksums right that cover it.
@@ -73,7 +80,7 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     }
     let end = at + probe::LEN;
     let length = frame.len();
-    let carrier = carrier(frame);
+    let carrier = Carrier::of(frame);
     let covering = carrier.as_ref().filter(|c| end <= c.end);
     let least = if covering.is_some() { end } else { end + 2 };
     if length < least {
@@ -86,7 +93,7 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     let ip_length = carrier.as_ref().map(|c| c.end - c.ip_at);
     let (checksum_at, udp, sum) = if let Some(c) = covering {
         frame[c.checksum_at..c.checksum_at + 2].fill(0);
-        (c.checksum_at, c.udp, Sum::of(&frame[c.transport_at..c.end]).plus(c.pseudo))
+        (c.checksum_at, c.protocol == udp::PROTOCOL, Sum::of(&frame[c.transport_at..c.end]).plus(c.pseudo))
     } else {
         frame[end..end + 2].fill(0);
         (end, false, Sum::of(&frame[at..]))
@@ -96,52 +103,56 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     Ok(Sums { checksum_at, udp, ip_length })
 }
 
-fn carrier(frame: &[u8]) -> Option<Carrier> {
-    let ethernet = ethernet::Packet::new(frame)?;
-    let (mut ethertype, mut ip_at) = (ethernet.ethertype(), ethernet::LEN);
-    while vlan::is_tag(ethertype) {
-        ethertype = vlan::Packet::new(&frame[ip_at..])?.ethertype();
-        ip_at += vlan::LEN;
-    }
-    let (source, destination, protocol, header, length) = match ethertype {
-        ethernet::IPV4 => {
-            let p = ipv4::Packet::new(&frame[ip_at..])?;
-            if p.is_fragment() {
-                return None;
+impl Carrier {
+    /// Finds the headers of a frame (no FCS); `None` when there are none of these. Never panics, whatever the bytes.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let ethernet = ethernet::Packet::new(frame)?;
+        let (mut ethertype, mut ip_at) = (ethernet.ethertype(), ethernet::LEN);
+        while vlan::is_tag(ethertype) {
+            ethertype = vlan::Packet::new(&frame[ip_at..])?.ethertype();
+            ip_at += vlan::LEN;
+        }
+        let (source, destination, protocol, header, length) = match ethertype {
+            ethernet::IPV4 => {
+                let p = ipv4::Packet::new(&frame[ip_at..])?;
+                if p.is_fragment() {
+                    return None;
+                }
+                let header = usize::from(p.total_length()) - p.payload().len();
+                (IpAddr::V4(p.source()), IpAddr::V4(p.destination()), p.protocol(), header, p.payload().len())
             }
-            let header = usize::from(p.total_length()) - p.payload().len();
-            (IpAddr::V4(p.source()), IpAddr::V4(p.destination()), p.protocol(), header, p.payload().len())
-        }
-        ethernet::IPV6 => {
-            let p = ipv6::Packet::new(&frame[ip_at..])?;
-            let (protocol, at) = extension::skip(p.next_header(), p.payload())?;
-            let (header, length) = (ipv6::LEN + at, p.payload().len() - at);
-            (IpAddr::V6(p.source()), IpAddr::V6(p.destination()), protocol, header, length)
-        }
-        _ => return None,
-    };
-    let transport_at = ip_at + header;
-    let transport = &frame[transport_at..transport_at + length];
-    let (checksum, payload, covers) = match protocol {
-        udp::PROTOCOL => (udp::CHECKSUM_AT, udp::LEN, udp::Packet::new(transport)?.bytes().len() == length),
-        tcp::PROTOCOL => (tcp::CHECKSUM_AT, length - tcp::Packet::new(transport)?.payload().len(), true),
-        icmp::PROTOCOL | icmp::PROTOCOL_6 if length >= icmp::LEN => (icmp::CHECKSUM_AT, icmp::LEN, true),
-        _ => return None,
-    };
-    let pseudo = if protocol == icmp::PROTOCOL {
-        Sum::ZERO
-    } else {
-        pseudo_header(source, destination, protocol, u32::try_from(length).ok()?)
-    };
-    covers.then_some(Carrier {
-        ip_at,
-        transport_at,
-        payload_at: transport_at + payload,
-        checksum_at: transport_at + checksum,
-        end: transport_at + length,
-        pseudo,
-        udp: protocol == udp::PROTOCOL,
-    })
+            ethernet::IPV6 => {
+                let p = ipv6::Packet::new(&frame[ip_at..])?;
+                let (protocol, at) = extension::skip(p.next_header(), p.payload())?;
+                let (header, length) = (ipv6::LEN + at, p.payload().len() - at);
+                (IpAddr::V6(p.source()), IpAddr::V6(p.destination()), protocol, header, length)
+            }
+            _ => return None,
+        };
+        let transport_at = ip_at + header;
+        let transport = &frame[transport_at..transport_at + length];
+        let (checksum, payload, covers) = match protocol {
+            udp::PROTOCOL => (udp::CHECKSUM_AT, udp::LEN, udp::Packet::new(transport)?.bytes().len() == length),
+            tcp::PROTOCOL => (tcp::CHECKSUM_AT, length - tcp::Packet::new(transport)?.payload().len(), true),
+            icmp::PROTOCOL | icmp::PROTOCOL_6 if length >= icmp::LEN => (icmp::CHECKSUM_AT, icmp::LEN, true),
+            _ => return None,
+        };
+        let pseudo = if protocol == icmp::PROTOCOL {
+            Sum::ZERO
+        } else {
+            pseudo_header(source, destination, protocol, u32::try_from(length).ok()?)
+        };
+        covers.then_some(Self {
+            ip_at,
+            transport_at,
+            payload_at: transport_at + payload,
+            checksum_at: transport_at + checksum,
+            end: transport_at + length,
+            pseudo,
+            protocol,
+        })
+    }
 }
 
 #[cfg(test)]

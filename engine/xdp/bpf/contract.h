@@ -44,22 +44,17 @@ struct progress {
 	__u64 sent_at_ns; /* when the last frame was written, for the gap histogram */
 	__u32 last_frac;  /* of last_ns, in ns * 2^24 */
 	__u32 burst_left; /* of the burst that is leaving */
-	__u32 stream_at;  /* whose turn it is */
-	__u32 unused;
 };
 
-/* Frames that share one pace. Its streams take turns. */
+/* The pace of the stream with the same number. */
 struct lane {
 	__u64 gap_q24; /* between two due times, in ns * 2^24; 0: as fast as it goes. User space may change it. */
 	struct progress at;
 	__u64 frames_left; /* ends at 0; U64_MAX: no limit */
 	__u64 late_max_ns; /* the most that a frame was written after it was due; paced lanes only */
 	__u32 burst;	   /* frames that leave together at each due time, at least 1 */
-	__u32 stream_first;
-	__u32 streams;
 	__u32 held;   /* frames that were taken back, because the device had no room, and have not been offered again */
-	__u32 behind; /* frames were taken back, and the lane has not caught up since */
-	__u32 unused;
+	__u64 behind_ns; /* since when frames are taken back without the lane having caught up; 0: it has */
 };
 
 /* What a paced frame changed when it was written: each field as it was before. */
@@ -68,9 +63,8 @@ struct written {
 	__u64 begun_ns;
 	__u64 bytes;
 	__u32 order_at, flow_at;
-	__u32 lane, stream;
+	__u32 lane;
 	__u32 gap_row; /* where its gap was noted; 2^32 - 1: nowhere */
-	__u32 unused;
 };
 
 struct control {

@@ -9,6 +9,7 @@
 #define FRACTION ((1ULL << 24) - 1)
 /* A lane skips at most this much at once (18 minutes), so that nothing below overflows; the next frame skips the rest. */
 #define SKIP_MOST_NS ((1ULL << 40) - 1)
+#define GRACE_NS (10 * 1000 * 1000)
 
 /* The due time of the next frame, or burst, in whole nanoseconds. */
 static inline __attribute__((always_inline)) __u64 next_due(const struct lane *l)
@@ -34,6 +35,13 @@ static inline __attribute__((always_inline)) void move_on(struct lane *l, __u64 
 	}
 	l->at.last_frac = fraction;
 	l->at.last_ns = due;
+}
+
+/* Whether what was due before the end is sent no more at `now`, which is after it. This thread may just have lost its CPU, or the thread
+ * that empties the device's ring: both have GRACE_NS. A lane that was behind for so long before the end is held back by the load itself. */
+static inline __attribute__((always_inline)) int too_late(const struct lane *l, __u64 now, __u64 end)
+{
+	return now - end >= GRACE_NS || (l->held && l->behind_ns + GRACE_NS < end);
 }
 
 #endif

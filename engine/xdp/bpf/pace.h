@@ -10,13 +10,12 @@
 #define SPIN_STEPS 1024
 #define CLOCK_EVERY 16 /* unpaced: the clock is read for each n-th frame; the frames of a batch leave together anyway */
 #define MAX_LAG_NS (100 * 1000 * 1000) /* HELD_MOST_NS of sender.rs */
-#define GRACE_NS (10 * 1000 * 1000)
 
 /* What a program can do. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial, one
  * stream of equal frames at full speed, pays for nothing else. */
 struct mode {
 	__u32 lanes;
-	__u8 paced, one_stream, one_shape, flows, log, gaps, bursts;
+	__u8 paced, one_shape, flows, log, gaps, bursts;
 };
 
 struct wait {
@@ -79,12 +78,12 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 		if (m.bursts)
 			l->at.burst_left = l->burst - 1;
 	}
-	if (unlikely(l->behind)) {
+	if (unlikely(l->behind_ns)) {
 		l->at.kept_out += l->at.missed - missed;
 		if (l->held)
 			l->held--;
 		if (!l->held && due_of(m, l) > now)
-			l->behind = 0;
+			l->behind_ns = 0;
 	}
 }
 

@@ -64,7 +64,7 @@ static long take_back(__u32 i, void *unused)
 		return 1;
 	w = &c->written[(c->log_head - 1 - i) & (WRITTEN - 1)];
 	l = &c->lanes[w->lane & (MAX_LANES - 1)];
-	stream = w->stream;
+	stream = w->lane;
 	s = bpf_map_lookup_elem(&streams, &stream);
 	if (!s)
 		return 0;
@@ -83,7 +83,8 @@ static long take_back(__u32 i, void *unused)
 	l->at = w->lane_at;
 	l->frames_left++;
 	l->held++;
-	l->behind = 1;
+	if (!l->behind_ns)
+		l->behind_ns = bpf_ktime_get_ns();
 	c->begun_ns = w->begun_ns;
 	return 0;
 }

@@ -10,19 +10,6 @@
 #include "refused.h"
 #include "write.h"
 
-static __always_inline struct stream *next_stream(const struct mode m, struct lane *l, __u32 *number)
-{
-	__u32 key = 0;
-
-	if (!m.one_stream) {
-		key = l->stream_first + l->at.stream_at;
-		if (++l->at.stream_at >= l->streams)
-			l->at.stream_at = 0;
-	}
-	*number = key;
-	return bpf_map_lookup_elem(&streams, &key);
-}
-
 static __always_inline struct shape *next_shape(const struct mode m, struct stream *s)
 {
 	__u32 key = 0;
@@ -48,7 +35,7 @@ static __always_inline int end(const struct mode m, struct control *c, __u32 slo
 
 static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 {
-	__u32 zero = 0, lane = 0, number, slot = 0, gap_row = ~0U;
+	__u32 zero = 0, lane = 0, slot = 0, gap_row = ~0U;
 	struct control *c = bpf_map_lookup_elem(&control, &zero);
 	struct written *w;
 	struct stream *s;
@@ -88,10 +75,8 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	}
 	if (m.paced && now < due && slot == 0 && due != ~0ULL)
 		now = spin(due < c->end_ns ? due : c->end_ns, now);
-	/* Frames that were due before the end may still leave shortly after it: this thread may just have lost its CPU. What
-	 * the device has no room for at the end is refused. */
-	if (unlikely(now >= c->end_ns) && (!m.paced || due >= c->end_ns || now - c->end_ns >= GRACE_NS ||
-					   c->lanes[lane & (MAX_LANES - 1)].held))
+	if (unlikely(now >= c->end_ns) &&
+	    (!m.paced || due >= c->end_ns || too_late(&c->lanes[lane & (MAX_LANES - 1)], now, c->end_ns)))
 		return end(m, c, slot, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
 	if (unlikely(now < due)) {
 		if (due == ~0ULL)
@@ -111,11 +96,10 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		w->lane_at = l->at;
 		w->begun_ns = c->begun_ns;
 	}
-	s = next_stream(m, l, &number);
+	s = bpf_map_lookup_elem(&streams, &lane);
 	if (!s)
 		return XDP_ABORTED;
 	if (m.paced) {
-		w->stream = number;
 		w->bytes = s->bytes;
 		w->order_at = s->order_at;
 		w->flow_at = s->flow_at;
@@ -136,7 +120,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		__u32 *entry = bpf_map_lookup_elem(&sent_log, &at);
 
 		if (entry)
-			*entry = number;
+			*entry = lane;
 	}
 	if (m.paced || m.log)
 		c->log_head++;
@@ -148,21 +132,21 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 SEC("xdp")
 int send_full(struct xdp_md *ctx)
 {
-	return send(ctx, (struct mode){.lanes = 1, .one_stream = 1, .one_shape = 1});
+	return send(ctx, (struct mode){.lanes = 1, .one_shape = 1});
 }
 
 /* The same with many flows. */
 SEC("xdp")
 int send_flows(struct xdp_md *ctx)
 {
-	return send(ctx, (struct mode){.lanes = 1, .one_stream = 1, .one_shape = 1, .flows = 1});
+	return send(ctx, (struct mode){.lanes = 1, .one_shape = 1, .flows = 1});
 }
 
 /* One stream of equal frames at a pace. */
 SEC("xdp")
 int send_paced(struct xdp_md *ctx)
 {
-	return send(ctx, (struct mode){.lanes = 1, .paced = 1, .one_stream = 1, .one_shape = 1, .flows = 1, .gaps = 1});
+	return send(ctx, (struct mode){.lanes = 1, .paced = 1, .one_shape = 1, .flows = 1, .gaps = 1});
 }
 
 /* Everything. */

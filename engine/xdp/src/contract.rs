@@ -37,8 +37,6 @@ pub(crate) struct Progress {
     pub(crate) sent_at_ns: u64,
     pub(crate) last_frac: u32,
     pub(crate) burst_left: u32,
-    pub(crate) stream_at: u32,
-    pub(crate) unused: u32,
 }
 
 #[repr(C)]
@@ -49,11 +47,8 @@ pub(crate) struct Lane {
     pub(crate) frames_left: u64,
     pub(crate) late_max_ns: u64,
     pub(crate) burst: u32,
-    pub(crate) stream_first: u32,
-    pub(crate) streams: u32,
     pub(crate) held: u32,
-    pub(crate) behind: u32,
-    pub(crate) unused: u32,
+    pub(crate) behind_ns: u64,
 }
 
 #[repr(C)]
@@ -61,7 +56,7 @@ pub(crate) struct Lane {
 pub(crate) struct Written {
     lane_at: Progress,
     words: [u64; 2],
-    halves: [u32; 6],
+    halves: [u32; 4],
 }
 
 #[repr(C)]
@@ -231,9 +226,9 @@ unsafe impl Words for Tally {}
 unsafe impl Words for Others {}
 
 const _: () = {
-    assert!(size_of::<Progress>() == 48);
-    assert!(size_of::<Lane>() == 96);
-    assert!(size_of::<Written>() == 88);
+    assert!(size_of::<Progress>() == 40);
+    assert!(size_of::<Lane>() == 80);
+    assert!(size_of::<Written>() == 72);
     assert!(size_of::<Control>() == 48 + MAX_LANES * size_of::<Lane>() + WRITTEN * size_of::<Written>());
     assert!(size_of::<Stream>() == 56);
     assert!(size_of::<Shape>() == 144);

@@ -3,7 +3,7 @@
 use crate::contract::MAX_LANES;
 use crate::error::Why;
 use crate::flow::Flow;
-use crate::plan::{LanePlan, Pace, StreamPlan, XdpPlan};
+use crate::plan::{LanePlan, Pace, XdpPlan};
 use crate::template::Template;
 use dutlab_port::plan::{self, PlanStream, SendPlan};
 use dutlab_traffic::{Piece, Profile};
@@ -47,12 +47,10 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
     Ok(LanePlan {
         pace,
         frames: (stream.frames != u64::MAX).then_some(stream.frames),
-        streams: vec![StreamPlan {
-            id: stream.stream,
-            flows: flows(stream, &templates)?,
-            templates,
-            order: stream.order.iter().map(|i| u32::from(*i)).collect(),
-        }],
+        id: stream.stream,
+        flows: flows(stream, &templates)?,
+        templates,
+        order: stream.order.iter().map(|i| u32::from(*i)).collect(),
     })
 }
 

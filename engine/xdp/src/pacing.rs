@@ -3,7 +3,7 @@
 use crate::contract::{Control, Lane, Progress};
 use crate::sent::backlog;
 use proptest::prelude::*;
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -11,12 +11,14 @@ use std::sync::OnceLock;
 const GLUE: &str = r#"
 #include "due.h"
 __u64 glue_next_due(const struct lane *l) { return next_due(l); }
+int glue_too_late(const struct lane *l, __u64 now, __u64 end) { return too_late(l, now, end); }
 void glue_move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns) { move_on(l, due, now, max_lag_ns); }
 "#;
 
 struct Arithmetic {
     next_due: unsafe extern "C" fn(*const Lane) -> u64,
     move_on: unsafe extern "C" fn(*mut Lane, u64, u64, u64),
+    too_late: unsafe extern "C" fn(*const Lane, u64, u64) -> c_int,
 }
 
 fn arithmetic() -> &'static Arithmetic {
@@ -44,7 +46,7 @@ fn arithmetic() -> &'static Arithmetic {
             assert!(!at.is_null(), "{name:?}");
             at
         };
-        // SAFETY: both are functions of the library with these types, as the source above says; `Lane` is `struct lane`.
+        // SAFETY: these are functions of the library with these types, as the source above says; `Lane` is `struct lane`.
         unsafe {
             Arithmetic {
                 next_due: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const Lane) -> u64>(symbol(
@@ -52,6 +54,9 @@ fn arithmetic() -> &'static Arithmetic {
                 )),
                 move_on: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut Lane, u64, u64, u64)>(
                     symbol(c"glue_move_on"),
+                ),
+                too_late: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const Lane, u64, u64) -> c_int>(
+                    symbol(c"glue_too_late"),
                 ),
             }
         }
@@ -77,6 +82,21 @@ fn lane(gap_q24: u64, burst: u32, start_ns: u64) -> Lane {
 const START_NS: u64 = 1 << 50;
 const MAX_LAG_NS: u64 = 100_000_000;
 
+#[test]
+fn what_is_late_at_the_end_has_ten_milliseconds_unless_the_device_had_no_room_for_so_long_before() {
+    const END_NS: u64 = START_NS + 1_000_000_000;
+    let ends_after = |held: u32, behind_ms: u64| {
+        let lane = Lane { held, behind_ns: END_NS - behind_ms * 1_000_000, ..lane(1 << 34, 1, START_NS) };
+        // SAFETY: a lane of ours.
+        let too_late = |now_ns| unsafe { (arithmetic().too_late)(&raw const lane, now_ns, END_NS) != 0 };
+        (0..20_u64).find(|ms| too_late(END_NS + ms * 1_000_000)).unwrap()
+    };
+    assert_eq!(ends_after(0, 0), 10, "a thread that lost its CPU over the end");
+    assert_eq!(ends_after(40, 9), 10, "a device whose thread lost its CPU over the end");
+    assert_eq!(ends_after(40, 11), 0, "a load above what the device takes");
+    assert_eq!(ends_after(0, 11), 10, "a lane that is catching up, for which there is room now");
+}
+
 proptest! {
     /// With gaps from 1 ns (a billion frames a second) to 500 s and stalls of up to 20 minutes in between.
     #[test]
@@ -87,7 +107,7 @@ proptest! {
             prop_oneof![Just(0_u64), 0_u64..1000, 0_u64..3 * MAX_LAG_NS, 0_u64..1_200_000_000_000], 1..60),
         rest_ns in 0_u64..10_000_000_000,
     ) {
-        let Arithmetic { next_due, move_on } = *arithmetic();
+        let Arithmetic { next_due, move_on, .. } = *arithmetic();
         let mut control = Control::default();
         control.lanes[0] = lane(gap_q24, burst, START_NS);
         let (mut now, mut sent) = (START_NS, 0_u64);

@@ -10,7 +10,7 @@ use crate::template::Template;
 pub(crate) struct XdpPlan {
     /// The number that the probes of this trial carry.
     pub(crate) trial: u16,
-    /// Groups of streams, each with its own pace; at most 32.
+    /// Streams, each with its own pace; at most 32.
     pub(crate) lanes: Vec<LanePlan>,
     /// When the first frame is due, in ns of `CLOCK_MONOTONIC`. Setting up the
     /// kernel's side takes about 25 ms after loading, so a plan that would begin earlier is moved as a whole.
@@ -19,15 +19,21 @@ pub(crate) struct XdpPlan {
     pub(crate) duration_ns: Option<u64>,
 }
 
-/// Streams that share one pace and take turns.
+/// One numbered sequence of frames with a pace of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct LanePlan {
-    /// How fast, all streams of the lane together.
+    /// How fast.
     pub(crate) pace: Pace,
-    /// The streams; at least one.
-    pub(crate) streams: Vec<StreamPlan>,
-    /// Frames of all its streams together, after which the lane ends; `None`: no limit.
+    /// Frames after which it ends; `None`: no limit.
     pub(crate) frames: Option<u64>,
+    /// Its number, which each template's probe carries already.
+    pub(crate) id: u16,
+    /// The different frames.
+    pub(crate) templates: Vec<Template>,
+    /// Which template follows which, as indices, over and over; empty: all in turn.
+    pub(crate) order: Vec<u32>,
+    /// Addresses and ports of successive frames, over and over; empty: those of the templates.
+    pub(crate) flows: Vec<Flow>,
 }
 
 /// How fast a lane sends.
@@ -47,19 +53,6 @@ pub(crate) enum Pace {
         /// From the start of one burst to the start of the next.
         period_ns: f64,
     },
-}
-
-/// One numbered sequence of frames.
-#[derive(Debug, Clone)]
-pub(crate) struct StreamPlan {
-    /// Its number, which each template's probe carries already.
-    pub(crate) id: u16,
-    /// The different frames.
-    pub(crate) templates: Vec<Template>,
-    /// Which template follows which, as indices, over and over; empty: all in turn.
-    pub(crate) order: Vec<u32>,
-    /// Addresses and ports of successive frames, over and over; empty: those of the templates.
-    pub(crate) flows: Vec<Flow>,
 }
 
 impl Pace {
@@ -94,7 +87,7 @@ impl XdpPlan {
             }
         }
         let mut versions = [false; 2];
-        for stream in self.lanes.iter().flat_map(|l| &l.streams) {
+        for stream in &self.lanes {
             if stream.templates.is_empty() {
                 return Err(Why::Plan(format!("stream {} has no frames", stream.id)));
             }
@@ -126,13 +119,10 @@ impl XdpPlan {
                 return Err(Why::Plan(format!("stream {} has flows of another IP version than its frames", stream.id)));
             }
         }
-        if self.lanes.iter().any(|l| l.streams.is_empty()) {
-            return Err(Why::Plan("a lane has no streams".into()));
-        }
         Ok(())
     }
 
     pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
-        self.lanes.iter().flat_map(|l| &l.streams).flat_map(|s| &s.templates)
+        self.lanes.iter().flat_map(|l| &l.templates)
     }
 }

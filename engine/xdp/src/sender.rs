@@ -7,7 +7,7 @@ use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
 use crate::live::{Call, Words};
 use crate::plan::{Pace, XdpPlan};
-use crate::sent::{SendEnd, SendReport, SentLane, SentStream, backlog};
+use crate::sent::{SendEnd, SendReport, SentLane, backlog};
 use crate::setup::{
     self, Facts, batch, control_of, copied_head, fill, fill_payload, is_paced, observe, program_for, small, tables,
 };
@@ -144,9 +144,7 @@ impl XdpSender {
     /// Where a lane is.
     pub(crate) fn standing(&self, lane: usize) -> Standing {
         let l = self.lane(lane);
-        let first = l.stream_first as usize;
-        let offered: u64 = self.streams.range(first, l.streams as usize).map(|s| s.sequence).sum();
-        Standing { taken: offered + l.at.missed, last_due_ns: l.at.last_ns }
+        Standing { taken: self.streams.get(lane).sequence + l.at.missed, last_due_ns: l.at.last_ns }
     }
 
     /// Sets the distance of a paced lane's frames (`None`: a pause), and when the last one was due if that is to be
@@ -284,24 +282,19 @@ impl XdpSender {
     pub(crate) fn report(&self) -> SendReport {
         let mut control = self.state();
         let refusals = self.refusals();
-        let behind = control.lanes.iter().any(|l| l.behind > 0);
+        let behind = control.lanes.iter().any(|l| l.behind_ns > 0);
         if self.thread.is_some() {
             // What the program would skip if the device made room now.
             control.ended_ns = if behind { clock::monotonic().0.saturating_sub(HELD_MOST_NS) } else { 0 };
         }
         let nonzero = |n: u64| (n != 0).then_some(n);
-        let mut streams: Vec<_> = self
-            .streams
-            .range(0, self.streams.len())
-            .map(|s| SentStream { offered: s.sequence, refused: s.refused, offered_bytes: s.bytes })
-            .collect();
-        if self.refused_for_good {
-            streams[0].refused = refusals.by_driver + refusals.before;
-        }
         let row = contract::buckets(GAP_STEPS_LOG2);
         let lanes = (0..self.lanes)
-            .map(|i| (i, backlog(&control, i, self.end_ns)))
-            .map(|(i, backlog)| SentLane {
+            .map(|i| (i, self.streams.get(i), backlog(&control, i, self.end_ns)))
+            .map(|(i, stream, backlog)| SentLane {
+                offered: stream.sequence,
+                refused: if self.refused_for_good { refusals.by_driver + refusals.before } else { stream.refused },
+                offered_bytes: stream.bytes,
                 missed: control.lanes[i].at.missed + backlog,
                 kept_out: control.lanes[i].at.kept_out + if behind { backlog } else { 0 },
                 last_ns: match control.lanes[i].at.sent_at_ns {
@@ -316,7 +309,6 @@ impl XdpSender {
         SendReport {
             begun_ns: nonzero(control.begun_ns),
             ended_ns: nonzero(control.ended_ns),
-            streams,
             lanes,
             refusals_known: self.refusals_known,
         }

@@ -24,8 +24,6 @@ pub(crate) struct SendReport {
     /// When the program saw that it must end.
     pub(crate) ended_ns: Option<u64>,
     /// Each stream, in the order of the plan.
-    pub(crate) streams: Vec<SentStream>,
-    /// Each lane, in the order of the plan.
     pub(crate) lanes: Vec<SentLane>,
     /// Whether `refused` comes from the kernel's own record of what the driver took (needs kernel BTF). Where it is
     /// false, `refused` is 0, and frames that a driver does not take count as offered.
@@ -33,22 +31,17 @@ pub(crate) struct SendReport {
 }
 
 /// A stream's share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SentStream {
+#[derive(Debug, Clone)]
+pub(crate) struct SentLane {
     /// Frames written, handed to the kernel and not taken back to be offered again; their sequence numbers are 0 to
     /// `offered - 1`.
     pub(crate) offered: u64,
-    /// Of these, frames that the driver refused for good: only a lane at full speed has any.
+    /// Of these, frames that the driver refused for good: only a stream at full speed has any.
     pub(crate) refused: u64,
     /// Bytes of the offered frames, without FCS.
     pub(crate) offered_bytes: u64,
-}
-
-/// A lane's share.
-#[derive(Debug, Clone)]
-pub(crate) struct SentLane {
     /// Frames that were due but skipped, because the sender was too late (`MAX_LAG_NS` of `pace.h`), or not yet sent when it ended.
-    /// Asked for = the streams' `offered` + this.
+    /// Asked for = `offered` + this.
     pub(crate) missed: u64,
     /// Of these, frames that fell due while the device had no room.
     pub(crate) kept_out: u64,
@@ -56,7 +49,7 @@ pub(crate) struct SentLane {
     pub(crate) late_max_ns: u64,
     /// When the last frame was written.
     pub(crate) last_ns: u64,
-    /// Times between successive frames of the lane, as they were written. Known to 1/128.
+    /// Times between successive frames, as they were written. Known to 1/128.
     pub(crate) gaps: Histogram,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Tables {
 
 pub(crate) fn tables(plan: &XdpPlan) -> Tables {
     let mut t = Tables { shapes: vec![], orders: vec![], streams: vec![], flows4: vec![], flows6: vec![] };
-    for stream in plan.lanes.iter().flat_map(|l| &l.streams) {
+    for stream in &plan.lanes {
         let first_shape = small(t.shapes.len());
         let has_flows = !stream.flows.is_empty();
         t.shapes.extend(stream.templates.iter().map(|f| f.shape(has_flows)));
@@ -181,7 +181,6 @@ pub(crate) fn observe(bpf: &mut Ebpf) -> bool {
 pub(crate) fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64), Why> {
     let mut c =
         Control { end_ns: plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d)), ..Control::default() };
-    let mut first = 0;
     for (lane, p) in c.lanes.iter_mut().zip(&plan.lanes) {
         let (gap_q24, burst) = p.pace.gap_and_burst()?;
         // The first frame is due at the start: one gap after a frame that never was.
@@ -190,10 +189,7 @@ pub(crate) fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64)
         lane.at.last_ns = start_ns.saturating_sub(before);
         lane.at.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
         lane.burst = burst;
-        lane.stream_first = first;
-        lane.streams = small(p.streams.len());
         lane.frames_left = p.frames.unwrap_or(u64::MAX);
-        first += lane.streams;
     }
     let end = c.end_ns;
     Ok((c, end))

@@ -3,31 +3,18 @@
 use crate::contract::{HEAD_MAX, PROBE_LEN, SHAPE_IPV6, SHAPE_UDP, Shape};
 use crate::error::Why;
 use crate::flow::{Flow, fold, sum_of};
+use dutlab_wire::raw::Carrier;
+use dutlab_wire::{icmp, udp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The longest live frame, in bytes without FCS: a page, less the kernel's bookkeeping in front of and behind it.
 pub(crate) const LONGEST: usize = 3400;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-const VLAN_TYPES: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
-/// IPv6 extension headers that say their own length: hop-by-hop options, routing header, destination options.
-const EXTENSIONS: [u8; 3] = [0, 43, 60];
-const FRAGMENT: u8 = 44;
-
 /// A complete frame without FCS, its probe in place. Its checksums need not be right; they are computed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
-    probe_at: usize,
-    l3_at: usize,
-    l4_at: usize,
-    protocol: u8,
-    ip_version: u8,
+    carrier: Carrier,
 }
 
 /// Where the fields of a flow are in a frame.
@@ -39,59 +26,34 @@ pub(crate) struct FlowPlaces {
 }
 
 impl Template {
-    /// Understands a frame: Ethernet, up to four VLAN tags, IPv4 (with options) or IPv6 (with extension headers),
+    /// Understands a frame that an IP datagram fills: Ethernet, VLAN tags, IPv4 (with options) or IPv6 (with extension headers),
     /// UDP, TCP (with options) or ICMP echo, then the 18 bytes of the probe, then payload.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Why> {
-        let short =
-            || Why::Plan(format!("a frame of {} bytes is too short for its headers and the probe", bytes.len()));
-        let at = |i: usize| bytes.get(i).copied().ok_or_else(short);
-        let at16 = |i: usize| Ok::<u16, Why>(u16::from_be_bytes([at(i)?, at(i + 1)?]));
         if bytes.len() > LONGEST {
             return Err(Why::FrameTooLong { frame: bytes.len(), most: LONGEST });
         }
-        let mut type_at = 12;
-        while VLAN_TYPES.contains(&at16(type_at)?) && type_at < 12 + 4 * 4 {
-            type_at += 4;
-        }
-        let l3_at = type_at + 2;
-        let (ip_version, protocol, l4_at) = match at16(type_at)? {
-            ETHERTYPE_IPV4 => (4, at(l3_at + 9)?, l3_at + usize::from(at(l3_at)? & 15) * 4),
-            ETHERTYPE_IPV6 => {
-                let (mut protocol, mut l4_at) = (at(l3_at + 6)?, l3_at + 40);
-                while EXTENSIONS.contains(&protocol) || protocol == FRAGMENT {
-                    let units = if protocol == FRAGMENT { 1 } else { usize::from(at(l4_at + 1)?) + 1 };
-                    (protocol, l4_at) = (at(l4_at)?, l4_at + units * 8);
-                }
-                (6, protocol, l4_at)
-            }
-            other => {
-                return Err(Why::Plan(format!(
-                    "the xdp back end sends IPv4 and IPv6 only, not Ethernet type {other:#06x}"
-                )));
-            }
+        let Some(carrier) = Carrier::of(&bytes).filter(|c| c.end == bytes.len()) else {
+            return Err(Why::Plan(
+                "the xdp back end sends whole datagrams of UDP, TCP and ICMP over IPv4 and IPv6 only, without padding"
+                    .into(),
+            ));
         };
-        let probe_at = match protocol {
-            UDP | ICMP | ICMPV6 => l4_at + 8,
-            TCP => l4_at + usize::from(at(l4_at + 12)? >> 4) * 4,
-            other => {
-                return Err(Why::Plan(format!(
-                    "the xdp back end sends UDP, TCP and ICMP only, not IP protocol {other}"
-                )));
-            }
-        };
-        if bytes.len() < probe_at + PROBE_LEN {
-            return Err(short());
-        }
-        if probe_at + PROBE_LEN > HEAD_MAX {
+        let head_len = carrier.payload_at + PROBE_LEN;
+        if bytes.len() < head_len {
             return Err(Why::Plan(format!(
-                "headers and probe take {} bytes; the xdp back end has room for {HEAD_MAX}",
-                probe_at + PROBE_LEN
+                "a frame of {} bytes is too short for its headers and the probe",
+                bytes.len()
             )));
         }
-        Ok(Self { bytes, probe_at, l3_at, l4_at, protocol, ip_version })
+        if head_len > HEAD_MAX {
+            return Err(Why::Plan(format!(
+                "headers and probe take {head_len} bytes; the xdp back end has room for {HEAD_MAX}"
+            )));
+        }
+        Ok(Self { bytes, carrier })
     }
 
     /// Length without FCS.
@@ -101,13 +63,16 @@ impl Template {
 
     /// 4 or 6.
     pub(crate) fn ip_version(&self) -> u8 {
-        self.ip_version
+        self.bytes[self.carrier.ip_at] >> 4
     }
 
     /// Where the fields of a flow are: the whole IPv4 address, the last four bytes of an IPv6 one.
     pub(crate) fn flow_places(&self) -> FlowPlaces {
-        let (source, destination) =
-            if self.ip_version == 6 { (self.l3_at + 20, self.l3_at + 36) } else { (self.l3_at + 12, self.l3_at + 16) };
+        let (source, destination) = if self.ip_version() == 6 {
+            (self.carrier.ip_at + 20, self.carrier.ip_at + 36)
+        } else {
+            (self.carrier.ip_at + 12, self.carrier.ip_at + 16)
+        };
         let source_port = self.ports_at();
         FlowPlaces { source, destination, source_port, destination_port: source_port + 2 }
     }
@@ -116,14 +81,16 @@ impl Template {
     pub(crate) fn own_flow(&self) -> Flow {
         let port = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
         let (source_port, destination_port) = (port(self.ports_at()), port(self.ports_at() + 2));
-        if self.ip_version == 6 {
+        if self.ip_version() == 6 {
             let address = |at: usize| {
-                Ipv6Addr::from(<[u8; 16]>::try_from(&self.bytes[self.l3_at + at..][..16]).expect("sixteen bytes"))
+                Ipv6Addr::from(
+                    <[u8; 16]>::try_from(&self.bytes[self.carrier.ip_at + at..][..16]).expect("sixteen bytes"),
+                )
             };
             Flow::V6 { source: address(8), destination: address(24), source_port, destination_port }
         } else {
             let address = |at: usize| {
-                Ipv4Addr::from(<[u8; 4]>::try_from(&self.bytes[self.l3_at + at..][..4]).expect("four bytes"))
+                Ipv4Addr::from(<[u8; 4]>::try_from(&self.bytes[self.carrier.ip_at + at..][..4]).expect("four bytes"))
             };
             Flow::V4 { source: address(12), destination: address(16), source_port, destination_port }
         }
@@ -131,17 +98,21 @@ impl Template {
 
     /// An ICMP flow is its identifier, four bytes into the header; the two bytes after it are written as given.
     fn ports_at(&self) -> usize {
-        if matches!(self.protocol, ICMP | ICMPV6) { self.l4_at + 4 } else { self.l4_at }
+        if matches!(self.carrier.protocol, icmp::PROTOCOL | icmp::PROTOCOL_6) {
+            self.carrier.transport_at + 4
+        } else {
+            self.carrier.transport_at
+        }
     }
 
     /// Where the probe's sequence number is.
     pub(crate) fn sequence_at(&self) -> usize {
-        self.probe_at + 4
+        self.carrier.payload_at + 4
     }
 
     /// Headers and probe.
     pub(crate) fn head_len(&self) -> usize {
-        self.probe_at + PROBE_LEN
+        self.carrier.payload_at + PROBE_LEN
     }
 
     /// Everything after the probe.
@@ -155,39 +126,25 @@ impl Template {
 
     /// Whether the transport checksum covers the addresses.
     pub(crate) fn has_pseudo_header(&self) -> bool {
-        self.protocol != ICMP
+        self.carrier.protocol != icmp::PROTOCOL
     }
 
     /// What is written for each frame of this template: `flows` says that addresses and ports come from a flow.
     pub(crate) fn shape(&self, flows: bool) -> Shape {
         let mut b = self.bytes.clone();
-        let (l3, l4, v6) = (self.l3_at, self.l4_at, self.ip_version == 6);
+        let (l3, l4, v6) = (self.carrier.ip_at, self.carrier.transport_at, self.ip_version() == 6);
         let (addresses_at, addresses_len) = if v6 { (l3 + 8, 32) } else { (l3 + 12, 8) };
-        let sum_at = l4
-            + match self.protocol {
-                UDP => 6,
-                TCP => 16,
-                _ => 2,
-            };
+        let sum_at = self.carrier.checksum_at;
         let ports_at = self.ports_at();
-        // Lengths follow from the frame's.
         let payload_len = u16::try_from(b.len() - l4).expect("a live frame is short");
-        if v6 {
-            let behind = u16::try_from(b.len() - l3 - 40).expect("a live frame is short");
-            b[l3 + 4..l3 + 6].copy_from_slice(&behind.to_be_bytes());
-        } else {
-            let total = u16::try_from(b.len() - l3).expect("a live frame is short");
-            b[l3 + 2..l3 + 4].copy_from_slice(&total.to_be_bytes());
+        if !v6 {
             b[l3 + 10..l3 + 12].fill(0);
-        }
-        if self.protocol == UDP {
-            b[l4 + 4..l4 + 6].copy_from_slice(&payload_len.to_be_bytes());
         }
         b[sum_at..sum_at + 2].fill(0);
         // Magic and stream stay; sequence and time are added by the program.
-        b[self.probe_at + 4..self.probe_at + PROBE_LEN].fill(0);
+        b[self.carrier.payload_at + 4..self.carrier.payload_at + PROBE_LEN].fill(0);
 
-        let pseudo = u64::from(payload_len.to_be()) + u64::from(u16::from(self.protocol).to_be());
+        let pseudo = u64::from(payload_len.to_be()) + u64::from(u16::from(self.carrier.protocol).to_be());
         let addresses = sum_of(&b[addresses_at..addresses_at + addresses_len]);
         let ports = sum_of(&b[ports_at..ports_at + 4]);
         let mut base = sum_of(&b[l4..]);
@@ -221,8 +178,8 @@ impl Template {
             ports_at: small(ports_at),
             ip_sum_at: if v6 { 0 } else { small(l3 + 10) },
             sum_at: small(sum_at),
-            probe_at: small(self.probe_at),
-            flags: if self.protocol == UDP { SHAPE_UDP } else { 0 } | if v6 { SHAPE_IPV6 } else { 0 },
+            probe_at: small(self.carrier.payload_at),
+            flags: if self.carrier.protocol == udp::PROTOCOL { SHAPE_UDP } else { 0 } | if v6 { SHAPE_IPV6 } else { 0 },
             ip_base,
             base: u32::from(fold(base)),
         }
@@ -352,6 +309,9 @@ mod tests {
     fn a_frame_longer_than_a_page_or_of_another_protocol_is_refused_in_words() {
         assert!(matches!(Template::new(vec![0; LONGEST + 1]), Err(Why::FrameTooLong { .. })));
         let arp = [&[0xff; 12][..], &[8, 6], &[0; 60]].concat();
-        assert!(matches!(Template::new(arp), Err(Why::Plan(what)) if what.contains("0x0806")));
+        assert!(matches!(Template::new(arp), Err(Why::Plan(what)) if what.contains("UDP, TCP and ICMP")));
+        let mut padded = frame(false, Transport::Udp, 0, &[], 200);
+        padded.push(0);
+        assert!(matches!(Template::new(padded), Err(Why::Plan(what)) if what.contains("without padding")));
     }
 }

@@ -136,21 +136,21 @@ impl PlanControl for Trial {
 
 /// Each stream has a lane of its own.
 fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> StreamTotals {
-    let (stream, lane) = (&report.streams[index], &report.lanes[index]);
-    let sent = stream.offered.saturating_sub(stream.refused);
+    let lane = &report.lanes[index];
+    let sent = lane.offered.saturating_sub(lane.refused);
     // Where a number of frames was asked for, frames that were skipped only delay its end.
-    let asked = asked.unwrap_or(0).max(stream.offered + lane.missed).min(most);
+    let asked = asked.unwrap_or(0).max(lane.offered + lane.missed).min(most);
     // Which frames were refused is not known, only how many: their mean length stands for theirs.
-    let bytes = stream.offered_bytes.checked_div(stream.offered).map_or(0, |mean| {
-        if stream.refused == 0 { stream.offered_bytes } else { stream.offered_bytes - mean * stream.refused }
+    let bytes = lane.offered_bytes.checked_div(lane.offered).map_or(0, |mean| {
+        if lane.refused == 0 { lane.offered_bytes } else { lane.offered_bytes - mean * lane.refused }
     });
     StreamTotals {
         asked,
         sent,
         refused: asked - sent,
-        backpressure: (stream.refused + lane.kept_out).min(asked - sent),
+        backpressure: (lane.refused + lane.kept_out).min(asked - sent),
         refusals_unknown: !report.refusals_known,
-        numbered: stream.offered,
+        numbered: lane.offered,
         bytes: bytes + sent * u64::from(FCS),
         first: Nanos(report.begun_ns.unwrap_or(0)),
         last: Nanos(lane.last_ns),

@@ -7,9 +7,7 @@ mod own;
 use dutlab_port::BurstSender;
 use dutlab_port::af_packet::Bursts;
 use dutlab_port::iface::Interface;
-use dutlab_units::Nanos;
-use dutlab_wire::frame::FrameRepr;
-use dutlab_wire::{Probe, Seen};
+use dutlab_wire::Seen;
 use dutlab_xdp::af_xdp;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -42,12 +40,6 @@ fn own_tap() -> Option<(File, Interface)> {
     Some((tap, Interface::read("tap-a").unwrap()))
 }
 
-fn frame(sequence: u64, b: &mut [u8]) -> usize {
-    let repr = FrameRepr::default();
-    repr.emit(&Probe { stream: 1, sequence, trial: 0, sent: Nanos(1) }, &mut b[..60]).unwrap();
-    60
-}
-
 /// Offers frames 0, 1, …; returns how many numbers were used, and the numbers of the frames that did not leave after all.
 fn offer(tx: &mut dyn BurstSender) -> (u64, BTreeSet<u64>) {
     let (mut next, mut unsent) = (0, BTreeSet::new());
@@ -56,7 +48,7 @@ fn offer(tx: &mut dyn BurstSender) -> (u64, BTreeSet<u64>) {
         if want == 0 {
             break;
         }
-        let handed = tx.send(want, &mut |i: usize, b: &mut [u8]| frame(next + i as u64, b)).unwrap();
+        let handed = tx.send(want, &mut |i: usize, b: &mut [u8]| own::frame(next + i as u64, 1024, b)).unwrap();
         next += handed.sent as u64;
         tx.take_unsent(&mut |f| assert!(unsent.insert(next - 1 - f.ago) && f.length == 60, "{f:?}"));
     }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-fn iface() -> Interface {
+/// A port that no machine has.
+pub(crate) fn iface() -> Interface {
     Interface {
         name: "dutlab-none".into(),
         index: 0,
