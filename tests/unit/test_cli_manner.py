@@ -146,3 +146,7 @@ def test_runs_without_a_plot_say_so(ended: Callable[..., Ended]) -> None:
     (run,) = Path("runs").iterdir()
     code, out, err = ended("plot", str(run))
     assert code == 0 and out == "" and err.startswith("no plots: ")
+
+
+def test_the_storage_demo_has_one_size(ended: Callable[..., Ended]) -> None:
+    assert ended("demo", "storage", "--quick")[0] == 2

@@ -297,6 +297,18 @@ def test_an_array_that_cannot_be_made_is_refused_before_anything_is_touched(tmp_
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(("purge", "refused"), [("blkdiscard", True), ("nvme-format", True), ("none", False)])
+def test_a_purge_of_an_array_is_refused_before_anything_is_touched(tmp_path, purge, refused):
+    (tmp_path / "testbed.yaml").write_text(TESTBED.format(drives=of_four("destroy: yes, purge: yes")))
+    text = EXPERIMENT.format(body=f"{{purge: {purge}}}").replace("- fio", "- pts").replace("as-found", "raid5")
+    (path := tmp_path / "experiment.yaml").write_text(text)
+    if not refused:
+        assert load_experiment(path).factors["mode"] == ("raid5",)
+        return
+    with pytest.raises(SpecRefused, match="purge: erases drives, and mode raid5 makes an array of them"):
+        load_experiment(path)
+
+
 def test_an_array_of_all_drives_is_taken(tmp_path):
     assert loaded(tmp_path, "{options: {rw: read}}", of_four(), "raid5-rebuilding").factors["mode"] == ("raid5-rebuilding",)
 

@@ -35,12 +35,17 @@ def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Dutlab:
 
 
 @pytest.fixture
-def raid(dutlab: Dutlab) -> Iterator[str]:
-    """Label of a lab `raid` that runs."""
+def guest_of_arrays() -> None:
+    """What a lab `raid` and its arrays need."""
     need("netns", have_netns())
     need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
     need_program("fio")
     need_program("mdadm")
+
+
+@pytest.fixture
+def raid(dutlab: Dutlab, guest_of_arrays: None) -> Iterator[str]:
+    """Label of a lab `raid` that runs."""
     label = f"t{os.getpid()}-{next(_numbers)}"
     done = dutlab("lab", "up", "raid", "--label", label)
     assert done.returncode == 0, done.stderr

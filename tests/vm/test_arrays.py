@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.labs.state import StateFolder
+from guests import kernels
 from main_job import only_run, records
 from processes import eventually
 
@@ -89,6 +90,43 @@ def test_an_array_that_a_killed_run_left_degraded_is_put_back(dutlab, experiment
     done = dutlab("undo", str(only_run(tmp_path)))
     assert done.returncode == 0, done.stderr
     assert signatures(raid) == ""
+
+
+def test_a_guest_that_ends_in_a_trial_leaves_no_figures_and_is_named(dutlab, experiment, raid: str, tmp_path: Path, python_env) -> None:
+    text = Path(experiment("as-found")).read_text().replace("duration: 2s", "duration: 10min")
+    (tmp_path / "experiment.yaml").write_text(text)
+    argv = [sys.executable, "-m", "dutlab", "run", str(tmp_path / "experiment.yaml"), "--lab", raid]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=said, stderr=said)
+        try:
+            assert eventually(lambda: io_runs(raid) or running.poll() is not None, LIMIT_S)
+            assert running.poll() is None, (tmp_path / "said").read_text()
+            for pid in kernels(raid):
+                os.kill(pid, signal.SIGKILL)
+            assert running.wait(LIMIT_S) not in (0, -signal.SIGKILL), (tmp_path / "said").read_text()
+        finally:
+            running.kill()
+            running.wait(LIMIT_S)
+    said_at_the_end = (tmp_path / "said").read_text()
+    assert "server" in said_at_the_end and "Traceback" not in said_at_the_end, said_at_the_end
+    assert [record for record in records(only_run(tmp_path)) if record["status"] == "measured"] == [], said_at_the_end
+
+
+def test_the_storage_demo_says_theory_first_and_measures_every_state(dutlab, guest_of_arrays, tmp_path: Path) -> None:
+    done = dutlab("demo", "storage")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stderr.index("RAID 5, a drive lost") < done.stderr.index("trials, about"), done.stderr
+    found = records(only_run(tmp_path))
+    assert {record["cell"]["mode"] for record in found if record["status"] == "measured"} == {
+        "as-found", "raid10", "raid5", "raid5-degraded", "raid5-rebuilding"
+    }, done.stderr  # fmt: skip
+
+
+def io_runs(label: str) -> bool:
+    """Whether fio runs in the guest."""
+    config = StateFolder().ssh_folder(label) / "config"
+    argv = ["ssh", "-F", str(config), "server", "pidof fio"]
+    return subprocess.run(argv, capture_output=True, timeout=LIMIT_S, check=False).returncode == 0
 
 
 def verified(tmp_path: Path) -> bool:

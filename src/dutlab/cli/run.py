@@ -16,7 +16,7 @@ from dutlab.cli.examples import example
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
-from dutlab.cli.told import say, terminal
+from dutlab.cli.told import say, table, tell, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.printable import printable
@@ -34,21 +34,48 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 
 
 @click.command()
+@click.argument("job", metavar="[storage]", required=False, type=click.Choice(["storage"]))
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
 @RUNS
 @manner_options
-def demo(*, quick: bool, runs: Path, manner: Manner) -> None:
+def demo(*, job: str | None, quick: bool, runs: Path, manner: Manner) -> None:
     """Run the whole job on the embedded lab: benchmark a Linux router and firewall, write the report.
+
+    With storage: drives of a lab raw, as RAID 10 and RAID 5, with a drive lost and rebuilt, after what theory says of each.
 
     \b
     Example:
       dutlab demo --quick
+      dutlab demo storage
     """  # noqa: D301
     from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
 
+    if job and quick:
+        raise click.UsageError("--quick is for the network's demo; storage has one size")
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
+    if job:
+        path = example("storage") / "demo.yaml"
+        _tell_theory()
     manner.finish([manner.carry_out(read_experiment(path), _options(runs, unattended=True, lab=None))])
+
+
+def _tell_theory() -> None:
+    """What each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415
+
+    drives = len(labs.description("raid").testbed.drives)
+    rows = [("raw", f"{drives}", f"{drives}")]
+    for level in (10, 5):
+        found = {c.name: c.value for c in raid_ceilings(Array(level, drives), DriveRating(1.0, 1.0), degraded=True)}
+        writes = found.get("random_write_md_iops", found["random_write_iops"])
+        rows.append((f"RAID {level}", f"{found['random_read_iops']:g}", f"{writes:g}"))
+    rows.append(("RAID 5, a drive lost", f"{found['degraded_random_read_iops']:g}", f"{found['degraded_random_write_iops']:.3g}"))
+    tell(f"Theory: IOPS at most, in drives' worth, of {drives} drives (each formula: `dutlab limits raid 5 --drives {drives} …`)")
+    for line in table(("", "random reads", "random writes"), rows, right={1, 2}):
+        tell(line)
+    tell("The lab's drives share one core, so what is measured may lie below.")
 
 
 @click.command()

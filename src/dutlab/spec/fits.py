@@ -45,7 +45,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
-        yield from ((("workloads", i, workload.kind, "drives"), what) for what in _not_of_array(workload, factors, bed))
+        yield from ((("workloads", i, workload.kind, key), what) for key, what in _not_of_array(workload, factors, bed))
         unmet = list(_needs_unmet(workload, bed))
         yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.bounds):
@@ -75,8 +75,8 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 
 
-def _not_of_array(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
-    """Sets of drives that are not what an array is made of."""
+def _not_of_array(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[tuple[str, str]]:
+    """Key and fault: sets of drives that are not what an array is made of, and a purge of it."""
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     arrays = [mode for mode in (levels if isinstance(levels, list) else ()) if state_of(str(mode))[0]]
     sets = getattr(workload, "drives_", ())
@@ -85,7 +85,9 @@ def _not_of_array(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         and bed.family == MDRAID
         and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets)
     ):
-        yield f"mode {arrays[0]} makes one array of all drives: write [together]"
+        yield "drives", f"mode {arrays[0]} makes one array of all drives: write [together]"
+    if arrays and bed.family == MDRAID and getattr(workload, "purge", "none") != "none":
+        yield "purge", f"erases drives, and mode {arrays[0]} makes an array of them: leave it out, or purge in an experiment of as-found"
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
