@@ -10,7 +10,6 @@ import pytest
 
 from dutlab.ending import cancelled, closing, ended_by, to_its_end
 from dutlab.errors import HostError, MeasurementError
-from dutlab.hosts.keeper import was_program
 from dutlab.hosts.local import LocalHost
 
 
@@ -199,12 +198,19 @@ async def test_a_command_that_ended_itself_by_a_signal_is_carried_out_once(tmp_p
     assert runs.read_text().split() == ["once"] * 30
 
 
-def test_the_kernel_tells_a_program_that_is_over_from_a_child_that_never_was_one():
-    forked = os.fork()
-    if forked == 0:
-        os._exit(0)
-    program = os.posix_spawnp("true", ["true"], {})
-    for pid, was in ((forked, False), (program, True)):
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert was_program(pid) is was
-        os.waitpid(pid, 0)
+CHILDREN = """
+import os
+from dutlab.hosts.keeper import was_program
+
+forked = os.fork() or os._exit(0)
+for pid in (forked, os.posix_spawnp("true", ["true"], os.environ)):
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    print(was_program(pid))
+    os.waitpid(pid, 0)
+"""
+
+
+def test_the_kernel_tells_a_program_that_is_over_from_a_child_that_never_was_one(python, python_env):
+    done = subprocess.run([python, "-c", CHILDREN], env=python_env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True"]
