@@ -5,15 +5,25 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+import fake_run
 from browser.chromium import Chromium, program
 from capability import need
+from dutlab.interop.figure_table import imported
+from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report import write_plots, write_report
+from dutlab.sensors.sensor import Sample
 from fake_run import Wanted, build
 
+PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
+OVERFLOWING = """[...document.querySelectorAll('.box')].filter((b) => b.scrollWidth > b.clientWidth)
+  .map((b) => `${document.title}, ${b.ariaLabel}: ${b.scrollWidth} of ${b.clientWidth} px`)"""
+CUT = """[...document.querySelectorAll('table')].filter((t) => t.getBoundingClientRect().right > innerWidth + 1)
+  .map((t) => `${document.title}, ${t.parentElement.ariaLabel}: cut in print`)"""
 CONTRASTS = """
 (() => {
   const canvas = (colour) => { const m = colour.match(/[\\d.]+/g).map(Number), srgb = colour.startsWith('color(srgb');
@@ -60,17 +70,45 @@ def test_the_page_is_never_wider_than_the_window(browser: Chromium, page: Path, 
 
 def test_no_table_scrolls_on_a_laptop_and_print_has_pages_in_landscape(browser: Chromium, page: Path) -> None:
     browser.open(page, width=1280)
-    assert (
-        browser.evaluate("[...document.querySelectorAll('.box')].filter((b) => b.scrollWidth > b.clientWidth).map((b) => b.ariaLabel)")
-        == []
-    )
+    assert browser.evaluate(OVERFLOWING) == []
     browser.send("Emulation.setEmulatedMedia", media="print")
     browser.send("Emulation.setDeviceMetricsOverride", width=1032, height=703, deviceScaleFactor=1, mobile=False)  # A4 landscape less 12 mm
-    cut = browser.evaluate("[...document.querySelectorAll('table')].filter((t) => t.getBoundingClientRect().right > innerWidth + 1).length")
+    cut = browser.evaluate(CUT)
     printed = base64.b64decode(browser.send("Page.printToPDF", preferCSSPageSize=True)["data"])
     browser.send("Emulation.setEmulatedMedia", media="")
-    assert cut == 0
+    assert cut == []
     assert re.search(rb"/MediaBox \[0 0 84[12][.\d]* 59[45]", printed)
+
+
+@pytest.fixture(scope="module")
+def pages_of_kinds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Reports with wide tables: one whose sensors have long names and places, as those of fio on drives have, and every published table."""
+    runs = tmp_path_factory.mktemp("kinds")
+    names = ("read_bytes_per_s", "read_clat_mean_ns", "read_iops", "write_bytes_per_s", "write_clat_mean_ns", "write_iops")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            fake_run,
+            "_samples",
+            lambda *_: [Sample(0.0, "server:d1+server:d2", "fio", name, "", 12_345_678.0 + n) for n, name in enumerate(names)],
+        )
+        made = [build(runs, Wanted(seconds=2, modes={m: f"filter-many-states-{m}" for m in fake_run.PPS}))]
+    for table in sorted(PUBLISHED.glob("*.csv")):
+        if "drive-spec" not in table.name:  # ratings of drives, no results
+            trials = imported(table.name, table.read_bytes(), ImportOptions(None))
+            made.append(write_imported(runs, table.stem, trials, command=("dutlab", "import"), now=datetime(2026, 11, 21, tzinfo=UTC)).path)
+    return [write_report([run], formats=["html"], out=None)[0] for run in made]
+
+
+def test_no_table_of_a_drive_or_a_publication_is_wider_than_its_column(browser: Chromium, pages_of_kinds: list[Path]) -> None:
+    too_wide = []
+    for page in pages_of_kinds:
+        browser.open(page, width=1280)
+        too_wide += browser.evaluate(OVERFLOWING)
+        browser.send("Emulation.setEmulatedMedia", media="print")
+        browser.send("Emulation.setDeviceMetricsOverride", width=1032, height=703, deviceScaleFactor=1, mobile=False)
+        too_wide += browser.evaluate(CUT)
+        browser.send("Emulation.setEmulatedMedia", media="")
+    assert too_wide == []
 
 
 def test_only_the_file_itself_is_asked_for_and_nothing_is_complained_about(browser: Chromium, page: Path) -> None:

@@ -62,7 +62,7 @@ def test_two_runs_of_one_box_take_turns_are_cut_and_go_on_together(
 ) -> None:
     found_at_first = dut_state(standing_lab)
     file = experiment(EXPERIMENT)
-    running = start("run", file, file, "--interleave", "--lab", standing_lab)
+    running = start("run", file, file, "--interleave", "--lab", standing_lab, "--budget", "1h")
     assert eventually(lambda: sum(len(records(run)) for run in runs_in(tmp_path)) > 2 * BLOCK)
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=LIMIT_S)[1]
@@ -108,7 +108,9 @@ def test_one_of_two_goes_on_alone_and_the_other_is_as_it_was(
     assert f"goes on alone: {second.name} took turns with it" in alone.stderr
     assert RunFolder.open(first).is_closed
     assert {p: p.read_bytes() for p in second.rglob("*") if p.is_file()} == kept
-    together = dutlab("resume", str(first), str(second))
+    for budget in ("0.3s", "10min"):  # less than one of its trials takes, and more
+        together = dutlab("resume", str(first), str(second), "--budget", budget)
+        assert RunFolder.open(second).is_closed == (budget == "10min"), together.stderr
     assert together.returncode == 0, together.stderr
     assert RunFolder.open(second).is_closed
     assert len(records(second)) == 2

@@ -137,7 +137,7 @@ _FORMS = (
     click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output."),
 )
 _TIMES = (
-    click.option("--budget", "budget_s", type=DURATION, metavar="TIME", help="End the whole command after this, as in 10m.  [none]"),
+    click.option("--budget", "budget_s", type=DURATION, metavar="TIME", help="End the whole command after this, as in 10min.  [none]"),
     click.option("-y", "--yes", is_flag=True, help="Begin a run of more than an hour without asking."),
 )
 

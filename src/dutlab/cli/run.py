@@ -122,8 +122,6 @@ def run(
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="--interleave carries them out in turn; without it, start each by itself")
-    if interleave and manner.budget_s is not None:
-        raise click.UsageError("--budget cannot be combined with --interleave: runs that take turns are measured whole")
     texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
@@ -137,7 +135,7 @@ def run(
         works = [runner.Work.planned(of, unattended=unattended) for of in given]
         for work in works:
             manner.insist_on_time(work.plan)
-        manner.finish(run_in_order(run_in_turn(works, options, _consoles(manner))))
+        manner.finish(run_in_order(run_in_turn(works, replace(options, budget_s=manner.budget_s), _consoles(manner))))
     else:
         manner.finish([manner.carry_out(given[0], options)])
 
@@ -182,6 +180,7 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
         except NotOurs as error:
             ask_trust(error)
             options[place] = replace(options[place], trusted=True)
+    options = [replace(of, budget_s=manner.budget_s) for of in options]
     if len(run_folders) > 1:
         manner.finish(run_in_order(resume_in_turn(run_folders, options, _consoles(manner))))
         return
@@ -189,7 +188,7 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
     console = manner.console()
     if (words := alone_words(RunFolder.open(path))) is not None:
         console.note(words)
-    manner.finish([run_in_order(runner.resume(path, replace(of, budget_s=manner.budget_s), console))])
+    manner.finish([run_in_order(runner.resume(path, of, console))])
 
 
 @click.command()

@@ -16,10 +16,10 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], where: Where) -> None:
     """Search the highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.
 
-    KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10m.
+    KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
 
     \b
     Example:
-      dutlab search --preset quick --size 64 --size imix --mode router --mode nat budget=5m
+      dutlab search --preset quick --size 64 --size imix --mode router --mode nat budget=5min
     """  # noqa: D301
     measure_workload("search", {"preset": preset, "frame_sizes": list(sizes) or ["64"]}, settings, where)

@@ -8,7 +8,7 @@ block and resumed: its stage is opened for a block and closed after it, so runs 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import combinations
@@ -21,6 +21,7 @@ from dutlab.runner.journal import Journal
 from dutlab.runner.leasing import begun
 from dutlab.runner.progress import Progress, RunResult
 from dutlab.runner.run import Work, to_go_on_with
+from dutlab.runner.run_process import TimeIsOver, within
 from dutlab.store.cell_figures import key_of
 from dutlab.store.names import run_name
 from dutlab.store.run_folder import RunFolder
@@ -87,7 +88,10 @@ def alone_words(folder: RunFolder) -> str | None:
 
 
 async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions]) -> list[RunResult]:
-    """Round by round, the runs in the order that chance gives this round; a run with fewer blocks ends earlier."""
+    """Round by round, the runs in the order that chance gives this round; a run with fewer blocks ends earlier.
+
+    One budget holds for all of them together: what is left of each when it is spent can be resumed in turn.
+    """
     blocks = [blocks_of(run.plan) for run in going]
     results: dict[int, RunResult] = {}
     for place, run in enumerate(going):
@@ -95,24 +99,31 @@ async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequ
         if not run.records.left():
             results[place] = run.result()
     try:
-        for number in range(max(map(len, blocks))):
-            for place in turns.order(number + 1):
-                run = going[place]
-                if place in results or number >= len(blocks[place]) or not (left := run.records.left(blocks[place][number])):
-                    continue
-                run.journal.write("turn-began", round=number + 1)
-                await run.measure(left, options[place])
-                run.journal.write("turn-ended", round=number + 1)
-                if not run.records.left():
-                    run.journal.write("run-finished")
-                    results[place] = run.result()
+        async with within(options[0].budget_s) as ends:
+            for number in range(max(map(len, blocks))):
+                for place in turns.order(number + 1):
+                    run = going[place]
+                    if place in results or number >= len(blocks[place]) or not (left := run.records.left(blocks[place][number])):
+                        continue
+                    run.journal.write("turn-began", round=number + 1)
+                    await run.measure(left, options[place], ends=ends)
+                    run.journal.write("turn-ended", round=number + 1)
+                    if not run.records.left():
+                        run.journal.write("run-finished")
+                        results[place] = run.result()
     except BaseException as error:
-        together = " ".join(str(run.folder.path) for run in going)
-        for place, run in enumerate(going):
-            if place not in results:
-                run.say_cut(error, f"`dutlab resume {together}` continues all of them in turn")
-        raise
-    return [results[place] for place in range(len(going))]
+        _say_cut(going, results, error)
+        if not isinstance(error, TimeIsOver):
+            raise
+    return [results.get(place) or run.partial() for place, run in enumerate(going)]
+
+
+def _say_cut(going: Sequence[Execution], results: Collection[int], error: BaseException) -> None:
+    """To those without a result."""
+    together = " ".join(str(run.folder.path) for run in going)
+    for place, run in enumerate(going):
+        if place not in results:
+            run.say_cut(error, f"`dutlab resume {together}` continues all of them in turn")
 
 
 def _shared_cells(works: Sequence[Work]) -> bool:

@@ -141,6 +141,12 @@ def unit_of(figure: str) -> Unit:
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
 
 
+def name_words(figure: str) -> str:
+    """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it."""
+    suffix = next((suffix for suffix, unit in _UNITS if figure.endswith(suffix) and suffix.startswith("_") and unit.name), "")
+    return figure.removesuffix(suffix).replace("_", " ")
+
+
 _NEITHER = ("intended_", "offered_", "asked_", "clock_", "earliest_", "latest_", "at_s", "rig_", "frames_", "path_mtu_")
 _HIGHER = ("_pps", "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
            "delivered_ratio", "headroom_ratio", "line_ratio", "share_ratio")  # fmt: skip

@@ -61,13 +61,20 @@ def environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES), bytecode_cache=BesideTemplates(TEMPLATES),
         autoescape=True, undefined=StrictUndefined, trim_blocks=False,
     )  # fmt: skip
-    made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code}
+    made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code, "breakable": _breakable}
     made.globals |= {"plural": plural, "numbers_words": numbers_words, "number_text": number_text, "spread_text": spread_text}
     return made
 
 
 def _limit_value(row: LimitRow) -> str:
     return (bit_rate_unit([row.value]) if row.figure.endswith("_bps") else unit_of(row.figure)).text(row.value)
+
+
+def _breakable(text: str) -> Markup:
+    """May be broken after each `+`, so that a long list of links leaves room for the figures beside it."""
+    from markupsafe import escape  # noqa: PLC0415 - comes with jinja2
+
+    return escape(text).replace("+", "+" + _ours("<wbr>"))
 
 
 def _ours(text: str) -> Markup:

@@ -140,7 +140,7 @@ def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> 
         px, py = line.points[-1]
         d.line(x(px) + 5, y(py), WIDTH + 12, at, colour=FAINT, width=0.75)
         d.text(WIDTH + 16, at, shortened(line.line.label), size=LABEL_SIZE, colour=line.colour, bold=line.line.role == "found")
-    return 20 + max(text_width(shortened(line.line.label), LABEL_SIZE) for line in drawn)
+    return 28 + max(text_width(shortened(line.line.label), LABEL_SIZE) for line in drawn)
 
 
 def _titled(title: str, unit: str) -> str:

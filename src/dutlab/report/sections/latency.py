@@ -69,7 +69,7 @@ def _curve(group: Group, link: str, book: NoteBook) -> Curve | None:
     size = group.cell.params.get("frame_size")
     return Curve(
         slug=f"latency-{group.planned[0]}-{link}",
-        title=f"Latency of {size}, {group.label}, link {link}",
+        title=f"Latency of {size}{'-byte frames' if str(size).isdigit() else ''}, {group.label}, link {link}",
         x_title="load, of the rate",
         x="load_ratio",
         y_title="latency",

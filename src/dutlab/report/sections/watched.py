@@ -15,7 +15,7 @@ from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import CheckLine, Cpu, CpuRow, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
-from dutlab.report.model.words import COUNT, Unit, plural, unit_of
+from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import damaged_samples, query_samples
@@ -91,7 +91,7 @@ def samples_section(means: SampleMeans, groups: Sequence[Group]) -> tuple[Sectio
     tables = []
     for sensor, where in sorted({(w.sensor, w.where) for w in names}):
         shown = sorted(w for w in names if (w.sensor, w.where) == (sensor, where))
-        columns = (Column("workload"), Column("link"), *(Column(w.name.replace("_", " "), w.name, _unit(w)) for w in shown))
+        columns = (Column("workload"), Column("link"), *(Column(name_words(w.name), w.name, _unit(w)) for w in shown))
         rows = [
             Row(g.label, (g.cell.workload, g.cell.link_label, *(_mean(g, w, means) for w in shown)), links=g.cell.link_label)
             for g in groups
