@@ -16,6 +16,8 @@ from itertools import accumulate
 from dutlab import labs
 from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.labs.guest import GROUP
 from dutlab.methods.known import Known
 from dutlab.plan.cell import Cell
@@ -25,9 +27,10 @@ from dutlab.spec.workloads.setting import Setting
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.fio import pts
 from dutlab.tools.fio.drives import FoundDrive
-from dutlab.tools.fio.program import Ran, measure, run
+from dutlab.tools.fio.program import FIO, Ran, measure, run
 from dutlab.tools.generator_tool import GeneratorSite
 
+DMSETUP = Program("dmsetup", "dmsetup")
 LAB, HOST, DRIVE = "raid", "server", "server:d1"
 _DEVICE = "/dev/disk/by-id/d1"
 DELAYS_NS, DELAY_WITHIN_NS = (2_000_000, 5_000_000, 20_000_000), 200_000
@@ -84,9 +87,10 @@ class KnownDrive:
 async def verify(tell: Callable[[Known], None], standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
     """Each drive of these names, or every one, in a lab of its own or in one that is there.
 
-    Raises LabError, ToolMissing, ToolFailed, MeasurementError, HostError.
+    Raises LabError, ToolsMissing, ToolMissing, ToolFailed, MeasurementError, HostError.
     """
     found = list[Known]()
+    insist(await missing_on(LocalHost(THIS_MACHINE), (FIO, DMSETUP)))  # the guest's programs are this machine's
     async with labs.used(LAB, standing) as lab:
         hosts = lab.hosts()
         engine = Engine(hosts, lab.testbed, lab.cpus, "")
