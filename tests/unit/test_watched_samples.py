@@ -11,6 +11,10 @@ import pytest
 
 from dutlab.errors import InputError
 from dutlab.report import print_report, write_report, write_sample_plots
+from dutlab.report.gather import gather
+from dutlab.report.model.run_report import CheckLine
+from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
+from dutlab.report.pages.markdown import table_markdown
 from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import columns, write_samples
@@ -96,3 +100,31 @@ def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> N
         assert "Cores of dut during sweep, % busy" in text
     assert 'id="lost"' in written[".html"]
     assert "softirq_net_rx" in written[".html"]
+
+
+def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one_writer(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=2, sizes=(64,)))
+    page, text = (p.read_text() for p in write_report([run], formats=("html", "md"), out=None))
+    report = gather(run, run / "report")
+    tables = (
+        *limit_tables(report.limits),
+        *unsuccessful_tables(report.unsuccessful),
+        *check_tables(report.checks),
+        *fact_tables(report.facts, report.hosts),
+    )
+    assert [table.slug for table in tables] == ["limits", "unsuccessful", "checks", "facts", "other-facts"]
+    for table in tables:
+        assert f'aria-label="{table.caption}"' in page, table.slug
+    for table in tables[:4]:
+        assert table_markdown(table, report) in text, table.slug
+    lost = tables[1].rows[0]
+    assert f'<a href="{lost.cells[0].links[0][1]}">{lost.cells[0]}</a>' in page, "a trial's number leads to its row"
+    assert f'<td class="status {lost.cells[2]}">' in page
+    assert f'<td colspan="{len(report.hosts)}">' in page, "what is the same on all hosts is said once"
+
+
+def test_a_check_that_did_not_hold_is_marked_and_shown_unasked() -> None:
+    held, broke = (CheckLine("nat", what, passed, 2, "10 of 10") for what, passed in (("a", 2), ("b", 1)))
+    assert check_tables([held])[0].folded
+    (table,) = check_tables([held, broke])
+    assert (table.title, table.folded, [row.broken for row in table.rows]) == ("2 checks, 1 did not hold", False, [False, True])

@@ -167,9 +167,9 @@ class TrialLine:
     """Name and relative path; the record first."""
 
     @property
-    def where(self) -> str:
-        """`link a`, `drive d1`."""
-        return f"{plug_of(self.workload).place} {self.links}"
+    def what(self) -> str:
+        """What was asked for, and on which links or drives."""
+        return f"{self.asked}, {plug_of(self.workload).place} {self.links}" if self.links else self.asked
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,8 @@ class Column:
     """… the one of them, or their sum `a+b`, …"""
     size: str = ""
     """… and the frame size."""
+    coded: bool = False
+    """Its words are few and have colours of their own."""
     better: Better = ""
     """Which figures are the better ones; as the figure's name says where nothing is given."""
 
@@ -130,6 +132,10 @@ class Row:
     """Of each cell, or none at all."""
     head: str = ""
     """Said in the place of the label where there is none."""
+    broken: bool = False
+    """Printed as what a severe doubt touches."""
+    alike: bool = False
+    """All cells but the first say the same, which a page can say once."""
 
     @property
     def marks(self) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dutlab.report.model.run_report import CheckLine, DoubtNote, FactRow, LimitRow, RunReport, Section
+from dutlab.report.model.run_report import DoubtNote, RunReport, Section
+from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
-from dutlab.report.model.words import bit_rate_unit, duration_words, numbers_words, plural, unit_of
+from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
@@ -45,8 +46,9 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
 
     made.globals |= {
         "method_words": method_words, "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks,
-        "colour_place": _colour_place, "counts": _counts, "checks_by_mode": _checks_by_mode, "all_ranges": _all_ranges, "same": _same,
-        "curves_of": _curves_of, "cpu_plots": _cpu_plots, "duration_words": duration_words, "limit_value": _limit_value,
+        "colour_place": _colour_place, "counts": _counts, "all_ranges": _all_ranges,
+        "curves_of": _curves_of, "cpu_plots": _cpu_plots, "duration_words": duration_words,
+        "limit_tables": limit_tables, "check_tables": check_tables, "fact_tables": fact_tables, "unsuccessful_tables": unsuccessful_tables,
     }  # fmt: skip
     return made.get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet())
 
@@ -64,10 +66,6 @@ def environment() -> Environment:
     made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code, "breakable": _breakable}
     made.globals |= {"plural": plural, "numbers_words": numbers_words, "number_text": number_text, "spread_text": spread_text}
     return made
-
-
-def _limit_value(row: LimitRow) -> str:
-    return (bit_rate_unit([row.value]) if row.figure.endswith("_bps") else unit_of(row.figure)).text(row.value)
 
 
 def _breakable(text: str) -> Markup:
@@ -107,10 +105,6 @@ def _colour_place(r: RunReport, label: str) -> int:
     return r.places.get(label, 0) % len(SERIES)
 
 
-def _checks_by_mode(r: RunReport) -> list[tuple[str, list[CheckLine]]]:
-    return [(mode, [c for c in r.checks if c.mode == mode]) for mode in dict.fromkeys(c.mode for c in r.checks)]
-
-
 def _counts(r: RunReport) -> list[tuple[str, int]]:
     statuses = sorted(t.status for t in r.unsuccessful)
     return [(status, len(list(same))) for status, same in groupby(statuses)]
@@ -128,7 +122,3 @@ def _curves_of(section: Section, plots: Sequence[Plot]) -> list[Plot]:
 
 def _cpu_plots(plots: Sequence[Plot]) -> list[Plot]:
     return [plot for plot in plots if plot.name.startswith("cpu-")]
-
-
-def _same(row: FactRow, hosts: Sequence[str]) -> bool:
-    return len(hosts) > 1 and len({row.by_host.get(h) for h in hosts}) == 1

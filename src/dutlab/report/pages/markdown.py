@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dutlab.report.model.run_report import RunReport, Section, TrialLine
+from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Cell, Figure, Links, Missing, Table, number_text, spread_text
 from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
@@ -55,9 +56,7 @@ def _answer(r: RunReport) -> Iterable[str]:
             yield f"**{head}.** {' '.join(words)}"
     steps = [f"{text(step.words)}{f' `{step.command}`' if step.command and '`' not in step.command else ''}" for step in r.answer.next[:2]]
     yield f"**What next.** {' '.join(steps)}" if steps else ""
-    for table in r.answer.tables:
-        yield f"{text(table.caption)}.{_common(table.common_marks)}"
-        yield table_markdown(table, r)
+    yield from _tables(r.answer.tables, r)
     yield "\n".join(f"- {text(words)}" for words in r.per_cpu)
 
 
@@ -65,10 +64,7 @@ def _section(r: RunReport, s: Section) -> Iterable[str]:
     yield f"## {text(s.title)}"
     yield text(s.lead)
     yield "\n".join(f"- {text(words)}" for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
-    for table in s.tables:
-        yield f"{text(table.caption)}.{_common(table.common_marks)}"
-        yield table_markdown(table, r)
-        yield from (text(words) for words in table.notes)
+    yield from _tables(s.tables, r)
 
 
 def table_markdown(t: Table, r: RunReport | None = None) -> str:
@@ -96,32 +92,23 @@ def _cell(r: RunReport | None, t: Table, i: int, cell: Cell) -> str:
     return f"{text(number_text(cell, t.units[i]))}{f' ({spread})' if spread else ''}{marks}"
 
 
+def _tables(tables: Iterable[Table], r: RunReport) -> Iterable[str]:
+    for table in tables:
+        yield f"{text(table.caption)}.{_common(table.common_marks)}"
+        yield table_markdown(table, r)
+        yield from (text(words) for words in table.notes)
+
+
 def _limits(r: RunReport) -> Iterable[str]:
-    if not r.limits:
-        return
-    yield "## What limited it"
-    rows = []
-    for row in r.limits:
-        what = ", ".join(part for part in (row.workload, row.size, row.where) if part)
-        rows.append(
-            [
-                text(row.label),
-                text(what),
-                text(row.words),
-                row.confidence,
-                text(row.because),
-                text(row.next_experiment),
-            ]
-        )
-    yield markdown_table(["mode", "what", "verdict", "sure", "because", "what would settle it"], rows)
+    if r.limits:
+        yield "## What limited it"
+        yield from _tables(limit_tables(r.limits), r)
 
 
 def _watched(r: RunReport) -> Iterable[str]:
     for head, tables in (("Where frames got lost", r.losses), ("What the cores did", [cpu.table for cpu in r.cpus])):
         yield f"## {head}" if tables else ""
-        for table in tables:
-            yield f"{text(table.caption)}."
-            yield table_markdown(table, r)
+        yield from _tables(tables, r)
 
 
 def _findings(r: RunReport) -> Iterable[str]:
@@ -153,20 +140,16 @@ def _doubts(r: RunReport) -> Iterable[str]:
         yield "\n".join(f"- {text(d)}" for d in r.deviations)
     if r.unsuccessful:
         yield "### Trials without a result"
-        rows = [[str(t.number), text(t.label), text(f"{t.asked}, {t.where}"), t.status, text(t.why)] for t in r.unsuccessful]
-        yield markdown_table(["trial", "mode", "what", "status", "why"], rows)
+        yield from _tables(unsuccessful_tables(r.unsuccessful), r)
 
 
 def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Conditions"
     yield text(" ".join(method_words(r)))
-    if r.checks:
-        rows = [[text(c.mode), text(c.what), f"{c.passed} of {c.total}", text(c.found)] for c in r.checks]
-        yield markdown_table(["mode", "what was looked at", "held", "found"], rows)
+    yield from _tables(check_tables(r.checks), r)
     if r.tools:
         yield "\n".join(f"- {text(name)}: {text(said)}" for name, said in r.tools)
-    if rows := [[text(f.name), *(text(f.by_host.get(h, "")) for h in r.hosts)] for f in r.facts if f.key]:
-        yield markdown_table(["fact", *(f"[{text(h)}]({r.folder}/hosts/{h}.json)" for h in r.hosts)], rows)
+    yield from _tables((t for t in fact_tables(r.facts, r.hosts) if not t.folded), r)
     yield "## Repeat it"
     yield f"Each cell was {text(r.repeat_rule)}." if r.repeat_rule else ""
     yield "\n".join(f"    {line}" for line in r.command.splitlines())
@@ -178,7 +161,7 @@ def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Every trial"
     yield markdown_table(
         ["trial", "mode", "what", "repeat", "status", "files"],
-        [[str(t.number), text(t.label), text(f"{t.asked}, {t.where}"), str(t.repeat), t.status, _files(t)] for t in r.trials],
+        [[str(t.number), text(t.label), text(t.what), str(t.repeat), t.status, _files(t)] for t in r.trials],
     )
 
 

@@ -1,0 +1,66 @@
+"""What limited results, what verification found, facts of hosts and trials without a result, as tables for every writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from dutlab.report.model.run_report import CheckLine, FactRow, LimitRow, TrialLine
+from dutlab.report.model.table import Column, Links, Row, Table
+from dutlab.report.model.words import bit_rate_unit, plural, unit_of
+
+MOST_OPEN = 24
+"""More verdicts than these are shown only to who asks for them."""
+
+
+def limit_tables(rows: Sequence[LimitRow]) -> tuple[Table, ...]:
+    """A verdict a result, with its evidence; none where nothing is known."""
+    columns = (Column("what"), Column("figure", align="right"), *map(Column, ("verdict", "sure", "because", "what would settle it")))
+    return _one("limits", f"{plural(len(rows), 'verdict')} with evidence", columns, map(_limit, rows), folded=len(rows) > MOST_OPEN)
+
+
+def _limit(row: LimitRow) -> Row:
+    size = f"{row.size} bytes" if row.size.isdigit() else row.size
+    what = ", ".join(filter(None, (row.workload, size, row.where if row.links else "")))
+    unit = bit_rate_unit([row.value]) if row.figure.endswith("_bps") else unit_of(row.figure)
+    verdict = f"{row.words} (also fits: {', '.join(row.others)})" if row.others else row.words
+    return Row(row.label, (what, unit.text(row.value), verdict, row.confidence, row.because, row.next_experiment))
+
+
+def check_tables(checks: Sequence[CheckLine]) -> tuple[Table, ...]:
+    """What was looked at in each mode before its trials, and how often it held; those that did not always hold are marked."""
+    broken = sum(check.broken for check in checks)
+    title = f"{plural(len(checks), 'check')}, {f'{broken} did not hold' if broken else 'all held'}"
+    columns = (Column("what was looked at"), Column("held", align="right"), Column("found"))
+    rows = (Row(c.mode, (c.what, f"{c.passed} of {c.total}", c.found), broken=c.broken) for c in checks)
+    return _one("checks", title, columns, rows, folded=not broken)
+
+
+def fact_tables(facts: Sequence[FactRow], hosts: Sequence[str]) -> tuple[Table, ...]:
+    """A column a host: the facts that a reader looks for first, then all others."""
+    columns = (Column("fact"), *map(Column, hosts))
+    files = Row("", ("everything that was read", *(Links.of([(f"{host}.json", f"hosts/{quote(host)}.json")]) for host in hosts)))
+    first, others = ([_fact(row, hosts) for row in facts if row.key is key] for key in (True, False))
+    return (
+        *_one("facts", "Facts of the hosts", columns, [*first, files] if first else (), first=""),
+        *_one("other-facts", f"All other facts ({len(others)})", columns, others, first="", folded=True),
+    )
+
+
+def _fact(row: FactRow, hosts: Sequence[str]) -> Row:
+    said = [row.by_host.get(host, "") for host in hosts]
+    return Row("", (row.name, *said), alike=len(said) > 1 and len(set(said)) == 1)
+
+
+def unsuccessful_tables(trials: Sequence[TrialLine]) -> tuple[Table, ...]:
+    """Trials without a result, and why."""
+    columns = (Column("trial", align="right"), Column("what"), Column("status", coded=True), Column("why"))
+    rows = (Row(t.label, (Links.of([(str(t.number), f"#t{t.number}")]), t.what, t.status, t.why)) for t in trials)
+    return _one("unsuccessful", f"{plural(len(trials), 'trial')}, each with its reason", columns, rows)
+
+
+def _one(
+    slug: str, title: str, columns: tuple[Column, ...], rows: Iterable[Row], *, first: str = "mode", folded: bool = False
+) -> tuple[Table, ...]:
+    found = tuple(rows)
+    return (Table(slug, title, columns, found, first=first, folded=folded, again=True),) if found else ()
