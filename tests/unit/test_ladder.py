@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
 from dutlab.analysis.ceilings.path import Path as DataPath
-from dutlab.analysis.ceilings.path import Traffic, topology
+from dutlab.analysis.ceilings.path import BlockLoad, topology
 from dutlab.analysis.ceilings.pcie import PcieLink, oversubscription
 from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
 from dutlab.cli.main import dutlab
@@ -194,15 +194,15 @@ def test_what_comes_together_twice_passes_the_narrowest_way():
     link = {"link_gts": 8.0, "payload_bytes": None}
     near, far = ({"address": a, "link_width": w, **link} for a, w in (("near", 8), ("far", 16)))
     ways = {f"d{n}": [{"address": f"d{n}", "link_width": 4, **link}, *([near] if n < 4 else []), far] for n in range(6)}
-    (own, shared) = topology(ways).rungs(6, Traffic(4096, 1.0, 0.0))
+    (own, shared) = topology(ways).rungs(6, BlockLoad(4096, 1.0, 0.0))
     lane = 8e9 * 128 / 130 / 8 / 4096
     assert (own.iops, shared.iops) == pytest.approx((24 * lane, 16 * lane)), "8 lanes of the near switch and 8 of two drives"
     ways["d5"][0]["link_width"] = 1
-    assert topology(ways).rungs(6, Traffic(4096, 1.0, 0.0))[1].iops == pytest.approx(13 * lane)
+    assert topology(ways).rungs(6, BlockLoad(4096, 1.0, 0.0))[1].iops == pytest.approx(13 * lane)
 
 
 def test_links_that_a_host_does_not_tell_make_no_rung():
-    assert topology({"d0": [{"address": "a", "link_gts": None, "link_width": None}], "d1": []}).rungs(2, Traffic(4096, 1.0, 0.0)) == []
+    assert topology({"d0": [{"address": "a", "link_gts": None, "link_width": None}], "d1": []}).rungs(2, BlockLoad(4096, 1.0, 0.0)) == []
     assert [rung.name for rung in ladder(2, era(), Load(4096), path=topology({"d0": [], "d1": []})).rungs] == ["drives, added up"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dutlab.analysis.ceilings.ceiling import insist, number, positive
-from dutlab.analysis.ceilings.path import DataPath, Path, Rung, Traffic
+from dutlab.analysis.ceilings.path import DataPath, Path, Rung, BlockLoad
 from dutlab.analysis.ceilings.storage import Array, DriveRating, memory_ceilings
 
 ARITHMETIC = "RAID arithmetic"
@@ -74,7 +74,7 @@ def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None =
         to_read, to_write = to_read + load.writes * reads, load.writes * writes
         found.append(_of_array(drives, drive, load.block, to_read, to_write))
     where = path or Path()
-    found += where.rungs(drives, Traffic(load.block, to_read, to_write))
+    found += where.rungs(drives, BlockLoad(load.block, to_read, to_write))
     if where.memory is not None:
         (peak,) = memory_ceilings(*where.memory)
         passes = load.block * (to_read + to_write)

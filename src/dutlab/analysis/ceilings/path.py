@@ -29,7 +29,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Traffic:
+class BlockLoad:
     """Requests of one size, and how many of them each request asked for costs the drives."""
 
     block: int
@@ -44,7 +44,7 @@ class DataPath(Protocol):
     def memory(self) -> tuple[float, int] | None:
         """Megatransfers a second, and channels; None is not known."""
 
-    def rungs(self, drives: int, traffic: Traffic) -> list[Rung]:
+    def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
         """Of its links, as far as they are known."""
 
 
@@ -58,7 +58,7 @@ class Path:
     payload: int | None = None
     memory: tuple[float, int] | None = None
 
-    def rungs(self, drives: int, traffic: Traffic) -> list[Rung]:
+    def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
         """The sum of the drives' links, and of the uplinks."""
         found = ((OWN, self.drive_link, drives), (SHARED, self.uplink, self.uplinks))
         return [_sum(name, [(link, self.payload)] * count, traffic) for name, link, count in found if link is not None]
@@ -97,7 +97,7 @@ class Topology:
         """Those of several drives, the widest reach first."""
         return sorted((link for link in self.links if len(link.drives) > 1), key=lambda link: (-len(link.drives), link.address))
 
-    def rungs(self, drives: int, traffic: Traffic) -> list[Rung]:
+    def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
         """The drives' own links where all are known, and what is left where they come together."""
         found = [_sum(OWN, [(link.link, link.payload) for link in self.own.values()], traffic)] if len(self.own) == drives else []
         top = [link for link in self.shared if not any(link.drives < other.drives for other in self.shared)]
@@ -134,7 +134,7 @@ def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[floa
     return Topology(tuple(least.values()), memory)
 
 
-def requests(link: PcieLink, payload: int | None, traffic: Traffic) -> tuple[float, str]:
+def requests(link: PcieLink, payload: int | None, traffic: BlockLoad) -> tuple[float, str]:
     """Requests a second that a link passes, by its busier way, and how that follows: both ways go at once."""
     found = pcie_ceilings(link, payload=payload)
     back, forth = (found[0], found[0]) if payload is None else (found[1], found[2])
@@ -143,7 +143,7 @@ def requests(link: PcieLink, payload: int | None, traffic: Traffic) -> tuple[flo
     return rate / (traffic.block * share), f"{number(rate)} / ({traffic.block} × {share:g})"
 
 
-def _sum(name: str, links: Sequence[tuple[PcieLink, int | None]], traffic: Traffic) -> Rung:
+def _sum(name: str, links: Sequence[tuple[PcieLink, int | None]], traffic: BlockLoad) -> Rung:
     counts = {link: links.count(link) for link in dict.fromkeys(links)}
     each = {link: requests(*link, traffic) for link in counts}
     return Rung(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dutlab.analysis.ceilings.path import Traffic, requests, topology
+from dutlab.analysis.ceilings.path import BlockLoad, requests, topology
 from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
@@ -82,7 +82,7 @@ def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
 def _passes(drives: Sequence[str], link: PcieLink, payload: int | None) -> tuple[str, ...]:
     passes = pcie_ceilings(link, payload=payload)
     to_host, from_host = (passes[0], passes[0]) if payload is None else (passes[1], passes[2])
-    reads, _ = requests(link, payload, Traffic(4096, 1.0, 0.0))
+    reads, _ = requests(link, payload, BlockLoad(4096, 1.0, 0.0))
     first, *rest = sorted(drives, key=lambda name: (len(name), name))
     named = f"{len(drives)}: {first} to {rest[-1]}" if rest else first
     return str(link), str(payload or ""), named, si(to_host.value, "B/s"), si(from_host.value, "B/s"), si(reads, "IOPS")
