@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
-from dutlab.analysis.ceilings.path import Path as DataPath
 from dutlab.analysis.ceilings.path import BlockLoad, topology
+from dutlab.analysis.ceilings.path import Path as DataPath
 from dutlab.analysis.ceilings.pcie import PcieLink, oversubscription
 from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
 from dutlab.cli.main import dutlab

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dutlab.analysis.ceilings.ceiling import insist, number, positive
-from dutlab.analysis.ceilings.path import DataPath, Path, Rung, BlockLoad
+from dutlab.analysis.ceilings.path import BlockLoad, DataPath, Path, Rung
 from dutlab.analysis.ceilings.storage import Array, DriveRating, memory_ceilings
 
 ARITHMETIC = "RAID arithmetic"
