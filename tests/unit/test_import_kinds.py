@@ -154,7 +154,7 @@ def test_depths_of_imported_jobs_stand_in_the_order_of_numbers(tmp_path):
         trials += read("fio", json.dumps(said).encode(), "a.json")
     run = write_imported(tmp_path, "fio", trials, command=(), now=NOW)
     text = next(p for p in write_report([run.path], formats=("md",), out=None)).read_text()
-    assert [int(n) for n in re.findall(r"^\| a \| iodepth (\d+) \|", text, re.MULTILINE)][:3] == [2, 16, 128], text
+    assert [int(n) for n in re.findall(r"^\| a \| depth (\d+) \|", text, re.MULTILINE)][:3] == [2, 16, 128], text
 
 
 def test_each_client_of_fio_is_a_trial():
@@ -404,9 +404,9 @@ def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_o
     ]
     run = write_imported(tmp_path, "fio", trials, command=(), now=NOW)
     text = next(p for p in write_report([run.path], formats=("md",), out=None)).read_text()
-    assert "Figures reported by the tool: fio, 1 s, bs 4k." in text
+    assert "Figures reported by the tool: fio, 1 s, blocks of 4k." in text
     assert "a is the fastest at" in text
-    assert "| c | ioengine psync, job cache, numjobs 2, rw randread, size 4M |" in text
+    assert "| c | random reads, by psync, job cache, numjobs 2, size 4M |" in text
     assert text.index("\nread") < text.index("\nwrite")
 
 

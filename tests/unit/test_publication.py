@@ -143,7 +143,7 @@ def test_the_style_of_storage_sets_measured_arrays_beside_one_another(tmp_path):
     head, *body = rows(written([run], "storage", tmp_path / "out")["storage-arrays.csv"])
     assert head == ["parameter", "raid10", "raid5", "unit"]
     iops = [row for row in body if row[0].endswith(": read") and row[-1] == "IOPS"]
-    assert [row[0].split(":")[0] for row in iops] == ["iodepth 2", "iodepth 16"], "depths in the order of numbers"
+    assert [row[0].split(":")[0] for row in iops] == ["depth 2", "depth 16"], "depths in the order of numbers"
     assert [["".join(c for c in cell if c.isdigit()) for cell in row[1:3]] for row in iops] == [
         ["2000000", "1000000"],
         ["16000000", "8000000"],
@@ -171,7 +171,7 @@ def test_a_run_of_several_drives_names_them_in_every_row_and_calls_them_drives(t
     report = gather(run, run)
     (answer,) = report.answer.tables
     assert answer.columns[0].head == "drive" and answer.rows[0].cells[0] == "drive d1 alone"
-    assert "link" not in " ".join(report.answer.fast) and {t.where for t in report.trials} == {"drive d1", "drive d2", "drive d1+d2"}
+    assert "link" not in " ".join(report.answer.fast) and {t.what.rpartition(", ")[2] for t in report.trials} == {"drive d1", "drive d2", "drive d1+d2"}
     assert report.headlines and not any("d1+d2" in (h.fastest, h.slowest) for h in report.headlines), (
         "a sum of drives is no rival of one of them"
     )

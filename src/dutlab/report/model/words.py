@@ -92,6 +92,12 @@ _WORDS = {
     "modifiers": "beside: {}",
     "routes": "{} routes",
     "network": "in {}",
+    "iodepth": "depth {}",
+    "deepest": "up to depth {}",
+    "bs": "blocks of {}",
+    "reads_percent": "{} % reads",
+    "ioengine": "by {}",
+    "engine": "by {}",
     "tests": "tests: {}",
     "trial_s": "trials of {} s",
     "latency_s": "latency over {} s",
@@ -104,7 +110,7 @@ _WORDS = {
     "zerocopy": "sent without a copy (-Z)",
 }
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
-_ORDER = (*_WORDS, "streams")
+_ORDER = ("rw", *_WORDS, "streams")
 _LONG = 10_000
 _TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
 _NOTHING = {
@@ -161,6 +167,18 @@ def better_of(figure: str) -> Better:
     return "higher" if figure.endswith(_HIGHER) else ""
 
 
+_PATTERNS = {
+    "read": "sequential reads",
+    "write": "sequential writes",
+    "randread": "random reads",
+    "randwrite": "random writes",
+    "rw": "sequential reads and writes",
+    "readwrite": "sequential reads and writes",
+    "randrw": "random reads and writes",
+}
+"""Option `rw` of fio(1)."""
+
+
 def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, without: Iterable[str] = ()) -> str:
     """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
     left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
@@ -180,12 +198,15 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
         if key == "streams":
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
+        if key == "rw" and value in _PATTERNS:
+            words.append(_PATTERNS[value])
+            continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
     return ", ".join([by_words(tool, params.get("generator")), *words])
 
 
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
-    """To sort texts by, their numbers as numbers: `iodepth 2` comes before `iodepth 16`."""
+    """To sort texts by, their numbers as numbers: `depth 2` comes before `depth 16`."""
     return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
 
 
