@@ -171,7 +171,11 @@ def test_a_run_of_several_drives_names_them_in_every_row_and_calls_them_drives(t
     report = gather(run, run)
     (answer,) = report.answer.tables
     assert answer.columns[0].head == "drive" and answer.rows[0].cells[0] == "drive d1 alone"
-    assert "link" not in " ".join(report.answer.fast) and {t.what.rpartition(", ")[2] for t in report.trials} == {"drive d1", "drive d2", "drive d1+d2"}
+    assert "link" not in " ".join(report.answer.fast) and {t.what.rpartition(", ")[2] for t in report.trials} == {
+        "drive d1",
+        "drive d2",
+        "drive d1+d2",
+    }
     assert report.headlines and not any("d1+d2" in (h.fastest, h.slowest) for h in report.headlines), (
         "a sum of drives is no rival of one of them"
     )

@@ -180,7 +180,7 @@ def test_the_report_has_a_value_a_trial_its_median_and_each_output_grouped_by_ho
     assert [cell.strip() for cell in goodput.split("|")][2:6] == ["source", "run", "step1", "iperf3 -c x"]
     assert "2.25" in goodput and "2.27" in goodput and "2.20" in goodput
     (fast,) = gather(run.path, tmp_path).answer.fast
-    assert fast.startswith("here, source, run, step1: Goodput 2.25 Gb/s"), "what people keep, not how long the trial took"
+    assert fast.startswith("source, run, step1: Goodput 2.25 Gb/s"), "what people keep, not how long the trial took"
     text = written[".html"]
     places = [
         text.index(words)

@@ -240,7 +240,9 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
     ]
     at = [table.columns[place].head] if place is not None and table.same_figure else []
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]
-    return ", ".join(filter(None, (row.label or row.head, *sized)))
+    label = row.label or row.head
+    alone = sized and all((other.label or other.head) == label for other in table.rows)
+    return ", ".join(filter(None, ("" if alone else label, *sized)))
 
 
 def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -> Iterator[str]:

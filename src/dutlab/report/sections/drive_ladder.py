@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
@@ -12,6 +12,7 @@ from dutlab.analysis.ceilings.storage import Array, DriveRating
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.words import asked_words
 from dutlab.report.sections.drive_facts import drives_of
 from dutlab.spec.arrays import SETS, state_of
 from dutlab.stats.summary import median
@@ -76,6 +77,8 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
     if not held:
         return ()
     names = list(dict.fromkeys(rung.name for _, found in held for rung in found.rungs))
+    params = [group.cell.params for group, _ in held]
+    alike = {key for key, said in params[0].items() if all(key in of and of[key] == said for of in params)} if len(params) > 1 else set()
     heads = (
         "drives",
         "setting",
@@ -94,7 +97,12 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
             lead="What each part allows, as a share of the drives' rating; the lowest rung binds. Above 100 % of it, a rating or a link "
             "is not what it was said to be. A rung is left out where nothing tells it.",
             tables=(
-                Table("drive-ladder", "Rungs and what was measured", tuple(map(Column, heads)), tuple(_row(*one, names) for one in held)),
+                Table(
+                    "drive-ladder",
+                    "Rungs and what was measured",
+                    tuple(map(Column, heads)),
+                    tuple(_row(*one, names, alike) for one in held),
+                ),
             ),
         ),
     )
@@ -117,9 +125,9 @@ def value_of_main(group: Group) -> float:
     return median([r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {})])
 
 
-def _row(group: Group, found: Ladder, names: Sequence[str]) -> Row:
+def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[str]) -> Row:
     rungs, value = {rung.name: rung for rung in found.rungs}, value_of_main(group)
-    setting = ", ".join(f"{key} {said}" for key, said in group.cell.params.items())
+    setting = asked_words(group.cell.params, "", without=alike).removeprefix(", ")
     shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
     rating, binds = found.rungs[0].iops, found.binds
     told = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
