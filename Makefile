@@ -37,7 +37,7 @@ test-busy: ## The tests that wait, kill or read a clock, beside other work that 
 vm: ## What needs a kernel with ESP or arrays, on user-mode Linux, as root: nine minutes, more beside other work
 	scripts/needs vm
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
-	$(PY) -m pytest -rs tests/vm
+	scripts/test vm
 
 check: ## Format, lint, types, imports, unit tests
 	scripts/needs check

@@ -119,10 +119,10 @@ async def up(guest: Guest, folder: Path) -> None:
         *(f"vec{at}:transport=raw,ifname={name},mac={mac},depth=128" for at, (name, mac) in enumerate(guest.ports.items(), 1)),
     ]  # fmt: skip
     # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
-    start = f"{shlex.join(kernel)} </dev/null >{shlex.quote(str(folder / f'console-{guest.role}'))} 2>&1 &"
+    start = f"{shlex.join(kernel)} </dev/null >{shlex.quote(str(folder / f'console-{guest.role}'))} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
-    await LocalHost("lab").run(["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start])
-    await _reached(folder, guest.role, guest.namespace)
+    started = await LocalHost("lab").run(["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start])
+    await _reached(folder, guest.role, int(started.text))
 
 
 def umid(label: str, role: str) -> str:
@@ -156,13 +156,13 @@ def _is_kernel(pid: int) -> bool:
         return False
 
 
-async def _reached(folder: Path, role: str, namespace: str) -> None:
-    """Until its ssh server listens. Raises LabError with its last words."""
+async def _reached(folder: Path, role: str, pid: int) -> None:
+    """Until its ssh server listens. `pid` is a shell for a moment, then the kernel. Raises LabError with its last words."""
     why = f"does not answer after {BOOTS_S:g} s"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(BOOTS_S):
             while not (folder / f"{role}.pid").exists():
-                if await asyncio.to_thread(ended, namespace):
+                if not _runs(pid):
                     why = "has ended"
                     break
                 await asyncio.sleep(_PAUSE_S)
@@ -170,6 +170,10 @@ async def _reached(folder: Path, role: str, namespace: str) -> None:
                 return
     said = "\n".join(_last_words(folder / name) for name in (f"console-{role}", f"ports-{role}.said")).strip()
     raise LabError(f"the guest {role} {why}; its console: {said[-400:] or 'nothing'}")
+
+
+def _runs(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def _last_words(path: Path) -> str:

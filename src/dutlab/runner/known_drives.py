@@ -44,7 +44,7 @@ _RATES = (
 """Word of io.max, what it is set to, how it is measured, and the figure that must be it."""
 _GOOD, _BAD, _BLOCK = 24_576, 8_192, 4096
 """Sectors of the drive that answers, and of the part that always fails."""
-_FAST, _SLOW, _SLOWS_AFTER = 1200, 300, 20_000_000
+_FAST, _SLOW, _SLOWS_AFTER = 1200, 300, 25_000_000
 """Writes a second of the drive that gets slower, before and after so many bytes."""
 _ROUND_S = 2.0
 _READY_S = 60.0
@@ -139,7 +139,7 @@ async def _rates(site: GeneratorSite) -> list[Known]:
 
 
 async def _slows(site: GeneratorSite) -> list[Known]:
-    """No round in which it was still fast may be in the steady window."""
+    """No round that ended before it was slow may be in the steady window; the one in which it gets slow may be mostly slow."""
     setting = PtsSetting(
         test="iops", purge="none", passes=0, depth=4, jobs=1, block_sizes=("4k",), reads_percent=(0,), most_rounds=15,
         duration_s=_ROUND_S, writes=True,
@@ -154,11 +154,15 @@ async def _slows(site: GeneratorSite) -> list[Known]:
         finally:
             await process.end()
     (verdict,) = measured.tables["verdict"]
-    written = accumulate(sum(job.ios for job in each.values()) * _BLOCK for each in pts.again(setting, measured.raw))
-    fast = next((number for number, total in enumerate(written, 1) if total >= _SLOWS_AFTER), None)
+    ios = [sum(job.ios for job in each.values()) for each in pts.again(setting, measured.raw)]
+    before = sum(total * _BLOCK < _SLOWS_AFTER for total in accumulate(ios))
     first = verdict.get("first_round") if verdict["state"] == pts.STEADY else None
-    inside = None if first is None or fast is None else float(max(0, fast + 1 - int(float(first))))
-    why = "" if inside is not None else "not steady in time" if fast else "this machine never wrote enough for the drive to get slower"
+    if before == len(ios):
+        inside, why = None, "this machine never wrote enough for the drive to get slower"
+    elif min(ios[:before], default=0) < 2 * _SLOW * _ROUND_S:
+        inside, why = None, "this machine was no faster before than the drive is after"
+    else:
+        inside, why = (None, "not steady in time") if first is None else (float(max(0, before + 1 - int(float(first)))), "")
     steady = measured.figures[DRIVE].get("steady_iops")
     return [
         Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why),
