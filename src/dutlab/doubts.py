@@ -34,7 +34,7 @@ class DoubtKind(enum.Enum):
     )
     DISTURBED = (
         Grade.WARNING,
-        "other work on the machine disturbed the trial: it does not count",
+        "other work on the machine disturbed the trial",
         "end the other work, or give the testbed cores of its own, and repeat",
     )
     WATCHING_COSTS = (

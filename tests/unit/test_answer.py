@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.import_files import import_files
-from dutlab.report.gather import gather
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.plan.cell import Cell
+from dutlab.report.gather import gather, read_run
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, NextStep, RunReport
 from dutlab.report.model.table import Missing
 from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
-from dutlab.report.sections.answer import figure_words, with_repeats
+from dutlab.report.sections.answer import answer_of, figure_words, with_repeats
+from dutlab.report.sections.storage_limit import section as storage_limit_section
+from dutlab.spec.workloads.storage_limit import StorageLimitSetting
+from dutlab.store.record import DoubtRecord, TrialRecord
+from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import main_figures
 from fake_run import Wanted, build
 
@@ -158,3 +168,46 @@ def test_every_link_of_a_matrix_of_hosts_is_in_the_answer(tmp_path: Path) -> Non
 def test_the_answer_of_a_path_mtu_is_its_mtu_in_bytes() -> None:
     assert main_figures("path-mtu", ["payload_bytes", "path_mtu_bytes"]) == ["path_mtu_bytes"]
     assert (figure_words("path_mtu_bytes"), unit_of("path_mtu_bytes").name) == ("path MTU", "bytes")
+
+
+DEPTHS = {"peak_iops": 2961.0, "peak_depth": 4.0, "knee_iops": 2890.0, "knee_depth": 1.0, "knee_clat_mean_ns": 332_000.0}
+
+
+def swept(number: int, reads_percent: int, factor: float) -> Group:
+    setting = StorageLimitSetting(
+        writes=False, access="random", bs="4k", reads_percent=reads_percent, jobs=1, deepest=64, engine="libaio", ramp_s=0, duration_s=1
+    )
+    cell = Cell(mode="as-found", factors={"mode": "as-found"}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
+    figures = {"server:d1": {**DEPTHS, "peak_iops": DEPTHS["peak_iops"] * factor, "knee_iops": DEPTHS["knee_iops"] * factor}}
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    doubts = [DoubtRecord.of(Doubt(DoubtKind.DISTURBED, "by 9 %")), DoubtRecord.of(Doubt(DoubtKind.VIRTUAL_PORTS))]
+    record = TrialRecord(trial=number, status="measured", cell=cell, started=now, ended=now, figures=figures, doubts=doubts)
+    return Group("as-found", cell, [number], [record])
+
+
+def test_the_answer_of_rising_depth_tells_knee_and_peak_of_each_mix(tmp_path: Path) -> None:
+    base, groups = of(tmp_path), [swept(1, 100, 1.0), swept(2, 70, 2.0)]
+    book = NoteBook(groups)
+    folder = RunFolder.open(next(tmp_path.iterdir()))
+    part = storage_limit_section(folder, groups, ["as-found"], book)
+    report = replace(base, sections=(part,), headlines=(), limits=(), trials=(), notes=book.notes)
+    answer = answer_of(report, groups, book)
+    (said,) = answer.fast
+    assert "100 % reads: 2 890 IOPS at the knee (depth 1, mean latency 332.0 µs), at most 2 961 IOPS (depth 4)." in said.replace(
+        "\u202f", " "
+    )
+    assert "70 % reads: 5 780 IOPS at the knee" in said.replace("\u202f", " ") and " from " not in said
+    assert "other work on the machine disturbed the trial (2 trials)" in " ".join(answer.sure), "of a warning that touches all, too"
+    assert "virtual" not in " ".join(answer.sure)
+    on_screen = lines(replace(report, answer=answer))
+    assert not any("as-found" in line for line in on_screen[:12]), "a mode that is none takes no column of a terminal"
+    assert all(len(line) <= 80 for line in on_screen if not line.startswith("  dutlab "))
+
+
+def test_one_verdict_of_all_results_is_said_once(tmp_path: Path) -> None:
+    read = read_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64, 1518))))
+    report = gather(read.run.path, tmp_path)
+    alike = tuple(replace(row, words="limited by line rate", confidence="shown") for row in report.limits)
+    answer = answer_of(replace(report, limits=alike), [g for g in read.groups if g.measured], read.book)
+    assert answer.limited == "Limited by line rate (shown)."
+    assert all("limited by" not in [t.columns[i].head for i in t.shown] for t in answer.tables)

@@ -22,12 +22,15 @@ from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
+_BESIDE = {"peak_iops": ("peak_depth", "knee_iops", "knee_depth", "knee_clat_mean_ns")}
+"""What is told with a figure that says little alone."""
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
 _SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
-          "path_mtu_bytes": "path MTU"}  # fmt: skip
+          "path_mtu_bytes": "path MTU", "knee_clat_mean_ns": "mean latency there", "peak_depth": "its depth", "knee_depth": "its depth",
+          "knee_iops": "at the knee"}  # fmt: skip
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -65,7 +68,8 @@ def _judged_by(group: Group) -> list[str]:
     """Of a cell without the usual figures, the first three that have a direction."""
     link = main_link(group)
     names = list(dict.fromkeys(name for r in group.measured for name in r.figures.get(link, ())))
-    return main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
+    found = main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
+    return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
 
 
 def main_link(group: Group) -> str:
@@ -167,7 +171,8 @@ class _Cells:
             cells = ("" if group.measured and name not in own else self._value(label, place, name, book) for name in figures)
             limit = next((_verdict(limits[label, r.trial]) for r in group.measured if (label, r.trial) in limits), "")
             rows.append(Row(label, (*words, *cells, limit), links="+".join(place.links), link=main_link(group), size=place.size))
-        known = Column("limited by", shown=any(row.cells[-1] for row in rows))
+        told = {_verdict(row) for row in report.limits}  # of a single one the sentence below tells
+        known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), known], rows
 
 
@@ -212,12 +217,14 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
 def _range(table: Table) -> str:
     """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
     places = [i for i, c in enumerate(table.columns) if c.figure]
+    if any(c.figure == "knee_iops" for c in table.columns):
+        return " ".join(_knees(table))
     found = [(row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure)]
     if not found:
         return ""
 
     def text(i: int, cell: Figure) -> str:
-        return f"{number_text(cell, table.units[i])} {table.units[i].name}".strip()
+        return _with_unit(table, i, cell)
 
     if len({id(row) for row, _, _ in found}) == 1:
         said = [f"{table.columns[i].head} {text(i, cell)}" for row, i, cell in found]
@@ -230,6 +237,21 @@ def _range(table: Table) -> str:
     if low is high:
         return f"{about}: {ends[0]}."
     return f"{about}: from {ends[0]} to {ends[1]}."
+
+
+def _knees(table: Table) -> Iterator[str]:
+    """Of each set of drives and mix what they give at the knee, and at most: sums and single drives, or two mixes, have no common range."""
+    for row in table.rows:
+        of = {c.figure: _with_unit(table, i, cell) for i, c in enumerate(table.columns) if isinstance(cell := row.cells[i], Figure)}
+        if not {"peak_iops", "peak_depth", "knee_iops", "knee_depth"} <= of.keys():
+            continue
+        latency = f", mean latency {of[name]}" if (name := "knee_clat_mean_ns") in of else ""
+        knee = f"{of['knee_iops']} at the knee (depth {of['knee_depth']}{latency})"
+        yield f"{_row_words(table, row)}: {knee}, at most {of['peak_iops']} (depth {of['peak_depth']})."
+
+
+def _with_unit(table: Table, i: int, cell: Figure) -> str:
+    return f"{number_text(cell, table.units[i])} {table.units[i].name}".strip()
 
 
 def _row_words(table: Table, row: Row, place: int | None = None) -> str:
@@ -254,10 +276,12 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
         yield f"{sum(without.values())} of {plural(len(report.trials), 'trial')} have no result: {counts}."
     if report.lab is not None:
         yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
-    marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks} - {mark for t in tables for mark in t.common_marks}
+    common = {mark for t in tables for mark in t.common_marks}
+    marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks}
     bare = not any(isinstance(v, Figure) for v in values)
     for note in report.notes:
-        if note.number in marks or note.grade == "severe" or (bare and note.grade == "warning"):
+        told = note.number in marks and (note.grade != "note" or note.number not in common)
+        if told or note.grade == "severe" or (bare and note.grade == "warning"):
             yield f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})."
 
 

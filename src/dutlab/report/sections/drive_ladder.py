@@ -89,6 +89,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
         "lowest rung",
         "of it",
     )
+    rows = tuple(_row(*one, names, alike) for one in held)
     return (
         Section(
             slug="drive-ladder",
@@ -100,8 +101,8 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
                 Table(
                     "drive-ladder",
                     "Rungs and what was measured",
-                    tuple(map(Column, heads)),
-                    tuple(_row(*one, names, alike) for one in held),
+                    tuple(Column(head, shown=head != "setting" or any(row.cells[1] for row in rows)) for head in heads),
+                    rows,
                 ),
             ),
         ),
