@@ -26,6 +26,7 @@ from dutlab.labs import description, inside
 from dutlab.labs.state import StateFolder
 from dutlab.runner.journal import read_journal
 from main_job import processes_in
+from meter_server import Answers, serve
 from processes import LIMIT_S, eventually
 
 ROOT = Path(__file__).parents[2]
@@ -276,9 +277,14 @@ def test_sensors_of_a_testbed_file_are_read_in_every_trial_and_what_fails_is_a_d
     }
     sensors = "".join(f"  {name}: {{kind: command, command: '{command}', unit: W, every: 200ms}}\n" for name, command in commands.items())
     on_dut = "  pids: {kind: command, host: dut, command: 'cat /proc/sys/kernel/pid_max', unit: '%', every: 200ms}\n"
-    machines.write_text(f"{machines.read_text()}\nsensors:\n{sensors}{on_dut}")
     name = experiment(tmp_path, "bench.yaml", "router")
-    done = dutlab("run", name, "--set", "workloads.sweep.duration=1s")
+    with serve(Answers('{"switch:0":{"apower":70.5}}')) as plug, serve(Answers("<html>log in</html>")) as page:
+        meters = "".join(
+            f"  {meter}: {{kind: meter, model: shelly, url: {url!r}, host: dut, every: 200ms}}\n"
+            for meter, url in (("plug", plug), ("page", page))
+        )
+        machines.write_text(f"{machines.read_text()}\nsensors:\n{sensors}{on_dut}{meters}")
+        done = dutlab("run", name, "--set", "workloads.sweep.duration=1s")
     assert done.returncode == 0, done.stderr
     records = {p.parent: json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*/record.json")}
     assert len(records) == 2
@@ -286,12 +292,15 @@ def test_sensors_of_a_testbed_file_are_read_in_every_trial_and_what_fails_is_a_d
     for folder, record in records.items():
         assert record["status"] == "measured", record
         failed = {d["detail"].partition(":")[0] for d in record["doubts"] if d["kind"] == "SENSOR_FAILED"}
-        assert failed == set(commands) - {"wall"}, record["doubts"]
+        assert failed == {*commands, "page"} - {"wall"}, record["doubts"]
         rows = duckdb.connect().execute(f"SELECT sensor, name, host, unit, value FROM '{folder}/samples.parquet'").fetchall()
         told = {(sensor, name): tuple(said) for sensor, name, *said in rows}
         assert told["wall", "wall"][1:] == ("W", 42)
         assert told["pids", "pids"] == ("dut", "%", most)
+        assert told["plug", "plug"] == ("dut", "W", 70.5)
         assert not {name for name, of in told if of == name} & failed, "no reading is made of a fault"
     report = json.loads((only_run(tmp_path) / "report" / "report.json").read_text())
     text = json.dumps(report)
     assert "Sensor readings" in text and "forty-two" in text
+    power = next(s for s in report["runs"][0]["sections"] if s["slug"] == "power")
+    assert [t["title"] for t in power["tables"]] == ["plug of dut", "wall of this-machine"]

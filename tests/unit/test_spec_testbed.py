@@ -187,8 +187,8 @@ def test_sensors_are_of_a_kind_and_keep_what_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("kind: command, ", "", ":12:3: sensors.wall.kind: missing (known: command, cpu, hwmon)"),
-        ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon; did you mean hwmon?)"),
+        ("kind: command, ", "", ":12:3: sensors.wall.kind: missing (known: command, cpu, hwmon, meter)"),
+        ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon, meter; did you mean hwmon?)"),
         ("kind: hwmon", "kind: [hwmon]", ":13:10: sensors.heat.kind: unknown kind of sensor \"['hwmon']\""),
         (", unit: W", "", ":12:3: sensors.wall.unit: missing"),
         ("unit: W", "unit: w a t t", ":12:50: sensors.wall.unit: 'w a t t' is not a unit"),

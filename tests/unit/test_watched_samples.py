@@ -39,6 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 Sample(t + 0.1, "pdu", "meter", "noise", "dB", 30.0),
                 Sample(t + 0.1, "a", "engine", "received_pps", "pps", 250_000.0),
                 Sample(t + 0.1, "dut", "cpu", "cpu0_system_percent", "%", 50.0),
+                Sample(t + 0.1, "dut", "wall", "wall", "W", 70.0),
             )
         ]
         write_samples(path, columns(rows))
@@ -49,7 +50,7 @@ def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> N
     written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "csv", "json"), out=None)}
     (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "watched"]
     tables = {t["title"]: t for t in section["tables"]}
-    assert set(tables) == {"hwmon, dut", "meter, pdu", "engine, a"}  # cores are drawn apart
+    assert set(tables) == {"hwmon, dut", "meter, pdu", "engine, a", "wall, dut"}  # cores are drawn apart
     values = [row["cells"][2] for row in tables["hwmon, dut"]["rows"]]
     assert {v["median"] for v in values} == {44.0}  # of the seconds after the first: 42, 44, 46
     assert all(v["n"] == 2 for v in values)
@@ -60,6 +61,27 @@ def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> N
     rows = [row for row in csv.DictReader(io.StringIO(written[".csv"])) if row["figure"] == "noise"]
     assert rows
     assert {float(row["median"]) for row in rows} == {30.0}
+
+
+def test_watts_are_divided_by_what_was_done_with_them(run: Path) -> None:
+    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "json"), out=None)}
+    (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "power"]
+    (table,) = section["tables"]
+    assert table["title"] == "wall of dut"
+    heads = [column["head"] for column in table["columns"]]
+    for row in table["rows"]:
+        cells = dict(zip(heads, row["cells"], strict=True))
+        assert cells["power"]["median"] == 70.0
+        joules = cells["J per GB"] if cells["workload"] == "iperf3" else cells["J per million packets"]
+        assert joules["median"] > 0
+    rates = {r.trial: r for r in RunFolder.open(run).readable_records([])}
+    sweep = next(row for row in table["rows"] if row["cells"][0] == "sweep")
+    joules = next(cell for head, cell in zip(heads, sweep["cells"], strict=True) if head == "J per million packets")
+    figures = rates[joules["trials"][0]].figures
+    link = max(figures, key=lambda name: name.count("+"))
+    low, high = sorted(70e6 / rates[trial].figures[link]["received_pps"] for trial in joules["trials"])
+    assert low <= joules["median"] <= high
+    assert "J per million packets" in written[".html"]
 
 
 def test_any_name_is_drawn_over_time(run: Path, tmp_path: Path) -> None:

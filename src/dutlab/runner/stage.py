@@ -132,7 +132,7 @@ async def open_stage(
             await undo.enter_async_context(closing(*hosts.values()))
             if standing:
                 await undo.enter_async_context(lease(hosts))
-            testbed, cpus = lab.testbed, lab.cpus
+            testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
         engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
         site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, tell=tell))

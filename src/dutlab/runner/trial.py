@@ -92,7 +92,7 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
     found: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
     found.append(CpuTotals(stage.accounts))
     for spec in specs:
-        if spec.host is None:
+        if spec.host is None or not spec.runs_there:
             site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
         elif spec.host in stage.hosts:
             site = SensorSite(stage.hosts[spec.host], stage.watch_cpu if spec.host == stage.dut.name else None)

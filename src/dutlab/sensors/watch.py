@@ -19,6 +19,7 @@ MODULES: Mapping[str, str] = {
     "cpu": "dutlab.sensors.cores",
     "hwmon": "dutlab.sensors.hwmon",
     "command": "dutlab.sensors.command",
+    "meter": "dutlab.sensors.meter",
 }
 
 

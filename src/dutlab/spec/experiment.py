@@ -23,7 +23,7 @@ from dutlab.spec.fields import Name, Share, name_fault, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS
 from dutlab.spec.model import SpecModel, did_you_mean, fault
-from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES
+from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, Sensors
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
 
@@ -36,9 +36,10 @@ LARGEST_DISTURBED_REPEATS = 10
 
 
 class LabRef(SpecModel):
-    """An embedded lab, by its name."""
+    """An embedded lab, by its name, and what is watched beside it in every trial."""
 
     lab: str
+    sensors: Annotated[Sensors, Field(default_factory=dict)]
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -71,8 +72,8 @@ def _testbed_ref(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what 
     raise ValueError("must be {lab: NAME} or the path of a testbed file")
 
 
-def _written_ref(ref: LabRef | TestbedPath) -> dict[str, str] | str:
-    return {"lab": ref.lab} if isinstance(ref, LabRef) else ref.path
+def _written_ref(ref: LabRef | TestbedPath) -> dict[str, Any] | str:
+    return ref.model_dump(mode="json", exclude_defaults=True) if isinstance(ref, LabRef) else ref.path
 
 
 TestbedRef = Annotated[LabRef | TestbedPath, BeforeValidator(_testbed_ref), PlainSerializer(_written_ref)]

@@ -1,0 +1,101 @@
+"""Watts beside the figures: what each cell took, and what a packet, an I/O or a gigabyte cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dutlab.report.model.figures import figure_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Missing, Row, Table, Value
+from dutlab.report.model.words import Unit
+from dutlab.report.sections.watched import SampleMeans, WatchedKey
+
+WATTS = Unit("W", 1.0, 1)
+_JOULES = Unit("", 1.0, 2)
+_LEAD = (
+    "The mean power of each trial, the median over repeats, and that power divided by the rate. A meter outside sees all that hangs on it; "
+    "what a host reads of itself is a part of that."
+)
+
+
+class _Work(NamedTuple):
+    """What a rate counts, and how much of it the joules are given for."""
+
+    ending: str
+    words: str
+    amount: float
+
+
+_WORKS = (
+    _Work("_pps", "J per million packets", 1e6),
+    _Work("_iops", "J per million I/Os", 1e6),
+    _Work("_bytes_per_s", "J per GB", 1e9),
+    _Work("_bps", "J per GB", 8e9),
+)
+
+
+def power_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
+    """A table a meter; nothing where no sample is in watts."""
+    meters = sorted({w for of in means.values() for w in of if w.unit == WATTS.name})
+    tables = [_table(meter, means, groups, testbed) for meter in meters]
+    return (Section("power", "", "Power", _LEAD, tuple(tables)),) if tables else ()
+
+
+def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> Table:
+    met = [g for g in groups if any(meter in means.get(r.trial, {}) for r in g.measured)]
+    works = [w for w in _WORKS if any(_work_of(g) == w for g in met)]
+    common = set.intersection(*(set(g.asked.split(", ")) for g in met))
+    asked = [", ".join(part for part in g.asked.split(", ") if part not in common) for g in met]
+    rows = [
+        Row(
+            g.label,
+            (
+                g.cell.workload,
+                *([what] if any(asked) else []),
+                g.cell.link_label,
+                _value(g, {r.trial: means[r.trial][meter] for r in g.measured if meter in means.get(r.trial, {})}),
+                *(_value(g, _joules(g, meter, means, work)) if _work_of(g) == work else "" for work in works),
+            ),
+            links=g.cell.link_label,
+        )
+        for g, what in zip(met, asked, strict=True)
+    ]
+    columns = (
+        Column("workload"),
+        *([Column("asked")] if any(asked) else []),
+        Column("link"),
+        Column("power", "watts", WATTS),
+        *(Column(work.words, unit=_JOULES, better="lower") for work in works),
+    )
+    name = meter.name if meter.name == meter.sensor else f"{meter.sensor}: {meter.name}"
+    about = f" of {meter.where}" if meter.where != meter.sensor else ""
+    return Table(f"power-{meter.sensor}-{meter.where}-{meter.name}", f"{name}{about}{_steps(meter, testbed)}", columns, tuple(rows))
+
+
+def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
+    """How fine the meter is, where the testbed says it."""
+    sensors = testbed.get("sensors")
+    spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
+    step = spec.get("resolution") if isinstance(spec, Mapping) else None
+    return f", in steps of {step:g} W" if isinstance(step, int | float) else ""
+
+
+def _work_of(group: Group) -> _Work | None:
+    figure, _ = group.main
+    return next((work for work in _WORKS if figure.endswith((work.ending, f"{work.ending}_l1", f"{work.ending}_l2"))), None)
+
+
+def _joules(group: Group, meter: WatchedKey, means: SampleMeans, work: _Work) -> dict[int, float]:
+    figure, link = group.main
+    found = {}
+    for record in group.measured:
+        watts, rate = means.get(record.trial, {}).get(meter), record.figures.get(link, {}).get(figure)
+        if watts is not None and rate:
+            found[record.trial] = watts * work.amount / rate
+    return found
+
+
+def _value(group: Group, values: Mapping[int, float]) -> Value:
+    return figure_of(values, len(group.planned)) if values else Missing("no rate to divide by", tuple(group.planned))
