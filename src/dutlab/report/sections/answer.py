@@ -23,7 +23,7 @@ from dutlab.workloads import main_figures, plug_of, settable
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
 _BESIDE = {"peak_iops": ("peak_depth", "knee_iops", "knee_depth", "knee_clat_mean_ns")}
-"""What is told with a figure that says little alone."""
+"""Figures that say little alone → those shown with them."""
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
