@@ -19,6 +19,8 @@ Bps = NewType("Bps", float)
 FrameBytes = NewType("FrameBytes", int)
 """An Ethernet frame with FCS: 64 is the shortest legal one."""
 
+MOST_DIGITS = 15
+"""Of a whole number; one of more could not be told from its neighbour in a float."""
 FCS_BYTES = 4
 ETH_L1_OVERHEAD_BYTES = 7 + 1 + 12  # preamble, start delimiter, inter-frame gap (IEEE 802.3)
 SHORTEST_FRAME = FrameBytes(64)
@@ -105,6 +107,11 @@ def parse_share(text: str) -> float:
     if not (m := _SHARE.fullmatch(text.strip())):
         raise UnitError(f"{text!r} is not a share; write a number and %, as in 2%")
     return float(m["n"]) / 100
+
+
+def number_or_text(text: str) -> int | str:
+    """A whole number from 0 on, of as many digits as every program of ours can count; anything else stays text."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text
 
 
 def l1_rate(rate: Pps, mean_frame: float) -> BpsL1:

@@ -9,7 +9,7 @@ from pathlib import Path
 from import_files import DATA, FIO, FIO_CACHED, FLENT, conductor, ndr
 
 _WORDS = (
-    b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"null", b"true", b'""', b"{}", b"[]", b'{"framesize": {}}', b'\\"', b'"', b"\x00", b"\xff\xfe",
+    b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"9" * 5000, b"null", b"true", b'""', b"{}", b"[]", b'{"framesize": {}}', b'\\"', b'"', b"\x00", b"\xff\xfe",
     b"-1", b"1e-320", b"\r\n", b"\xe2\x80\xae", b",,,", b"[" * 2000, b"{" * 2000, b"../../x", b"=cmd|x", b"<script>", b"0001-01-01T00:00:00",
 )  # fmt: skip
 _NAMES = ("device.json", "my drive.json", "+x.json", "caf\udce9.json", "\u202egnp.json", "-.csv", "a\nb.csv", "x" * 200)
@@ -19,6 +19,7 @@ def whole_files() -> list[tuple[str, bytes]]:
     """(kind, bytes) of whole files of every kind that tests have."""
     found = [("fio", FIO.read_bytes()), ("fio", FIO_CACHED.read_bytes()), ("flent", FLENT.read_bytes())]
     found += [("trex-ndr", ndr()), ("conductor", conductor()), ("conductor", conductor(1))]
+    found += [("fio", path.read_bytes()) for path in sorted((DATA / "fio").glob("*.txt"))]
     found += [("iperf3", path.read_bytes()) for path in sorted((DATA / "iperf3").glob("*.json"))]
     found += [("figures", path.read_bytes()) for path in sorted(DATA.glob("*.csv"))]
     return found

@@ -13,6 +13,7 @@ from pprint import pformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutated_imports import whole_files
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
@@ -344,6 +345,34 @@ def accepted(kind, data):
     for trial in trials:
         assert all(isfinite(value) for of in trial.measured.figures.values() for value in of.values())
         json.dumps(trial.measured.tables, allow_nan=False)
+
+
+@pytest.mark.parametrize("digits", [25, 400, 5000])
+@pytest.mark.parametrize("at", range(len(whole_files())))
+def test_a_number_that_no_float_holds_is_read_or_refused_by_name(at, digits):
+    kind, whole = whole_files()[at]
+    whole = gzip.decompress(whole) if kind == "flent" else whole
+    numbers = [found.span() for found in re.finditer(rb"\d+", whole)]
+    for first, end in numbers[:: max(1, len(numbers) // 60)]:
+        with suppress(InputError):
+            for trial in KINDS[kind].importer("odd", whole[:first] + b"9" * digits + whole[end:], ImportOptions()):
+                assert trial.cell.model_dump_json()
+
+
+def test_what_no_importer_foresaw_is_a_fault_of_its_file_and_the_others_are_read(tmp_path, monkeypatch):
+    right = KINDS["fio"].importer
+
+    def broken(name, data, options):
+        if data == b"odd":
+            raise ZeroDivisionError("of the importer")
+        return right(name, data, options)
+
+    monkeypatch.setattr(type(KINDS["fio"]), "importer", property(lambda _: broken))
+    (tmp_path / "odd").write_bytes(b"odd")
+    (tmp_path / "good").write_bytes(VALID["fio"])
+    trials, faults = read_files("fio", [tmp_path / "odd", tmp_path / "good"], ImportOptions())
+    assert [bool(trial.why) for trial in trials] == [True, False]
+    assert [fault.partition(": ")[2] for fault in faults] == ["cannot be read: ZeroDivisionError: of the importer"]
 
 
 @pytest.mark.parametrize("kind", sorted(VALID))

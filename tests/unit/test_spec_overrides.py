@@ -52,6 +52,11 @@ def test_the_name_of_a_workload_reaches_every_one_of_that_name(path):
     assert [w.drain for w in experiment.workloads[1:]] == [0.5, 1]
 
 
+def test_a_place_of_thousands_of_digits_is_a_place_that_is_not_there(path):
+    with pytest.raises(SpecRefused, match="workloads"):
+        load_experiment(path, overrides=[f"workloads.{'9' * 5000}.duration=1s"])
+
+
 def test_a_mapping_takes_the_place_of_a_value(path, tmp_path):
     file = tmp_path / "experiment.yaml"
     file.write_text(TEXT.replace("{lab: three-node}", "absent.yaml"))

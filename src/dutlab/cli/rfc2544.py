@@ -6,6 +6,7 @@ import click
 
 from dutlab.cli.choices import RFC2544_TESTS
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.units import number_or_text
 
 
 @click.command()
@@ -32,7 +33,7 @@ def rfc2544(*, settings: tuple[str, ...], scale: float, sizes: tuple[str, ...], 
     """  # noqa: D301
     from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
 
-    written = [int(size) if size.isdigit() else size for size in sizes]
+    written = [number_or_text(size) for size in sizes]
     body = {
         "scale": scale,
         "frame_sizes": (sizes[0] if len(sizes) == 1 and sizes[0] in SIZES_OF else written) or None,

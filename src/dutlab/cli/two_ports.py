@@ -22,6 +22,7 @@ from dutlab.cli.options import LAB_WORDS, NAME, REPEATS, RUNS
 from dutlab.cli.told import say
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
+from dutlab.units import number_or_text
 
 if TYPE_CHECKING:
     from dutlab.runner.two_ports import TwoPortFiles, TwoPortRequest
@@ -123,7 +124,7 @@ def test(
         if label is None:
             become_root()
         click.get_current_context().exit(run_in_order(_in_lab(built, label, lab)))
-    body = {"frame_sizes": [int(size) if size.isdigit() else size for size in sizes] or None, "scale": scale}
+    body = {"frame_sizes": [number_or_text(size) for size in sizes] or None, "scale": scale}
     typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
     measure_ports(
         _QUICK_TEST, body, settings, names, options,

@@ -23,7 +23,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
-from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, si
+from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
@@ -211,7 +211,7 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         links=links,
         setting=ImportedSetting(
             of=of["workload"],
-            said={k: int(v) if v.isdecimal() else v for k, v in of.items() if k not in _PLACE and k not in columns and k not in apart},
+            said={k: number_or_text(v) for k, v in of.items() if k not in _PLACE and k not in columns and k not in apart},
         ),
         repeat=1,
     )

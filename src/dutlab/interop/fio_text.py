@@ -20,17 +20,17 @@ _START = re.compile(
     r"(?P<name>\S.*): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), bs=(?P<bs>.+), ioengine=(?P<ioengine>[\w-]+), iodepth=(?P<iodepth>\d+)$"
 )
 _JOB = re.compile(
-    r"(?P<name>\S.*): \(groupid=(?P<group>\d+), jobs=(?P<jobs>\d+)\): err=\s*(?P<error>\d+).*?: pid=(?P<pid>\d+)(?:: (?P<date>.+))?$"
+    r"(?P<name>\S.*): \(groupid=(?P<group>\d+), jobs=(?P<jobs>\d+)\): err=\s*(?P<error>\d{1,9}).*?: pid=(?P<pid>\d+)(?:: (?P<date>.+))?$"
 )
 _WAY = re.compile(r"\s+(?P<way>read|write|trim)\s*: (?P<rest>.*(?:iops|IOPS)=.*)$")
-_FIELD = re.compile(r"(?P<key>iops|IOPS|bw|BW|runt)=\s*(?P<value>[\d.]+)(?P<unit>[A-Za-z/]*)")
-_RAN = re.compile(r"/(\d+)msec\)")
+_FIELD = re.compile(r"(?P<key>iops|IOPS|bw|BW|runt)=\s*(?P<value>\d{1,18}(?:\.\d{1,18})?)(?P<unit>[A-Za-z/]*)")
+_RAN = re.compile(r"/(\d{1,18})msec\)")
 _LATENCY = re.compile(r"\s+(?P<kind>clat|lat) \((?P<unit>nsec|usec|msec)\): (?P<rest>min=.*avg=.*)$")
 _PERCENTILES = re.compile(r"\s+(?P<kind>clat|lat) percentiles \((?P<unit>nsec|usec|msec)\):")
-_PERCENTILE = re.compile(r"(\d+\.\d+)th=\[\s*(\d+)\]")
-_VALUE = re.compile(r"(\w+)=\s*([\d.]+)([kKMG]?)")
-_CPU = re.compile(r"\s+cpu\s*: usr=\s*([\d.]+)%, sys=\s*([\d.]+)%")
-_ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d+)(?:/w=|,)(\d+)(?:/d=|,)(\d+)")
+_PERCENTILE = re.compile(r"(\d+\.\d+)th=\[\s*(\d{1,18})\]")
+_VALUE = re.compile(r"(\w+)=\s*(\d{1,18}(?:\.\d{1,18})?)([kKMG]?)")
+_CPU = re.compile(r"\s+cpu\s*: usr=\s*(\d{1,18}(?:\.\d{1,18})?)%, sys=\s*(\d{1,18}(?:\.\d{1,18})?)%")
+_ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d{1,18})(?:/w=|,)(\d{1,18})(?:/d=|,)(\d{1,18})")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGT])(?:i?B)?", re.IGNORECASE)
 _VERSION = re.compile(r"fio-(\d+)\S*$")
 _NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}

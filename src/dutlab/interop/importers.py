@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dutlab.errors import InputError
+from dutlab.errors import DutlabError, InputError
 from dutlab.interop.imported_run import Bed, Imported, ImportOptions, imported_cell
 from dutlab.methods.ports import Measured
 from dutlab.store.replace import file_name
@@ -57,7 +57,7 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
     for path in paths:
         name = os.fsencode(path).decode(errors="replace")  # a name may be any bytes, a record holds text
         try:
-            found = read(name, path.read_bytes(), options)
+            found = _read(read, name, path.read_bytes(), options)
         except InputError as error:
             faults.append(str(error))
             cell = imported_cell(Path(name).stem, workload=KINDS[kind].workload, tool=kind, params={"frame_size": "not told"})
@@ -66,3 +66,13 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
     if len(faults) == len(paths):
         raise InputError("; ".join(faults))
     return trials, faults
+
+
+def _read(read: Importer, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """An exception that is none of ours is a fault of the file: no importer foresees all that a file may hold. Raises InputError."""
+    try:
+        return read(name, data, options)
+    except (DutlabError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{name}: cannot be read: {type(error).__name__}: {str(error)[:200]}") from error

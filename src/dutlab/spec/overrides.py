@@ -17,6 +17,7 @@ from typing import Any
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec.model import Loc
 from dutlab.spec.yaml_source import Source, SourcePosition, parse, printable
+from dutlab.units import number_or_text
 
 OPTION = "--set"
 
@@ -61,10 +62,10 @@ def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:
     spots = _spots(source, tuple(parents), number)
     for at, holder in spots:
         if isinstance(holder, list):
-            if not last.isdecimal() or int(last) >= len(holder):
+            if (place := _place_in(holder, last)) is None:
                 return False
-            key: str | int = int(last)
-            old = holder[int(last)]
+            key: str | int = place
+            old = holder[place]
         else:
             key, old = last, holder.get(last)
         wants_list = isinstance(old, list) or at == ("factors",)
@@ -73,6 +74,11 @@ def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:
             del source.places[loc]
         source.places[*at, key] = SourcePosition(OPTION, number, 1)
     return bool(spots)
+
+
+def _place_in(holder: list[Any], part: str) -> int | None:
+    place = number_or_text(part)
+    return place if isinstance(place, int) and place < len(holder) else None
 
 
 def _spots(source: Source, parts: tuple[str, ...], number: int) -> list[tuple[Loc, Any]]:
@@ -86,8 +92,8 @@ def _spots(source: Source, parts: tuple[str, ...], number: int) -> list[tuple[Lo
                     holder[part] = {}
                     source.places[*at, part] = SourcePosition(OPTION, number, 1)
                 further.append(((*at, part), holder[part]))
-            elif part.isdecimal() and int(part) < len(holder):
-                further.append(((*at, int(part)), holder[int(part)]))
+            elif (place := _place_in(holder, part)) is not None:
+                further.append(((*at, place), holder[place]))
             else:
                 further += [((*at, i, part), item[part]) for i, item in enumerate(holder) if isinstance(item, dict) and part in item]
         spots = [(at, holder) for at, holder in further if isinstance(holder, dict | list)]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 LONGEST_OUTPUT = 64 * 2**20
 """Bytes; an hour of 32 streams of iperf3 stays below it. More is not a report that should be taken apart in memory."""
-_LARGEST = 1e30
+_LARGEST, _MOST_DIGITS = 1e30, 30
 """No program counts beyond it; sums and units of more could leave what a float holds."""
 _NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)\n]{0,40}\))?(?=\s*[,}\]])", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -96,10 +96,15 @@ def _decode(text: str) -> tuple[dict[str, Any], int]:
         raise ValueError(word)
 
     try:
-        document, length = json.JSONDecoder(parse_constant=refuse).raw_decode(text)
+        document, length = json.JSONDecoder(parse_constant=refuse, parse_int=_whole_number).raw_decode(text)
     except RecursionError:
         raise UnreadableError("its report is nested too deep to be one") from None
     return document, length  # an object, because `text` begins with `{`
+
+
+def _whole_number(digits: str) -> int | float:
+    """One of more digits than anything counts is no integer: sums of it would leave what a float holds."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _whole_part(text: str) -> tuple[dict[str, Any], int]:
@@ -126,11 +131,9 @@ def _why_not_json(text: str) -> str:
     if not text.endswith("}"):
         return f"its report is cut after {len(text)} characters"
     try:
-        json.loads(text)
+        json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as e:
         return f"its report is not valid JSON ({e.msg} at line {e.lineno}, character {e.pos})"
-    except ValueError as e:
-        return f"its report is not valid JSON ({e})"
     return "its report is not valid JSON"
 
 

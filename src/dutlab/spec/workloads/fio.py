@@ -28,7 +28,7 @@ from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
-from dutlab.units import Seconds
+from dutlab.units import Seconds, number_or_text
 
 READS = frozenset({"read", "randread"})
 """The values of `rw` that leave a drive as it was (fio's HOWTO, `readwrite`)."""
@@ -100,7 +100,7 @@ class FioSetting(DriveSetting):
 
 
 def _of_options(options: Mapping[str, str]) -> dict[str, str | int]:
-    return {name: int(text) if text.isdecimal() else text for name, text in options.items()}
+    return {name: number_or_text(text) for name, text in options.items()}
 
 
 def params_of(options: Mapping[str, str]) -> Params:

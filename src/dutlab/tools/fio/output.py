@@ -25,6 +25,8 @@ WAYS = (*DIRECTIONS, "mixed")
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → what its values are called, and their unit in ours."""
 _TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
+_MOST_DIGITS = 20
+"""Of a bin's name, in ns."""
 _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 
@@ -232,7 +234,7 @@ def _latency(of: Mapping[str, Any], kind: str) -> FioLatency:
 def _bins(bins: Mapping[str, Any], scale: float) -> dict[int, int]:
     """Midpoint in ns → I/Os."""
     try:
-        found = {int(key): count for key, count in bins.items() if type(count) is int and count > 0}
+        found = {int(key): count for key, count in bins.items() if len(key) <= _MOST_DIGITS and type(count) is int and count > 0}
     except ValueError:
         return {}
     return found if scale == 1 else {round(key * scale): count for key, count in found.items()}
@@ -245,7 +247,7 @@ def _list(value: object) -> list[Any]:
 def _threads(options: Mapping[str, str]) -> int:
     """With group_reporting fio divides by the time of all threads of a job together (stat.c, sum_thread_stats)."""
     asked = options.get("numjobs", "1")
-    return int(asked) if asked.isdecimal() and options.get("group_reporting", "0") != "0" else 1
+    return int(asked) if asked.isdecimal() and len(asked) <= _MOST_DIGITS and options.get("group_reporting", "0") != "0" else 1
 
 
 def _steady(state: Mapping[str, Any]) -> str:
