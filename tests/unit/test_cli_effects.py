@@ -31,6 +31,22 @@ def test_a_published_table_names_what_it_cannot_separate() -> None:
     assert "2.622" in text
 
 
+def test_the_same_table_imported_has_the_same_effects(tmp_path: Path) -> None:
+    """20 of its 32 cells are missing; pf is the mode."""
+    made = json.loads(said(effects, APU2, "--figure", "mbytes_per_s", "--json").output)
+    file = Path(__file__).parents[2] / "examples" / "published" / "apu2-openbsd.csv"
+    assert (done := said(import_command, "figures", file, "--line-rate", "1G", "--runs", tmp_path)).exit_code == 0, done.output
+    (run,) = tmp_path.glob("*figures*")
+    found = json.loads(said(effects, run, "--figure", "goodput_bps", "--json").output)
+    by_name = {tuple("pf" if f == "mode" else f for f in e["factors"]): e for e in found["effects"]}
+    assert set(by_name) == {tuple(e["factors"]) for e in made["effects"]}
+    for e in made["effects"]:
+        same = by_name[tuple(e["factors"])]
+        assert (same["before"], same["after"]) == (e["before"], e["after"])
+        assert same["ratio"] == pytest.approx(e["ratio"])
+        assert same["sure"]["interval"] == pytest.approx(e["sure"]["interval"])
+
+
 def test_modes_and_frame_sizes_of_a_run_are_factors(run: Path) -> None:
     found = json.loads(said(effects, run, "--json").output)
     of = {(tuple(e["factors"]), tuple(e["after"])): e["ratio"] for e in found["effects"]}

@@ -11,6 +11,7 @@ from dutlab.plan.trials import make_plan
 from dutlab.spec.arrays import ArraySpec
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.experiment import CustomMode, Experiment
+from dutlab.spec.factors import KNOBS, LevelCommands
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.known import FAMILY_MODES, LABS
 from dutlab.spec.links import Link
@@ -52,7 +53,17 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
     [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, DriveSpec, ArraySpec)]
     + [
         (EXPERIMENT_PAGE, m)
-        for m in (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)
+        for m in (
+            Experiment,
+            *map(model_of, settable()),
+            *GENERATORS.values(),
+            SearchGoal,
+            Step,
+            Traffic,
+            FlowSet,
+            CustomMode,
+            LevelCommands,
+        )
     ],
 )
 def test_every_key_has_its_row(page, model):
@@ -63,13 +74,17 @@ def test_every_key_has_its_row(page, model):
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
         (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec, *SENSORS.values())),
-        (EXPERIMENT_PAGE, (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode)),
+        (
+            EXPERIMENT_PAGE,
+            (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode, LevelCommands),
+        ),
     ):
-        known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS}
+        known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS, *KNOBS}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known
 
 
 def test_the_reference_names_everything_that_can_be_named():
+    assert set(KNOBS) <= set(re.findall(r"^\| `([a-z0-9_-]+)` \|", EXPERIMENT_PAGE, re.MULTILINE))
     for name in (*FAMILY_MODES, *FAMILY_MODES["linux"]):
         assert f"`{name}`" in TESTBED_PAGE
     for kind in SENSORS:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 
 from dutlab.errors import SpecRefused
+from dutlab.labs import description
+from dutlab.plan.trials import make_plan
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
-from dutlab.spec.loader import load_experiment, path_of_testbed
+from dutlab.spec.loader import load_experiment, path_of_testbed, read_experiment
 from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
@@ -66,7 +68,7 @@ def test_an_experiment_file_becomes_an_experiment(tmp_path):
     iperf3, sweep = experiment.workloads
     assert experiment.testbed == LabRef(lab="three-node")
     assert experiment.factors == {"mode": ("router", "own"), "mtu": ("1500", "9000")}
-    assert experiment.hand_factors == ("mtu",)
+    assert (experiment.hand_factors, experiment.set_factors) == ((), ("mtu",))
     assert isinstance(iperf3, Iperf3Workload) and (iperf3.tool, iperf3.streams, iperf3.omit, iperf3.duration) == ("iperf3", 4, 5.0, 30.0)
     assert isinstance(sweep, SweepWorkload) and (sweep.tool, sweep.rates, sweep.duration) == (
         "engine",
@@ -139,7 +141,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("duration: 1.5s", "drain: 1h", ":8:61: workloads.1.sweep.drain: must be 0s to 600s, not 3600s"),
         ("repeats: 2", "repeats: 0", ":9:1: repeats: must be a whole number from 1 to 1000, or {until: 2%, most: 12}"),
         ("repeats: 2", "repeats: yes", ":9:1: repeats: must be a whole number from 1 to 1000, or {until: 2%, most: 12}"),
-        ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: disturbed, experiment, factors, generator, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
+        ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
         ("as-written", "random", ":10:1: order: must be 'shuffled' or 'as-written'"),
         ("seed: 7", "seed: -7", ":11:1: seed: must be at least 0"),
         ("[cpu]", "[cpu, power]", ":12:14: watch.1: 'power' cannot be watched (known: cpu, hwmon)"),
@@ -200,7 +202,7 @@ def test_faults_of_the_path_of_testbed_are_reported_with_the_experiments(tmp_pat
     text = MINIMAL.replace("{lab: three-node}", "bench.yaml") + "colour: red\n"
     assert faults(tmp_path, text) == [
         "bench.yaml:4:7: links.x.speed: '1 Gb' is an amount, not a rate: per what time? Write 1 Gbit/s",
-        ":6:1: colour: unknown key (known: disturbed, experiment, factors, generator, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads)",
+        ":6:1: colour: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads)",
     ]
 
 
@@ -231,6 +233,21 @@ def test_an_experiment_survives_json(experiment):
 def test_every_example_loads(name):
     example = Path(__file__).parents[2] / "examples" / "firewall-modes" / f"{name}.yaml"
     assert load_experiment(example).factors["mode"] == ("router", "filter-empty", "filter-default", "nat")
+
+
+@pytest.mark.parametrize(("name", "cells", "most_s"), [("levels", 12, 15 * 60), ("openbsd-levels", 12, 60 * 60)])
+def test_the_examples_of_levels_load_and_are_planned(name, cells, most_s):
+    """12 of 16, and as many of 32 as the review of OpenBSD measured."""
+    path = Path(__file__).parents[2] / "examples" / "firewall-modes" / f"{name}.yaml"
+    made = read_experiment(path)
+    plan = make_plan(made.experiment, made.testbed or description("three-node").testbed)
+    assert (plan.cells, len(plan.trials)) == (cells, cells * 6)
+    assert plan.estimate_s < most_s
+    assert set(made.experiment.hand_factors) == (set() if name == "levels" else {"cpb", "pcie-power"})
+    if name == "openbsd-levels":
+        measured = {tuple(t.cell.factors[n] for n in ("mtu", "sysctl.hw.setperf", "cpb", "pcie-power", "mode")) for t in plan.trials}
+        published = (Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv").read_text().splitlines()[1:]
+        assert measured == {tuple(line.split(",")[:5]) for line in published}
 
 
 def test_what_a_kernel_routes_itself_is_refused_where_source_and_sink_are_one_machine(tmp_path):

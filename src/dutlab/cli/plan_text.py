@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from math import prod
 
 from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.proof import proof_words
@@ -12,6 +13,7 @@ from dutlab.report.model.groups import SIZES
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import asked_words, duration_words, plural, size_order
 from dutlab.report.pages.terminal import terminal_table
+from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -44,6 +46,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
     yield f"{counted}: about {duration_words(plan.estimate_s)}; order seed {plan.seed}"
     if plan.repeat_rule is not None:
         yield f"at most: each cell is {plan.repeat_rule.rule.words}"
+    yield from _factors(plan)
     yield proof_words(plan)
     if plan.repeat_disturbed:
         longest = plan.estimate_s + plan.repeat_disturbed * sum(t.estimate_s for t in plan.trials)
@@ -56,6 +59,18 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
         else:
             rates = ", ".join(f"{size} B {si(line_rate(link.speed, size), 'pps')}" for size in RFC2544_FRAME_SIZES)
             yield f"link {link.name}: {si(link.speed, 'bit/s')} L1; at most {rates}"
+
+
+def _factors(plan: Plan) -> Iterator[str]:
+    """The levels beside the mode, and how many of their combinations are measured."""
+    combinations = {tuple(trial.cell.factors.items()) for trial in plan.trials}
+    levels: dict[str, dict[str, None]] = {}
+    for name, level in sorted(pair for of in combinations for pair in of):
+        levels.setdefault(name, {})[level] = None
+    all_ = prod(map(len, levels.values()))
+    if words := "; ".join(f"{name}: {' / '.join(of)}" for name, of in levels.items() if name != MODE):
+        left_out = "" if len(combinations) == all_ else f", {all_ - len(combinations)} of {all_} left out"
+        yield f"{plural(len(combinations), 'combination')} of levels{left_out}; beside the mode {words}"
 
 
 def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
@@ -83,7 +98,7 @@ def _summary(plan: Plan) -> Table:
     for words, trials in of.items():
         cells = [t.cell for t in trials]
         sizes = sorted({str(c.params["frame_size"]) for c in cells if "frame_size" in c.params}, key=size_order)
-        labels = sorted({", ".join([c.mode, *(f"{k} {v}" for k, v in c.factors.items() if k != "mode")]) for c in cells})
+        labels = sorted({c.mode for c in cells})
         links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (link.count("+"), link))
         alone = sum(1 for c in cells if c.repeat == 1)
         took = duration_words(sum(t.estimate_s for t in trials))

@@ -44,12 +44,15 @@ class CommandMode:
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Each `verify` command must end with 0, and a flow from source to sink must pass on every link, or there is nothing to measure."""
-        checks = []
-        for command in self.commands.verify:
-            done = await dut.run(dut.system.shell.text(command), check=False)
-            said = (done.text + done.errors).strip()
-            checks.append(Check(f"`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}"))
+        checks = [await ends_with_0(dut, command) for command in self.commands.verify]
         return [*checks, *[arrived(f"link {name}: a flow passes", await passed(prober, name)) for name in testbed.links]]
+
+
+async def ends_with_0(host: Host, command: str, where: str = "") -> Check:
+    """Whether a `verify` command of the file ends so, and what it said. Raises HostError."""
+    done = await host.run(host.system.shell.text(command), check=False)
+    said = (done.text + done.errors).strip()
+    return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}")
 
 
 def custom_mode(name: str, commands: Commands) -> CommandMode:

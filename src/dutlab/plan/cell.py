@@ -7,6 +7,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from dutlab.errors import InputError
+from dutlab.spec.factors import MTU
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads import AnySetting
 from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
@@ -50,6 +51,11 @@ class Cell(BaseModel):
         raise InputError(
             f"{kind.__name__} was expected, and the cell has a setting of {self.workload}", remedy="take the workload's own method"
         )
+
+    def mtu(self, of_link: int) -> int:
+        """That of its links: a level of this factor stands for what the testbed says `of_link`."""
+        level = self.factors.get(MTU, "")
+        return int(level) if level.isdecimal() else of_link
 
     @property
     def link_label(self) -> str:

@@ -3,12 +3,15 @@
 The order `shuffled` serves two ends: what drifts during a run (heat, a neighbour's load) must not look like an effect of a mode, and
 nobody should walk to the machine more often than needed. So, from the outside in:
 
-1. factors that a person sets: each combination of their levels is one stretch, and from one to the next only one factor changes;
-2. repeats: each is a block that has every mode and every setting once, so drift falls on all of them alike;
-3. modes, shuffled anew in each block; a mode is applied once a block, and what is measured in that application is a group;
+1. factors that a person sets, and those that are `dear`: each combination of their levels is one stretch, and from one to the next only
+   one factor changes;
+2. repeats: each is a block that has every level, every mode and every setting once, so drift falls on all of them alike;
+3. levels that commands set with modes, shuffled anew in each block; a mode is applied once a block and level, and what is measured in that
+   application is a group;
 4. workload settings, shuffled anew in each group.
 
-`as-written` keeps the same nesting and shuffles nothing. The shuffle is Python's `random.Random(seed)`: same seed, same order.
+`as-written` keeps the same nesting and shuffles nothing; from one level to the next only one factor changes, the last most often.
+The shuffle is Python's `random.Random(seed)`: same seed, same order.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
+from dutlab.spec.factors import MODE, is_excluded, with_least_mtu
 from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MANUAL
 from dutlab.spec.links import Link
@@ -83,6 +87,8 @@ class Plan(BaseModel):
     """Of the whole run, pauses for a person included."""
     hand_factors: tuple[str, ...] = ()
     """Factors that a person sets."""
+    dear_factors: tuple[str, ...] = ()
+    """Factors that commands set, as seldom as a person would."""
     repeat_rule: RepeatUntil | None = None
     """Under a rule `trials` has as many repeats as it allows, and `estimate_s` is of all; those that it makes needless are left out."""
     repeat_disturbed: int = 2
@@ -148,11 +154,11 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
     shuffle = _Shuffler(random.Random(seed) if experiment.order == "shuffled" else None)  # noqa: S311 an order, not a secret
     drives = [d for w in experiment.workloads for d in _drives(w, experiment, testbed)]
     trials: list[Trial] = []
-    for group, (mode, by_hand, repeat) in enumerate(_groups(experiment, shuffle), start=1):
-        for drive, tool, ceilings in shuffle([d for d in drives if not _is_shut(mode, d[0], testbed)]):
+    for group, (levels, repeat) in enumerate(_groups(experiment, shuffle), start=1):
+        for drive, tool in shuffle([d for d in drives if not _is_shut(levels[MODE], d[0], testbed)]):
             cell = Cell(
-                mode=mode,
-                factors={"mode": mode, **by_hand},
+                mode=levels[MODE],
+                factors=levels,
                 tool=tool,
                 links=drive.links,
                 setting=drive.setting,
@@ -164,10 +170,10 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     cell=cell,
                     group=group,
                     estimate_s=round(drive.seconds + tool_overhead(tool), 3),
-                    ceilings=ceilings,
+                    ceilings=_ceilings(drive, testbed, cell),
                 )
             )
-    by_person = (*(("mode",) if testbed.dut_family == MANUAL else ()), *experiment.hand_factors)
+    by_person = (*((MODE,) if testbed.dut_family == MANUAL else ()), *experiment.hand_factors)
     return Plan(
         experiment=experiment.name,
         testbed=testbed.name,
@@ -175,6 +181,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
         seed=seed,
         estimate_s=_estimate(trials, by_person),
         hand_factors=by_person,
+        dear_factors=tuple(name for name in experiment.set_factors if name in experiment.dear),
         repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
         repeat_disturbed=experiment.repeat_disturbed if experiment.disturbed == "repeat" else 0,
         trials=tuple(trials),
@@ -187,26 +194,24 @@ def needs_hand(plan: Plan) -> list[str]:
 
 
 def blocks_of(plan: Plan) -> list[list[Trial]]:
-    """The plan in its blocks: each has every mode and every setting once, with what a person sets left as it is."""
+    """The plan in its blocks: each has every mode and every setting once, with what a person sets, and what is dear, left as it is."""
 
     def block(trial: Trial) -> tuple[object, ...]:
-        return (trial.cell.repeat, *(trial.cell.factors[name] for name in plan.hand_factors if name != "mode"))
+        return (trial.cell.repeat, *(trial.cell.factors[name] for name in (*plan.hand_factors, *plan.dear_factors) if name != MODE))
 
     return [list(of) for _, of in groupby(plan.trials, key=block)]
 
 
-def _drives(
-    workload: WorkloadModel, experiment: Experiment, testbed: Testbed
-) -> Iterator[tuple[WorkloadDrive, str, dict[str, dict[str, float]]]]:
-    """Each drive of a workload, what carries it out, and its ceilings. `generator` is set where another than the engine sends."""
+def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[tuple[WorkloadDrive, str]]:
+    """Each drive of a workload, and what carries it out. `generator` is set where another than the engine sends."""
     default = experiment.generator or testbed.generator or ENGINE
-    for drive in workload.drives(bounds_of(testbed)):
+    for drive in workload.drives(with_least_mtu(bounds_of(testbed), experiment.factors)):
         found, tool = drive, workload.tool
         if isinstance(drive.setting, FrameSetting):
             generator = drive.setting.generator or default
             found = replace(drive, setting=drive.setting.model_copy(update={"generator": None if generator == ENGINE else generator}))
             tool = generator.kind
-        yield found, tool, _ceilings(drive, testbed)
+        yield found, tool
 
 
 def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
@@ -234,18 +239,23 @@ class _Shuffler:
         return copy
 
 
-def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[str, dict[str, str], int]]:
-    """Mode, levels of the factors set by hand, and repeat of each application of a mode, in order."""
-    for by_hand in _stretches(experiment):
+def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[dict[str, str], int]]:
+    """Level of every factor, mode first, and repeat of each application of a mode, in order."""
+    slow = (*experiment.hand_factors, *(name for name in experiment.set_factors if name in experiment.dear))
+    quick = _rows(experiment, [name for name in experiment.set_factors if name not in experiment.dear])
+    for stretch in _rows(experiment, slow):
+        rows = [(mode, levels) for levels in quick for mode in experiment.factors[MODE]]
+        found = [{MODE: mode, **stretch, **levels} for mode, levels in rows]
+        kept = [levels for levels in found if not is_excluded(levels, experiment.exclude)]
         for repeat in range(1, experiment.most_repeats + 1):
-            for mode in shuffle(experiment.factors["mode"]):
-                yield mode, by_hand, repeat
+            for levels in shuffle(kept):
+                yield levels, repeat
 
 
-def _stretches(experiment: Experiment) -> list[dict[str, str]]:
-    """Every combination of what a person sets. Each differs from the one before in one factor only (a reflected code)."""
+def _rows(experiment: Experiment, names: Sequence[str]) -> list[dict[str, str]]:
+    """Every combination of these factors' levels. Each differs from the one before in one factor only (a reflected code)."""
     rows: list[dict[str, str]] = [{}]
-    for name in experiment.hand_factors:
+    for name in names:
         levels = experiment.factors[name]
         rows = [{**row, name: level} for i, row in enumerate(rows) for level in (levels if i % 2 == 0 else reversed(levels))]
     return rows
@@ -267,22 +277,22 @@ def _estimate(trials: Sequence[Trial], hand_factors: Sequence[str]) -> float:
     return round(LAB_S + groups * MODE_S + changes * HAND_S + sum(t.estimate_s for t in trials), 1)
 
 
-def _ceilings(drive: WorkloadDrive, testbed: Testbed) -> dict[str, dict[str, float]]:
+def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, dict[str, float]]:
     """What the speed of each link allows at most, under the names of the figures; of several links, where all are known, their sum."""
     found = {}
     for name in drive.links:
         link = testbed.links.get(name)  # none for a drive
         if link is not None and link.speed is not None and drive.carries is not None:
-            found[name] = _most(link, link.speed, drive)
+            found[name] = _most(link, link.speed, drive, cell.mtu(link.mtu))
     if len(found) == len(drive.links) > 1:
         first = next(iter(found.values()))
         found["+".join(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
     return found
 
 
-def _most(link: Link, speed: BpsL1, drive: WorkloadDrive) -> dict[str, float]:
+def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, mtu: int) -> dict[str, float]:
     if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
-        return {"goodput_bps": tcp_goodput(speed, mtu=link.mtu, ip=version)}
+        return {"goodput_bps": tcp_goodput(speed, mtu=mtu, ip=version)}
     most = frames(speed, drive.carries.mean)
     return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from dutlab.events import (
 )  # fmt: skip
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Plan, Trial
+from dutlab.spec.factors import MODE
 from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.loads import BACKPRESSURE, load_of
 from dutlab.store.record import TrialRecord
@@ -83,7 +86,7 @@ class EventLog:
         cell, self._trial = trial.cell, trial.number
         self._say(
             TrialBegun(
-                at=_now(), trial=trial.number, what=words_of(cell), mode=cell.mode, workload=cell.workload, tool=cell.tool,
+                at=_now(), trial=trial.number, what=self._words_of(cell), mode=cell.mode, workload=cell.workload, tool=cell.tool,
                 links=tuple(cell.links), repeat=cell.repeat, estimate_s=trial.estimate_s, done=len(self._done),
                 trials=len(self._plan.trials), left_s=round(sum(t.estimate_s for t in self._plan.trials if t.number not in self._done), 1),
             )
@@ -110,7 +113,7 @@ class EventLog:
         main = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
         self._say(
             TrialEnded(
-                at=_now(), trial=record.trial, what=words_of(record.cell), workload=record.cell.workload, status=record.status,
+                at=_now(), trial=record.trial, what=self._words_of(record.cell), workload=record.cell.workload, status=record.status,
                 why=record.why, seconds=round((record.ended - record.started).total_seconds(), 3), figures=record.figures,
                 main=main, backpressure_ratio=load_of(record, main, BACKPRESSURE), done=len(self._done), trials=len(self._plan.trials),
             )
@@ -130,6 +133,22 @@ class EventLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _words_of(self, cell: Cell) -> str:
+        """A trial in words, as in `nat search 64 a+b #2` or `nat · mtu 9000 iperf3 a #1`."""
+        levels = "".join(f" · {name} {level}" for name, level in cell.factors.items() if name in self._varied)
+        size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
+        pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
+        variant = f", {words}," if (words := variant_of(cell.setting)) else ""
+        link = f" {cell.link_label}" if cell.links else ""
+        return f"{cell.mode}{levels} {cell.workload}{size}{pair}{link}{variant} #{cell.repeat}"
+
+    @cached_property
+    def _varied(self) -> frozenset[str]:
+        """The factors beside the mode of which the plan has several levels."""
+        levels = {pair for trial in self._plan.trials for pair in trial.cell.factors.items()}
+        counted = Counter(name for name, _ in levels)
+        return frozenset(name for name, count in counted.items() if count > 1 and name != MODE)
 
     def _say(self, event: Event) -> None:
         self._write(event)
@@ -153,15 +172,6 @@ class EventLog:
                     os.close(self._file)
             self._file = None
             self._hear(Note(at=_now(), text=f"{path.name} is no longer written: {e.strerror}; the run goes on"))
-
-
-def words_of(cell: Cell) -> str:
-    """A trial in words, as in `nat search 64 a+b #2`."""
-    size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
-    pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
-    variant = f", {words}," if (words := variant_of(cell.setting)) else ""
-    link = f" {cell.link_label}" if cell.links else ""
-    return f"{cell.mode} {cell.workload}{size}{pair}{link}{variant} #{cell.repeat}"
 
 
 def _now() -> datetime:

@@ -1,6 +1,7 @@
 """One process's work on a run: the stage opened and examined, its rig measured, each mode applied, verified and restored around its trials.
 
-Per application of a mode: undo steps into the journal → apply → verify → its trials → restore, always.
+Per application of a mode: the levels of factors that commands set (levels.py) → undo steps into the journal → apply → verify → its trials →
+restore, always.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
 from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import leased_by
+from dutlab.runner.levels import SetLevels
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import RunResult
 from dutlab.runner.rig import OpenRig, lab_rig
@@ -112,17 +114,19 @@ class Execution(RunProcess):
                 self.said.add(text)
             if self.testbed.lab is None:
                 await insist_on_ports(self.testbed, bare.hosts)
-            async with prepared(bare.hosts, self.testbed, self.journal):
+            levels = SetLevels(self.experiment, bare.testbed, bare.hosts, self.journal)
+            async with prepared(bare.hosts, self.testbed, self.journal), ended_by(levels.leave):
+                await levels.insist_on_knobs(self.plan)
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 while rest := self.records.left(trials):  # again, when what had made a trial needless was set aside since
                     for _, group in groupby(rest, key=lambda t: t.group):
                         if needed := self.records.needed(group):
                             set_by_hand = await self._ask(needed[0], set_by_hand)
-                            await self._group(stage, needed, ends)
+                            await self._group(stage, levels, needed, ends)
                     while not self.records.left() and (late := self.records.disturbed_in_hindsight()):
                         for _, group in groupby(late, key=lambda t: t.group):
-                            await self._group(stage, list(group), ends)
+                            await self._group(stage, levels, list(group), ends)
                 if "mode" in set_by_hand:
                     await self._ask_person("restore the DUT to its state before the run")
 
@@ -192,9 +196,9 @@ class Execution(RunProcess):
         what = f"{load.generator.text()}, {load.mix.name} on {'+'.join(load.links)}"
         self.events.note(f"headroom of {what} unknown: the rig could not be measured without the DUT: {why}")
 
-    async def _group(self, stage: Stage, trials: Sequence[Trial], ends: float | None) -> None:
-        """One application of a mode and the trials measured in it."""
-        mode = stage.modes[trials[0].cell.mode]
+    async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:
+        """One application of a mode, in the levels that its trials have, and the trials measured in it."""
+        mode = await levels.around(stage.modes[trials[0].cell.mode], trials[0].cell)
         application = f"{trials[0].number}-{mode.name}"
         steps = await mode.undo(stage.dut, stage.dut_testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))

@@ -21,8 +21,8 @@ from dutlab.store.seal import LineSeal
 
 Entry = Mapping[str, Any]
 
-_CHANGES = {"mode-applying", "dut-changing", "ports-preparing", "rig-cabling"}
-_RESTORES = {"mode-restored", "dut-restored", "ports-restored", "rig-removed"}
+_CHANGES = {"level-applying", "mode-applying", "dut-changing", "ports-preparing", "rig-cabling"}
+_RESTORES = {"level-restored", "mode-restored", "dut-restored", "ports-restored", "rig-removed"}
 _LAB_ENDS = {"lab-down", "lab-gone"}
 """The lab was taken down, or somebody removed it: everything that was changed in it is gone with it."""
 
@@ -115,7 +115,7 @@ def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
-    """(application, its steps) of every mode, port and change inside a trial that was begun and never restored; the newest first."""
+    """(application, its steps) of every level, mode, port and change inside a trial that was begun and never restored; the newest first."""
     begun: dict[str, list[UndoStep]] = {}
     for entry in entries:
         if entry["event"] in _CHANGES:

@@ -19,7 +19,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Name, Share, name_fault, named
+from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
+from dutlab.spec.fields import Name, Share, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS
 from dutlab.spec.model import SpecModel, did_you_mean, fault
@@ -79,33 +80,12 @@ def _written_ref(ref: LabRef | TestbedPath) -> dict[str, Any] | str:
 TestbedRef = Annotated[LabRef | TestbedPath, BeforeValidator(_testbed_ref), PlainSerializer(_written_ref)]
 
 
-class CustomMode(SpecModel):
+class CustomMode(Commands):
     """A mode written out as commands; each is run by `sh -c` on the DUT."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
-    apply: tuple[str, ...] = ()
-    verify: tuple[str, ...] = ()
-    """Each must end with 0, or the mode measures nothing."""
-    restore: tuple[str, ...] = ()
-    """Run after the mode's trials, always."""
-
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether what is changed can be put back."""
-        del data
-        if made is None:
-            return []
-        faults = [
-            fault((key, i), "empty command")
-            for key, commands in (("apply", made.apply), ("verify", made.verify), ("restore", made.restore))
-            for i, command in enumerate(commands)
-            if not command.strip()
-        ]
-        if made.apply and not made.restore:
-            faults.append(fault(("restore",), "missing; a mode that changes the DUT says how to put it back"))
-        return faults
 
 
 class RepeatUntil(SpecModel):
@@ -144,23 +124,18 @@ def _repeats(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a us
 Repeats = Annotated[int | RepeatUntil, BeforeValidator(_repeats)]
 
 
-def _level(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """Levels are text; numbers and truth values are taken as they are written."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-Level = Annotated[str, BeforeValidator(_level), Field(min_length=1, max_length=100)]
-
-
 class Experiment(SpecModel):
     """A whole experiment."""
 
     name: Annotated[Name, Field(alias="experiment")]
     testbed: TestbedRef
     factors: dict[str, tuple[Level, ...]]
-    """Factor → its levels. `mode` is always one; any other is set by a person, who is asked."""
+    """Factor → its levels. `mode` is always one; any other is set by `levels`, is a knob, or is set by a person, who is asked."""
+    levels: Annotated[Levels, Field(default_factory=dict)]
+    dear: tuple[str, ...] = ()
+    """Factors that are changed as seldom as those that a person sets."""
+    exclude: tuple[Exclusion, ...] = ()
+    """Combinations of levels that are left out."""
     workloads: tuple[Workload, ...]
     generator: Generator | None = None
     """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
@@ -189,34 +164,19 @@ class Experiment(SpecModel):
 
     @property
     def hand_factors(self) -> tuple[str, ...]:
-        """The factors that a person sets: all but the mode."""
-        return tuple(name for name in self.factors if name != "mode")
+        """The factors that a person sets."""
+        return tuple(name for name in self.factors if name != MODE and name not in self.levels and not is_knob(name))
+
+    @property
+    def set_factors(self) -> tuple[str, ...]:
+        """The factors beside the mode that dutlab sets, by commands or as a knob."""
+        return tuple(name for name in self.factors if name != MODE and (name in self.levels or is_knob(name)))
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """What holds between the levels of factors, the workloads and what is watched."""
         del made
-        return [*_factor_faults(data.get("factors")), *_watch_faults(data.get("watch")), *_workload_faults(data.get("workloads"))]
-
-
-def _factor_faults(factors: object) -> Iterator[InitErrorDetails]:
-    if not isinstance(factors, Mapping):
-        return
-    if "mode" not in factors:
-        what = "missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"
-        yield fault(("factors", "mode"), what)
-    for name, levels in factors.items():
-        if what := name_fault(name):
-            yield fault(("factors", name), what)
-        if not isinstance(levels, list | tuple):
-            continue
-        if not levels:
-            yield fault(("factors", name), "empty; a factor has at least one level")
-        seen = []
-        for i, level in enumerate(_level(v) for v in levels):
-            if level in seen:
-                yield fault(("factors", name, i), f"duplicate {level!r}; `repeats` repeats trials")
-            seen.append(level)
+        return [*factor_faults(data), *_watch_faults(data.get("watch")), *_workload_faults(data.get("workloads"))]
 
 
 def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.arrays import drives_fault, state_of
+from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MDRAID, RUN_ENGINE
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
@@ -27,6 +29,8 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     modes = experiment.get("modes")
     factors = experiment.get("factors")
     yield from _mode_misfits(factors, modes if isinstance(modes, Mapping) else {}, bed)
+    yield from level_misfits(experiment, bed)
+    bed = replace(bed, bounds=with_least_mtu(bed.bounds, factors))
     workloads = experiment.get("workloads")
     whole: dict[int, WorkloadModel] = {}
     for i, raw in enumerate(workloads if isinstance(workloads, list) else ()):
@@ -39,7 +43,8 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         if not unknown:
             whole[i] = workload
     repeats = experiment.get("repeats", 1)
-    count = _levels(factors) * (repeats if isinstance(repeats, int) else 1) * sum(w.count(bed.bounds) for w in whole.values())
+    cells = combinations(factors, experiment.get("exclude"), MOST_TRIALS)
+    count = cells * (repeats if isinstance(repeats, int) else 1) * sum(w.count(bed.bounds) for w in whole.values())
     if count > MOST_TRIALS:
         yield ("workloads",), f"{count} trials in all; at most {MOST_TRIALS} can be planned"
         return
@@ -158,13 +163,6 @@ def _unknown_links(raw: object, at: Loc, bed: TestbedShape) -> Iterator[tuple[Lo
             for j, link in enumerate(links if isinstance(links, list) else ()):
                 if isinstance(link, str) and link not in bed.bounds:
                     yield (*at, kind, "links", i, j), f"{bed.title} has no link {link!r} {did_you_mean(link, bed.bounds)}"
-
-
-def _levels(factors: object) -> int:
-    count = 1
-    for levels in factors.values() if isinstance(factors, Mapping) else ():
-        count *= max(len(levels), 1) if isinstance(levels, list) else 1
-    return count
 
 
 def _duplicates(whole: Mapping[int, WorkloadModel], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

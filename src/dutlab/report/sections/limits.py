@@ -213,8 +213,8 @@ def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
-    """As the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
-    told = group.cell.params.get("mtu")
+    """Its level, as the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
+    told = group.cell.mtu(0) or group.cell.params.get("mtu")
     if isinstance(told, int) and told > _HEADERS:
         return told
     of_links = {mtus.get(link) for link in group.cell.links}

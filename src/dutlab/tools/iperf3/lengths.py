@@ -72,7 +72,7 @@ class Iperf3Lengths:
         try:
             found = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:
-            of_ports = {name: self._testbed.links[name].mtu for name in cell.links}
+            of_ports = {name: cell.mtu(self._testbed.links[name].mtu) for name in cell.links}
             return of_ports, [f"the path MTU is taken from the testbed, since pings do not tell: {e}"]
         return {name: int(found.figures[name]["path_mtu_bytes"]) for name in cell.links}, []
 

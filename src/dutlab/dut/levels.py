@@ -1,0 +1,149 @@
+"""What sets a level of a factor on the hosts, sees that it is set, and puts back what was there: commands of the user's own, or a knob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.dut.custom import Commands, ends_with_0
+from dutlab.dut.knobs import Setting, script_to_read, script_to_set, settings_of
+from dutlab.dut.mode import Check, UndoStep
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.spec.factors import MTU
+from dutlab.spec.testbed import Testbed
+
+Hosts = Mapping[str, Host]
+
+
+class Level(Protocol):
+    """A level of a factor. What it raises names the host and the command or what was to be set."""
+
+    async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
+        """How to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
+
+    async def apply(self, hosts: Hosts) -> None:
+        """Sets it, from any other level. Raises HostError."""
+
+    async def verify(self, hosts: Hosts) -> Sequence[Check]:
+        """What the hosts say. Raises HostError."""
+
+
+class CommandsOnHost(Commands, Protocol):
+    """What the experiment file says of a level for one host; None is the DUT."""
+
+    @property
+    def host(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class CommandLevel:
+    """Commands of the experiment's own, each on its host."""
+
+    title: str
+    commands: Sequence[CommandsOnHost]
+    dut: str
+
+    async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
+        """The file's `restore` commands, of the host named last first."""
+        return [
+            UndoStep(name, hosts[name].system.shell.text(command), why=f"restore of {self.title}")
+            for of in reversed(self.commands)
+            for name in (of.host or self.dut,)
+            for command in of.restore
+        ]
+
+    async def apply(self, hosts: Hosts) -> None:
+        """In order, up to the first that fails."""
+        for of in self.commands:
+            host = hosts[of.host or self.dut]
+            for command in of.apply:
+                await host.run(host.system.shell.text(command))
+
+    async def verify(self, hosts: Hosts) -> Sequence[Check]:
+        """Each `verify` command must end with 0."""
+        return [
+            await ends_with_0(hosts[name], command, f"{self.title} on {name}: ")
+            for of in self.commands
+            for name in (of.host or self.dut,)
+            for command in of.verify
+        ]
+
+
+@dataclass(frozen=True)
+class KnobLevel:
+    """What dutlab sets by itself: it reads what is there first, and again once it is set."""
+
+    title: str
+    settings: Mapping[str, Sequence[Setting]]
+    """By host."""
+
+    async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
+        """What each value is now."""
+        steps = []
+        for name, settings in self.settings.items():
+            read = await _values(hosts[name], settings)
+            if unread := [f"{s.what}: {said}" for s, (ok, said) in zip(settings, read, strict=True) if not ok and s.wanted is not None]:
+                raise HostError(f"{self.title} cannot be put back, since nothing says what is there: {'; '.join(unread)}", host=name)
+            there = [(s, said) for s, (ok, said) in zip(settings, read, strict=True) if ok]
+            steps.append(UndoStep(name, ("sh", "-c", script_to_set(there)), why=f"what was there before {self.title}"))
+        return steps
+
+    async def apply(self, hosts: Hosts) -> None:
+        """Every value, also after one that cannot be set."""
+        for name, settings in self.settings.items():
+            wanted = [(s, s.wanted) for s in settings if s.wanted is not None]
+            done = await hosts[name].run(["sh", "-c", script_to_set(wanted)], check=False)
+            if done.status:
+                remedy = next((s.remedy for s, _ in wanted if s.remedy and s.what in done.errors), "")
+                raise HostError(f"{self.title} cannot be set: {done.last_words}", host=name, remedy=remedy)
+
+    async def verify(self, hosts: Hosts) -> Sequence[Check]:
+        """One check a host, which names each value that is another."""
+        checks = []
+        for name, settings in self.settings.items():
+            asked = [s for s in settings if s.wanted is not None]
+            read = await _values(hosts[name], asked)
+            wrong = [f"{s.what} is {said or 'nothing'}" for s, (ok, said) in zip(asked, read, strict=True) if not (ok and s.holds(said))]
+            seen = ", ".join(wrong) or f"read back: {', '.join(s.what for s in asked)}"
+            checks.append(Check(f"{self.title} on {name}", not wrong, seen))
+        return checks
+
+    async def faults(self, hosts: Hosts) -> Sequence[str]:
+        """What no kernel or driver there can be set to, before anything is: with host, what was said, and what to do."""
+        return [
+            fault for name, settings in self.settings.items() for fault in _unable(name, settings, await _values(hosts[name], settings))
+        ]
+
+
+def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, testbed: Testbed, hosts: Hosts) -> CommandLevel | KnobLevel:
+    """A level of a factor, both by name; without `commands` it is a knob's.
+
+    The MTU is of both ends of each cable, so of every host on the links; any other knob is the DUT's.
+    """
+    name, level = title
+    words, dut = f"{name} {level}", testbed.dut or ""
+    if commands is not None:
+        return CommandLevel(words, commands, dut)
+    on = dict.fromkeys(port.host for link in testbed.links.values() for port in link.ports) if name == MTU else (dut,)
+    return KnobLevel(words, {host: settings_of(name, level, testbed.ports_of(host)) for host in on if host in hosts})
+
+
+def _unable(host: str, settings: Sequence[Setting], read: Sequence[tuple[bool, str]]) -> Iterator[str]:
+    """Those that could not be read, or not be changed; of which the same is said, in one line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for setting, (ok, said) in zip(settings, read, strict=True):
+        if setting.wanted is not None and not (ok and (setting.holds(said) or "[fixed]" not in said)):
+            alike.setdefault((said or "nothing says what it is", setting.remedy), []).append(setting.what)
+    for (said, remedy), which in alike.items():
+        yield f"{host}: {', '.join(which)}: {said}" + (f"; {remedy}" if remedy else "")
+
+
+async def _values(host: Host, settings: Sequence[Setting]) -> list[tuple[bool, str]]:
+    """Of each whether it could be read, and what was said. Raises HostError."""
+    done = await host.run(["sh", "-c", script_to_read(settings)])
+    lines = [line.partition(" ") for line in done.text.splitlines()]
+    if len(lines) != len(settings):
+        raise HostError(f"of {len(settings)} values it told {len(lines)}: {done.last_words}", host=host.name)
+    return [(status == "0", said) for status, _, said in lines]

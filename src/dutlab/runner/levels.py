@@ -1,0 +1,152 @@
+"""The levels of factors that a run sets: each is journaled before it is set, stays while the plan needs it, and is put back.
+
+They lie on one another as the factors follow one another in the plan: what lies above is put back first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
+from dutlab.dut.mode import Check, Mode, Prober, TellsState, UndoStep
+from dutlab.ending import to_its_end
+from dutlab.errors import DutlabError, TestbedError
+from dutlab.hosts.host import Host
+from dutlab.plan.cell import Cell
+from dutlab.plan.trials import Plan
+from dutlab.runner.journal import Journal, undo_to_json
+from dutlab.runner.undo import carry_out
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.testbed import Testbed
+
+_Named = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A level that was begun, and the way back."""
+
+    application: str
+    level: CommandLevel | KnobLevel
+    undo: Sequence[UndoStep]
+
+
+@dataclass
+class SetLevels:
+    """Those of one run on one stage."""
+
+    experiment: Experiment
+    testbed: Testbed
+    hosts: Mapping[str, Host]
+    journal: Journal
+    standing: dict[_Named, Standing] = field(default_factory=dict)
+    """(Factor, level) → what was begun, the oldest first."""
+
+    async def insist_on_knobs(self, plan: Plan) -> None:
+        """Raises TestbedError with all that a knob of the plan needs and a host has not."""
+        faults = list[str]()
+        for named in dict.fromkeys(named for trial in plan.trials for named in self._wanted(trial.cell)):
+            level = self._level(named)
+            faults += await level.faults(self.hosts) if isinstance(level, KnobLevel) else []
+        if faults:
+            raise TestbedError("\n".join(dict.fromkeys(faults)))
+
+    async def around(self, mode: Mode, cell: Cell) -> Mode:
+        """`mode` in the levels of `cell`, which are set now; where they cannot be, one whose apply() says why.
+
+        Raises TestbedError where a level cannot be put back.
+        """
+        wanted = self._wanted(cell)
+        keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.standing, wanted, strict=False)))
+        await self._leave(keep)
+        try:
+            for factor, level in wanted[keep:]:
+                await self._set(factor, level)
+        except DutlabError as error:
+            return InLevels(mode, wanted, self, error)
+        return InLevels(mode, wanted, self) if wanted else mode
+
+    async def leave(self) -> None:
+        """Puts back all that is set, the newest first. Raises TestbedError."""
+        await self._leave(0)
+
+    async def apply_again(self) -> None:
+        """All that is set, from the oldest on, as after a restart. Raises HostError."""
+        for standing in self.standing.values():
+            await standing.level.apply(self.hosts)
+
+    async def verify(self) -> Sequence[Check]:
+        """What the hosts say of all that is set. Raises HostError."""
+        return [check for standing in self.standing.values() for check in await standing.level.verify(self.hosts)]
+
+    def _wanted(self, cell: Cell) -> list[_Named]:
+        names = self.experiment.set_factors
+        slow_first = sorted(names, key=lambda name: name not in self.experiment.dear)
+        return [(name, cell.factors[name]) for name in slow_first]
+
+    def _level(self, named: _Named) -> CommandLevel | KnobLevel:
+        factor, level = named
+        own = self.experiment.levels.get(factor)
+        return level_of(named, None if own is None else own[level], self.testbed, self.hosts)
+
+    async def _set(self, factor: str, level: str) -> None:
+        """One more on top; one that breaks is put back at once."""
+        made = self._level((factor, level))
+        undo, application = await made.undo(self.hosts), f"{factor}={level}"
+        self.journal.write("level-applying", application=application, undo=undo_to_json(undo))
+        self.standing[factor, level] = Standing(application, made, undo)
+        try:
+            await made.apply(self.hosts)
+        except DutlabError:
+            await to_its_end(self._leave(len(self.standing) - 1))
+            raise
+
+    async def _leave(self, keep: int) -> None:
+        for named, standing in reversed(list(self.standing.items())[keep:]):
+            await carry_out(standing.undo, self.hosts)
+            self.journal.write("level-restored", application=standing.application)
+            del self.standing[named]
+
+
+@dataclass
+class InLevels:
+    """A mode in the levels of factors: applied anew it sets these too, and it holds while they do."""
+
+    mode: Mode
+    levels: Sequence[_Named]
+    set_levels: SetLevels
+    why_not: DutlabError | None = None
+    is_fresh: bool = True
+    """Whether the levels have just been set."""
+
+    @property
+    def name(self) -> str:
+        """`nat, mtu 9000`."""
+        return ", ".join([self.mode.name, *(" ".join(named) for named in self.levels)])
+
+    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
+        """Of the mode alone."""
+        return [] if self.why_not else await self.mode.undo(dut, testbed)
+
+    async def apply(self, dut: Host, testbed: Testbed) -> None:
+        """Raises CommandFailed."""
+        if self.why_not:
+            raise self.why_not
+        if not self.is_fresh:
+            await self.set_levels.apply_again()
+        self.is_fresh = False
+        await self.mode.apply(dut, testbed)
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """First what the hosts say of the levels; frames show the mode only where these hold."""
+        checks = await self.set_levels.verify()
+        if not all(check.passed for check in checks):
+            return checks
+        return [*checks, *await self.mode.verify(dut, testbed, prober)]
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
+        """Raises CommandFailed, HostError."""
+        of_mode = await self.mode.checks_of_state(dut, testbed) if isinstance(self.mode, TellsState) else ()
+        return [*await self.set_levels.verify(), *of_mode]

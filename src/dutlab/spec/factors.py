@@ -1,0 +1,298 @@
+"""Factors beside the mode: what sets their levels, and which of their combinations are measured.
+
+A level is set by commands that the experiment file writes under `levels:`, by a knob that dutlab knows how to turn (KNOBS), or by a person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Name, name_fault
+from dutlab.spec.known import OWN_PORTS
+from dutlab.spec.links import IPV6_LEAST_MTU
+from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
+from dutlab.spec.shape import TestbedBounds, TestbedShape
+from dutlab.systems import system_of
+
+MODE, MTU = "mode", "mtu"
+SYSCTL = "sysctl."
+_SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
+_WORD = r"[a-z][a-z0-9_-]*"
+_CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
+LARGEST_MTU = 65535
+
+
+@dataclass(frozen=True)
+class KnobKind:
+    """What a built-in knob takes."""
+
+    level: re.Pattern[str]
+    example: str
+    of_ports: bool = True
+    """Whether it is of the test ports, and not of the whole host."""
+
+
+KNOBS: Mapping[str, KnobKind] = {
+    MTU: KnobKind(re.compile(r"[0-9]{1,5}"), f"9000; at least {IPV6_LEAST_MTU}, below which Linux removes a port's IPv6 addresses"),
+    "offloads": KnobKind(re.compile(rf"{_WORD} (on|off)(, {_WORD} (on|off))*"), "gro off, tso off"),
+    "rings": KnobKind(re.compile(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*"), "rx 512, tx 512"),
+    "coalescing": KnobKind(re.compile(rf"{_WORD} ([0-9]+|on|off)(, {_WORD} ([0-9]+|on|off))*"), "adaptive-rx off, rx-usecs 50"),
+    "rps": KnobKind(re.compile(rf"off|{_CORES}"), "off, or cores as 0-3"),
+    "irq-affinity": KnobKind(re.compile(_CORES), "cores, as 0-3"),
+    "governor": KnobKind(re.compile(_WORD), "performance", of_ports=False),
+    "boost": KnobKind(re.compile(r"on|off"), "on, or off", of_ports=False),
+    "pcie-aspm": KnobKind(re.compile(_WORD), "performance", of_ports=False),
+}
+"""Factors that dutlab sets and puts back by itself; beside them `sysctl.NAME`, which takes any text."""
+ETHTOOL_KNOBS = frozenset({"offloads", "rings", "coalescing"})
+
+
+def is_knob(name: str) -> bool:
+    """Whether dutlab knows how to set this factor."""
+    return name in KNOBS or name.startswith(SYSCTL)
+
+
+def level_text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """Levels are text; numbers and truth values are taken as they are written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Level = Annotated[str, BeforeValidator(level_text), Field(min_length=1, max_length=100)]
+
+
+class Commands(SpecModel):
+    """Three lists of commands, each run in the shell of its host."""
+
+    apply: tuple[str, ...] = ()
+    verify: tuple[str, ...] = ()
+    """Each must end with 0, or nothing is measured."""
+    restore: tuple[str, ...] = ()
+    """Run after the trials, always."""
+
+    changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether what is changed can be put back."""
+        del data
+        if made is None:
+            return []
+        faults = [
+            fault((key, i), "empty command")
+            for key, commands in (("apply", made.apply), ("verify", made.verify), ("restore", made.restore))
+            for i, command in enumerate(commands)
+            if not command.strip()
+        ]
+        if made.apply and not made.restore:
+            faults.append(fault(("restore",), f"missing; {cls.changed}"))
+        return faults
+
+
+class LevelCommands(Commands):
+    """What sets a level on one host."""
+
+    changed: ClassVar[str] = "a level that changes a host says how to put it back"
+
+    host: Name | None = None
+    """None is the DUT."""
+
+
+def _one_or_more(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return [value] if isinstance(value, Mapping | LevelCommands) else value
+
+
+def _by_level(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return {level_text(level): of for level, of in value.items()} if isinstance(value, Mapping) else value
+
+
+CommandsOfLevel = Annotated[tuple[LevelCommands, ...], BeforeValidator(_one_or_more)]
+Levels = dict[str, Annotated[dict[str, CommandsOfLevel], BeforeValidator(_by_level)]]
+"""Factor → level → what sets it on each host; nothing for a level that is as the hosts were found."""
+
+
+def _some_levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Exclusion = dict[str, Annotated[tuple[Level, ...], BeforeValidator(_some_levels), Field(min_length=1)]]
+"""Factor → levels; what has one of them in each of these factors is left out."""
+
+
+def is_excluded(levels: Mapping[str, str], exclude: Iterable[Mapping[str, Sequence[str]]]) -> bool:
+    """Whether a combination of levels is left out; one without a level of some factor yet is not."""
+    return any(all(levels.get(name) in of for name, of in one.items()) for one in exclude)
+
+
+def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
+    """What is wrong with an experiment's `factors`, `levels`, `dear` and `exclude` by themselves."""
+    factors = data.get("factors")
+    if not isinstance(factors, Mapping):
+        return
+    if MODE not in factors:
+        what = "missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"
+        yield fault(("factors", MODE), what)
+    own = data.get("levels")
+    own = {k: {level_text(level) for level in v} for k, v in own.items() if isinstance(v, Mapping)} if isinstance(own, Mapping) else {}
+    texts: dict[str, list[Any]] = {}
+    for name, levels in factors.items():
+        if what := _name_fault(name):
+            yield fault(("factors", name), what)
+        if isinstance(levels, list | tuple):
+            texts[name] = [level_text(level) for level in levels]
+            yield from _levels_faults(name, texts[name], written_out=name in own)
+    yield from _own_faults(own, texts)
+    for i, name in enumerate(_listed(data.get("dear"))):
+        if name == MODE or name not in factors:
+            yield fault(("dear", i), f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}")
+    exclude = data.get("exclude")
+    yield from _exclude_faults(exclude if isinstance(exclude, list | tuple) else (), texts)
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _name_fault(name: str) -> str:
+    if not name.startswith(SYSCTL):
+        return name_fault(name)
+    if _SYSCTL_NAME.fullmatch(name.removeprefix(SYSCTL)):
+        return ""
+    return f"{name!r} names no sysctl; write it as in sysctl.net.core.netdev_budget"
+
+
+def _levels_faults(name: str, levels: Sequence[Any], *, written_out: bool) -> Iterator[InitErrorDetails]:
+    if not levels:
+        yield fault(("factors", name), "empty; a factor has at least one level")
+    for i, level in enumerate(levels):
+        if level in levels[:i]:
+            yield fault(("factors", name, i), f"duplicate {level!r}; `repeats` repeats trials")
+        elif isinstance(level, str) and not written_out and (what := _level_fault(name, level)):
+            yield fault(("factors", name, i), what)
+
+
+def _level_fault(name: str, level: str) -> str:
+    """What is wrong with a level of a knob, or nothing."""
+    if name.startswith(SYSCTL) and not level.isprintable():
+        return f"{level!r} is not the value of a sysctl: it has what cannot be printed"
+    if (kind := KNOBS.get(name)) is None:
+        return ""
+    if not kind.level.fullmatch(level) or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
+        return f"{level!r} is not a level of {name}; write {kind.example}"
+    return ""
+
+
+def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
+    """Whether each level of a factor with commands has some, and none is written for nothing."""
+    for name, of in own.items():
+        if name == MODE:
+            yield fault(("levels", name), "modes with commands are written under `modes:`")
+        elif name not in factors:
+            yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}")
+        else:
+            written = {str(level) for level in factors[name]}
+            missing = [level for level in factors[name] if level not in of]
+            yield from (
+                fault(("levels", name, level), f"{name} has no such level {did_you_mean(str(level), written)}")
+                for level in of
+                if level not in written
+            )
+            if missing:
+                yield fault(("levels", name), f"nothing for {missing[0]!r}; a level that is as the hosts were found is written {{}}")
+
+
+def _exclude_faults(exclude: Sequence[Any], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
+    known = [one for one in exclude if isinstance(one, Mapping)]
+    for i, one in enumerate(exclude):
+        if not isinstance(one, Mapping):
+            continue
+        if not one:
+            yield fault(("exclude", i), "empty: it would leave everything out")
+        for name, levels in one.items():
+            if name not in factors:
+                yield fault(("exclude", i, name), f"no such factor {did_you_mean(str(name), factors)}")
+                continue
+            texts = [level_text(level) for level in _some_levels(levels)]
+            yield from (
+                fault(("exclude", i, name), f"{name} has no level {level!r} {did_you_mean(str(level), map(str, factors[name]))}")
+                for level in texts
+                if level not in factors[name]
+            )
+    if known and all(known) and factors and not any(True for _ in _kept(factors, known)):
+        yield fault(("exclude",), "leaves nothing to measure")
+
+
+def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The combinations of levels that are not left out."""
+    texts = [{name: [level_text(level) for level in _some_levels(of)] for name, of in one.items()} for one in exclude]
+    for row in product(*factors.values()):
+        if not is_excluded(levels := dict(zip(factors, row, strict=True)), texts):
+            yield levels
+
+
+def combinations(factors: object, exclude: object, most: int) -> int:
+    """How many combinations of levels are measured; of more than `most`, how many there would be without `exclude`."""
+    if not isinstance(factors, Mapping):
+        return 1
+    texts = {name: [level_text(level) for level in of] for name, of in factors.items() if isinstance(of, list | tuple) and of}
+    count = 1
+    for of in texts.values():
+        count *= len(of)
+    known = [one for one in _listed(exclude) if isinstance(one, Mapping) and one]
+    return count if count > most or not known else sum(1 for _ in _kept(texts, known))
+
+
+def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
+    """What links bound under the smallest of the MTUs that an experiment varies: a frame has to pass at each."""
+    levels = factors.get(MTU) if isinstance(factors, Mapping) else None
+    found = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
+    if not found:
+        return bounds
+    return TestbedBounds({name: replace(link, mtu=min(found)) for name, link in bounds.items()}, bounds.drives)
+
+
+def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+    """Levels that cannot be set on the hosts of this testbed."""
+    factors, own = experiment.get("factors"), experiment.get("levels")
+    own = own if isinstance(own, Mapping) else {}
+    for name in factors if isinstance(factors, Mapping) else ():
+        if is_knob(name) and name not in own and (why := _unturnable(name, bed)):
+            yield ("factors", name), f"{why}; write its levels as commands under `levels:`, or call it otherwise and a person is asked"
+    for name, levels in own.items():
+        for level, raw in levels.items() if isinstance(levels, Mapping) else ():
+            for one in _listed(_one_or_more(raw)):
+                host = one.get("host") if isinstance(one, Mapping) else None
+                if host is not None and host not in bed.hosts:
+                    what = f"{bed.title} has no host {host!r} that takes commands"
+                    yield ("levels", name, level), f"{what} {did_you_mean(str(host), bed.hosts)}"
+                elif host is None and one and not bed.has_dut:
+                    yield ("levels", name, level), f"no command reaches a DUT of {bed.title}: name the `host`"
+
+
+def _unturnable(name: str, bed: TestbedShape) -> str:
+    """Why dutlab cannot set a knob on this testbed; empty where it can."""
+    if name != MTU:
+        if not bed.has_dut:
+            return f"no command reaches a DUT of {bed.title}"
+        hosts = {"the DUT": bed.family}
+    else:
+        on_links = dict.fromkeys(host for link in bed.bounds.values() for host in link.hosts)
+        if closed := [host for host in on_links if host not in bed.hosts]:
+            return f"the MTU is set at both ends of every cable, and no command reaches {', '.join(closed)}"
+        hosts = {host: bed.hosts[host] for host in on_links}
+    for host, family in hosts.items():
+        system = system_of(family)
+        if name.startswith(SYSCTL):
+            if not system.kernel:
+                return f"{host} is {system.title}, which has no sysctl"
+        elif system.kernel != "Linux" or (KNOBS[name].of_ports and family in OWN_PORTS):
+            return f"dutlab sets {name} on Linux, and {host} is {system.title}"
+    return ""

@@ -1,0 +1,180 @@
+"""Factors whose levels commands set: what is right loads, and what is wrong is refused at its place, before any host is reached."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import SpecRefused
+from dutlab.plan.trials import blocks_of, make_plan, needs_hand
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.fits import MOST_TRIALS
+from dutlab.spec.loader import load_experiment
+from dutlab.spec.model import FILE_CONTEXT
+from dutlab.spec.testbed import Testbed
+from strategies import raw_links
+
+RIGHT = """\
+experiment: levels
+testbed: {lab: three-node}
+factors:
+  mode: [router, nat]
+  mtu: [1500, 9000]
+  gro: ["on", false]
+  cable: [old, new]
+  cstates: [all, c1]
+levels:
+  gro:
+    "on": {}
+    false:
+      - {host: sink, apply: [ethtool -K port-a gro off], restore: [ethtool -K port-a gro on]}
+      - {apply: [ethtool -K in-a gro off], verify: ["true"], restore: [ethtool -K in-a gro on]}
+  cstates:
+    all: {}
+    c1: {apply: [reboot-with c1], restore: [reboot-with all]}
+dear: [cstates]
+exclude:
+  - {mtu: 9000, gro: false}
+  - {cable: new, mode: [nat]}
+workloads:
+  - iperf3: {links: [[a]]}
+repeats: 2
+"""
+HOSTS = {role: {"ssh": role} for role in ("source", "dut", "sink")}
+BED = Testbed.model_validate({"testbed": "two", "hosts": HOSTS, "links": raw_links(1)}, context=FILE_CONTEXT)
+
+
+def load(tmp_path: Path, text: str) -> Experiment:
+    path = tmp_path / "e.yaml"
+    path.write_text(text)
+    return load_experiment(path)
+
+
+def faults(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(SpecRefused) as refused:
+        load(tmp_path, text)
+    return [str(f).partition("e.yaml:")[2] for f in refused.value.faults]
+
+
+def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
+    made = load(tmp_path, RIGHT)
+    assert (made.set_factors, made.hand_factors, made.dear) == (("mtu", "gro", "cstates"), ("cable",), ("cstates",))
+    sink, dut = made.levels["gro"]["false"]
+    assert (sink.host, dut.host, dut.verify) == ("sink", None, ("true",))
+    assert made.levels["gro"]["on"] == made.levels["cstates"]["all"] != made.levels["cstates"]["c1"]
+    assert Experiment.model_validate(json.loads(json.dumps(made.model_dump(mode="json")))) == made
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('    "on": {}\n', "", "10:3: levels.gro: nothing for 'on'; a level that is as the hosts were found is written {}"),
+        ('    "on": {}', "    no: {}", "11:5: levels.gro.no: gro has no such level (known: false, on)"),
+        ('  gro:\n    "on"', '  gru:\n    "on"', "10:3: levels.gru: no such factor (known: cable, cstates, gro, mode, mtu; did you mean gro?)"),
+        ("levels:\n  gro:", "levels:\n  mode: {router: {}, nat: {}}\n  gro:", "10:3: levels.mode: modes with commands are written under `modes:`"),
+        (", restore: [reboot-with all]", "", "17:5: levels.cstates.c1.0.restore: missing; a level that changes a host says how to put it back"),
+        ("[reboot-with c1]", "[' ']", "17:5: levels.cstates.c1.0.apply.0: empty command"),
+        ("host: sink", "host: sunk", "12:5: levels.gro.false: lab three-node has no host 'sunk' that takes commands (known: dut, sink, source; did you mean sink?)"),
+        ("host: sink", "hosts: sink", "13:10: levels.gro.false.0.hosts: unknown key (known: apply, host, restore, verify; did you mean host?)"),
+        ("dear: [cstates]", "dear: [cstate]", "18:8: dear.0: no factor 'cstate' beside the mode (known: cable, cstates, gro, mtu; did you mean cstates?)"),
+        ("dear: [cstates]", "dear: [mode]", "18:8: dear.0: no factor 'mode' beside the mode (known: cable, cstates, gro, mtu)"),
+        ("{mtu: 9000, gro: false}", "{mtu: 900}", "20:6: exclude.0.mtu: mtu has no level '900' (known: 1500, 9000; did you mean 9000?)"),
+        ("{mtu: 9000, gro: false}", "{mt: 9000}", "20:6: exclude.0.mt: no such factor (known: cable, cstates, gro, mode, mtu; did you mean mtu?)"),
+        ("{mtu: 9000, gro: false}", "{}", "20:5: exclude.0: empty: it would leave everything out"),
+        ("{mtu: 9000, gro: false}", "{mode: [router, nat]}", "19:1: exclude: leaves nothing to measure"),
+        ("[1500, 9000]", "[1500, 9000, 70000]", "5:21: factors.mtu.2: '70000' is not a level of mtu; write 9000; at least 1280, below which Linux removes a port's IPv6 addresses"),
+        ("[1500, 9000]", "[1500, 9000, 576]", "5:21: factors.mtu.2: '576' is not a level of mtu; write 9000; at least 1280, below which Linux removes a port's IPv6 addresses"),
+        ("cable: [", "offloads: [gro=off]\n  cable: [", "7:14: factors.offloads.0: 'gro=off' is not a level of offloads; write gro off, tso off"),
+        ("cable: [", "rps: [f]\n  cable: [", "7:9: factors.rps.0: 'f' is not a level of rps; write off, or cores as 0-3"),
+        ("cable: [", "boost: [1]\n  cable: [", "7:11: factors.boost.0: '1' is not a level of boost; write on, or off"),
+        ("cable: [", "sysctl.net core: [1]\n  cable: [", "7:3: factors.sysctl.net core: 'sysctl.net core' names no sysctl; write it as in sysctl.net.core.netdev_budget"),
+        ("cable: [", 'sysctl.a.b: ["1\\n2"]\n  cable: [', "7:16: factors.sysctl.a.b.0: '1\\n2' is not the value of a sysctl: it has what cannot be printed"),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_refused_where_it_is(tmp_path, old, new, expected):
+    text = RIGHT.replace(old, new, 1)
+    assert text != RIGHT
+    assert expected in faults(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("family", "factor", "expected"),
+    [
+        ("freebsd-pf", "mtu: [9000]", "dutlab sets mtu on Linux, and dut is FreeBSD with pf; write its levels as commands under `levels:`"),
+        ("freebsd-pf", "governor: [performance]", "dutlab sets governor on Linux, and the DUT is FreeBSD with pf"),
+        ("freebsd-pf", "sysctl.net.isr.dispatch: [direct]", ""),
+        ("openbsd-pf", "sysctl.hw.setperf: [0, 100]", ""),
+        ("vpp", "rps: [0-1]", "dutlab sets rps on Linux, and the DUT is VPP"),
+        ("vpp", "governor: [performance]", ""),
+        ("manual", "sysctl.a.b: [1]", "no command reaches a DUT of testbed bed"),
+        ("manual", "mtu: [9000]", "the MTU is set at both ends of every cable, and no command reaches dut"),
+        ("manual", "jumbo: [9000]", ""),
+        ("linux", "mtu: [9000]", ""),
+    ],
+)
+def test_a_knob_that_a_testbed_cannot_turn_is_refused_before_a_host_is_reached(tmp_path, family, factor, expected):
+    dut = f"{{family: {family}}}" if family == "manual" else f"{{ssh: d, family: {family}}}"
+    links = "{a: {path: [source:e0, dut:e0, dut:e1, sink:e0], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.1.1/24, 10.0.1.2/24]}}"
+    (tmp_path / "bed.yaml").write_text(f"testbed: bed\nhosts: {{source: {{ssh: s}}, dut: {dut}, sink: {{ssh: k}}}}\nlinks: {links}\n")
+    text = f"experiment: e\ntestbed: bed.yaml\nfactors: {{mode: [router], {factor}}}\nworkloads:\n  - iperf3: {{links: [[a]]}}\n"
+    if expected:
+        (said,) = faults(tmp_path, text)
+        assert expected in said
+    else:
+        assert load(tmp_path, text)
+
+
+def test_a_frame_has_to_pass_at_the_smallest_mtu_that_is_set(tmp_path):
+    head = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - sweep: {frame_sizes: [9018], links: [[a]]}\n"
+    assert load(tmp_path, f"{head}factors: {{mode: [router], mtu: [9000]}}\n")
+    (said,) = faults(tmp_path, f"{head}factors: {{mode: [router], mtu: [9000, 1500]}}\n")
+    assert "9018 bytes with FCS do not pass link a: its MTU of 1500 carries 1518" in said
+
+
+def test_what_is_left_out_does_not_count_as_planned(tmp_path):
+    head = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - iperf3: {links: [[a]]}\nrepeats: 1000\n"
+    levels = ", ".join(map(str, range(101)))
+    many = f"{head}factors: {{mode: [router], cable: [{levels}]}}\n"
+    (said,) = faults(tmp_path, many)
+    assert f"{101 * 1000} trials in all; at most {MOST_TRIALS} can be planned" in said
+    assert len(make_plan(load(tmp_path, many + "exclude: [{cable: 100}]\n"), BED).trials) == MOST_TRIALS
+
+
+def test_excluded_cells_are_left_out_and_dear_factors_change_as_seldom_as_a_persons(tmp_path):
+    plan = make_plan(load(tmp_path, RIGHT), BED, seed=1)
+    combinations = {tuple(t.cell.factors.values()) for t in plan.trials}
+    assert set(plan.trials[0].cell.factors) == {"mode", "mtu", "gro", "cable", "cstates"}
+    assert len(combinations) == 2**5 - 8 - 8 + 2  # 9000 without GRO, new cable with NAT, and both
+    assert not any(t.cell.factors["mtu"] == "9000" and t.cell.factors["gro"] == "false" for t in plan.trials)
+    assert not any(t.cell.factors["cable"] == "new" and t.cell.mode == "nat" for t in plan.trials)
+    slow = [(t.cell.factors["cable"], t.cell.factors["cstates"]) for t in plan.trials]
+    assert sum(a != b for a, b in pairwise(slow)) == 3, "four stretches"
+    assert needs_hand(plan) == ["set cable to old", "set cable to new"]
+    assert all(len({(t.cell.repeat, t.cell.factors["cable"], t.cell.factors["cstates"]) for t in block}) == 1 for block in blocks_of(plan))
+    assert len(blocks_of(plan)) == 2 * 4
+    assert (plan.hand_factors, plan.dear_factors) == (("cable",), ("cstates",))
+
+
+def test_as_written_only_one_factor_changes_from_one_level_to_the_next_and_the_last_most_often(tmp_path):
+    text = (
+        RIGHT.split("levels:\n", maxsplit=1)[0]
+        .replace("  cable: [old, new]\n  cstates: [all, c1]\n", "  rps: [0, 1]\n")
+        .replace("  gro:", "  offloads:")
+    )
+    text = text.replace('["on", false]', "[gro on, gro off]") + "workloads: [iperf3: {links: [[a]]}]\norder: as-written\nrepeats: 1\n"
+    rows = [tuple(t.cell.factors[n] for n in ("mtu", "offloads", "rps", "mode")) for t in make_plan(load(tmp_path, text), BED).trials]
+    assert [mode for *_, mode in rows] == ["router", "nat"] * 8
+    levels = [row[:3] for row in rows[::2]]
+    changes = [[n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b] for one, other in pairwise(levels)]
+    assert changes == [[2], [1], [2], [0], [2], [1], [2]]
+
+
+def test_ceilings_follow_the_level_of_the_mtu(tmp_path):
+    text = "experiment: e\ntestbed: {lab: three-node}\nfactors: {mode: [router], mtu: [1500, 9000]}\nworkloads: [iperf3: {links: [[a]]}]\nrepeats: 1\n"
+    plan = make_plan(load(tmp_path, text), BED)
+    found = {t.cell.factors["mtu"]: t.ceilings["a"]["goodput_bps"] for t in plan.trials}
+    # MTU − 52 of headers with timestamps, over MTU + 38 on the wire (RFC 6349 section 4.1.1), of 10 Gb/s
+    assert found == {"1500": pytest.approx(10e9 * 1448 / 1538, rel=1e-6), "9000": pytest.approx(10e9 * 8948 / 9038, rel=1e-6)}
