@@ -137,3 +137,15 @@ async def test_many_flows_of_another_transport_are_forwarded_and_tracked_as_such
     assert flow.balances and (flow.sent_frames, flow.received_frames) == (1000, 1000)
     entries = (await hosts["dut"].run(["cat", "/proc/net/nf_conntrack"])).text.splitlines()
     assert len([e for e in entries if f" {transport.split('-')[0]} " in e and "dst=172.16.10.2" in e]) == 200
+
+
+async def test_whoever_looks_on_is_told_meanwhile_what_arrives_on_each_link(lab, hosts):
+    need_program("iperf3")
+    told: list[tuple[str, str, float]] = []
+    tcp = Iperf3(hosts, lab.testbed, lab.cpus, lambda where, who, values: told.append((where, who, values["wire_bps"])))
+    for _ in range(10):  # on a busy machine a second may pass before the first reading
+        measured = await tcp.measure(iperf_cell("a", "b", duration_s=3))
+        if {where for where, _, bps in told if bps > 1e6} == {"a", "b"}:
+            break
+    assert {where for where, _, bps in told if bps > 1e6} == {"a", "b"} and {who for _, who, _ in told} == {"iperf3"}, told
+    assert "wire_bps" not in measured.figures["a"], "it is for looking on, and no figure"

@@ -12,8 +12,13 @@ from pathlib import Path
 import pytest
 
 from capability import have_loop, need, need_program
+from dutlab.hosts.local import LocalHost
 from dutlab.labs import drives
+from dutlab.spec.workloads.fio import FioSetting
 from dutlab.stats.steady import steadiness
+from dutlab.tools.fio import program
+from dutlab.tools.fio.drives import FoundDrive
+from dutlab.tools.generator_tool import GeneratorSite
 from main_job import only_run, records
 from processes import LIMIT_S, eventually, running_with
 
@@ -237,3 +242,19 @@ def test_a_file_in_place_of_a_drive_is_measured_as_such_and_removed(dutlab, expe
     file.write_bytes(b"precious")
     done = dutlab("run", experiment(text))
     assert (done.returncode, "is there already" in done.stderr, file.read_bytes()) == (3, True, b"precious"), done.stderr
+
+
+async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):
+    told: list[tuple[str, str, dict[str, float]]] = []
+    host, file = LocalHost("server"), tmp_path / "drive.img"
+    file.write_bytes(bytes(1 << 20))
+    site = GeneratorSite({"server": host}, None, {}, None, lambda where, who, values: told.append((where, who, dict(values))))
+    found = {"server": {"d1": FoundDrive("server:d1", str(file), 1 << 20)}}
+    options = {"rw": "randread", "bs": "4k", "ioengine": "psync", "rate_iops": "500"}
+    for _ in range(10):  # on a busy machine fio itself is late with its lines
+        ran = await program.run(site, found, FioSetting(options=options, writes=False, ramp_s=0, duration_s=4))
+        if told:
+            break
+    assert told and {(where, who) for where, who, _ in told} == {("server", "fio")}, told
+    assert any(values.get("read_iops", 0) > 0 for _, _, values in told), told
+    assert ran.whole.figures["read_iops"] > 0

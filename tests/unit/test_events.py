@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -164,15 +165,35 @@ def reading(where: str, who: str, **values: float) -> Reading:
 
 def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds() -> None:
     live = LiveTrial(begun(), 100.0)
-    assert live.words(107.4) == "[3/12] nat search 64 a #1: 7 s, 4 min 53 s left"
+    assert live.words(107.4, 200) == "[3/12] nat search 64 a #1: 7 s, 4 min 53 s left"
     live.hear(reading("dut", "cpu", cpu0_busy_percent=99.0))
     live.hear(reading("a>", "dutlab-engine", offered_pps=1e6, received_pps=9e5))
     live.hear(reading("a<", "dutlab-engine", offered_pps=1e6, received_pps=1e6))
     live.hear(reading("a", "search", intended_pps=2e6, ndr_upper_pps=1.9e6, ndr_lower_pps=1.5e6, pdr_lower_pps=1.8e6))
-    assert live.words(250.0).endswith(
+    assert live.words(250.0, 200).endswith(
         ": 2 min 30 s, 2 min 30 s left, ndr 1.5 to 1.9 Mpps, pdr 1.8 Mpps to ?, offered 2 Mpps, received 1.9 Mpps"
     )
-    assert "0 s left" in live.words(9999.0)
+    assert "0 s left" in live.words(9999.0, 200)
+
+
+def test_on_a_narrow_terminal_what_is_known_of_a_trial_takes_turns_and_nothing_is_cut() -> None:
+    live = LiveTrial(begun(), 100.0)
+    live.hear(reading("a", "search", ndr_upper_pps=4.75e5, ndr_lower_pps=4.66e5, pdr_upper_pps=4.75e5, pdr_lower_pps=4.66e5))
+    live.hear(reading("a>", "dutlab-engine", offered_pps=4.7e5, received_pps=4.7e5))
+    seen = [live.words(101.0 + second, 79) for second in range(3)]
+    assert all(len(line) <= 79 for line in seen), seen
+    assert "ndr and pdr 466 to 475 kpps" in " ".join(seen) and "offered 470 kpps" in " ".join(seen), "goals of the same bounds are one"
+    assert "received 470 kpps" in " ".join(seen)
+
+
+def test_the_rates_of_iperf3_and_fio_are_in_the_line() -> None:
+    live = LiveTrial(begun(), 100.0)
+    live.hear(reading("a", "iperf3", wire_bps=4e9))
+    live.hear(reading("b", "iperf3", wire_bps=4.2e9))
+    assert live.words(101.0, 200).endswith(", arriving 8.2 Gbit/s")
+    live = LiveTrial(begun(), 100.0)
+    live.hear(reading("server", "fio", read_iops=2e3, write_iops=500.0))
+    assert live.words(101.0, 200).endswith(", read 2 kIOPS, written 500 IOPS")
 
 
 class Terminal:
@@ -211,6 +232,19 @@ async def test_the_line_on_a_terminal_moves_by_itself_until_the_trial_ends(monke
     before = terminal.said
     await asyncio.sleep(0.1)
     assert terminal.said == before
+
+
+def test_a_line_moves_while_a_report_is_written_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(console, "_TICK_S", 0.01)
+    with console.shown_meanwhile("writing the report"):
+        until = time.monotonic() + 60
+        while terminal.said.count("writing the report, 0 s") < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert terminal.said.count("writing the report, ") >= 3, terminal.said
+    assert terminal.said.endswith("\r\033[K")
 
 
 @pytest.mark.timing

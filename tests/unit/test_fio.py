@@ -19,7 +19,7 @@ from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
 from dutlab.tools.fio.drives import FoundDrive, find, insist_unused, insist_within
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
-from dutlab.tools.fio.output import cached_reads, jobs_of, readings, total
+from dutlab.tools.fio.output import cached_reads, jobs_of, rates_now, readings, total
 from dutlab.tools.fio.program import Ran, _jobs_of, doubts_of, job_file
 
 RECORDED = Path(__file__).parents[1] / "data" / "fio"
@@ -411,3 +411,19 @@ def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():
     assert (whole["read_iops"], whole["read_clat_p99_ns"], whole["read_clat_p999_ns"]) == (200.0, 1000, 8_000_000)
     alone = [on("a", quick).whole.figures["read_clat_p99_ns"], on("b", slow).whole.figures["read_clat_p99_ns"]]
     assert sum(alone) / 2 > 4e6, "an average of the hosts' percentiles is nobody's"
+
+
+@pytest.mark.parametrize(
+    ("line", "rates"),
+    [
+        ("Jobs: 1 (f=1): [m(1)][-.-%][r=20.5MiB/s,w=20.7MiB/s][r=5243,w=5302 IOPS][eta 00m:00s]", {"read_iops": 5243, "write_iops": 5302}),
+        ("Jobs: 4 (f=4): [r(4)][50.0%][r=312MiB/s][r=79.9k IOPS][eta 00m:03s]", {"read_iops": 79_900}),
+        ("Jobs: 1 (f=1): [w(1)][10.0%][w=3.1GiB/s][w=1.2M IOPS][eta 01d:03h:00m:03s]", {"write_iops": 1_200_000}),
+        ("Jobs: 1 (f=1)", {}),
+        ("Jobs: 1 (f=1): [L(1)][100.0%][eta 00m:00s]", {}),
+        ("Jobs: 1 (f=1): [r(1)][r=.k IOPS]", {}),
+        ("", {}),
+    ],
+)
+def test_what_fio_does_is_read_from_the_line_that_it_prints_each_second(line, rates):
+    assert rates_now(line) == rates

@@ -6,9 +6,10 @@ import asyncio
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from dutlab.cli.answers import answer_to
@@ -39,6 +40,10 @@ _HEADLINES = (
     ("max_received_pps", "pps"),
     ("throughput_pps", "pps"),
     ("critical_pps", "pps"),
+    ("read_iops", "IOPS read"),
+    ("write_iops", "IOPS written"),
+    ("peak_iops", "IOPS at most"),
+    ("steady_iops", "IOPS"),
 )
 
 _OF_STEPS = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
@@ -48,6 +53,9 @@ _LIVE = (
     ("received_pps", "pps", "received"),
     ("lost_pps", "pps", "lost"),
     ("goodput_bps", "bit/s", "goodput"),
+    ("wire_bps", "bit/s", "arriving"),
+    ("read_iops", "IOPS", "read"),
+    ("write_iops", "IOPS", "written"),
 )
 """Rates of tools: name, unit and word."""
 _TICK_S = 1.0
@@ -69,10 +77,23 @@ class LiveTrial:
         elif any(name in reading.values for name, _, _ in _LIVE):
             self._rates[reading.where] = dict(reading.values)
 
-    def words(self, now_s: float) -> str:
-        """The line for a terminal: which trial, for how long, how long all of them will take, and what is known of it."""
+    def words(self, now_s: float, width: int) -> str:
+        """The line for a terminal: which trial, for how long, how long all of them will take, and what is known of it.
+
+        Where not all of it fits, what is known takes turns.
+        """
         took, b = now_s - self.since_s, self.begun
-        parts = [f"{duration_words(took)}, {duration_words(max(0.0, b.left_s - took))} left"]
+        line = f"[{b.done + 1}/{b.trials}] {b.what}: {duration_words(took)}, {duration_words(max(0.0, b.left_s - took))} left"
+        parts = self._known()
+        turn = int(took) % len(parts) if len(", ".join([line, *parts])) > width and parts else 0
+        for part in (*parts[turn:], *parts[:turn]):
+            if len(line) + 2 + len(part) <= width:
+                line += f", {part}"
+        return line
+
+    def _known(self) -> list[str]:
+        """Bounds of a search, one of several goals where they are the same, and the current rates."""
+        bounds: dict[str, list[str]] = {}
         goals = [name.removesuffix("_upper_pps") for name in self._bounds if name.endswith("_upper_pps")]
         goals += [g for name in self._bounds if (g := name.removesuffix("_lower_pps")) != name and g not in goals]
         for goal in goals:
@@ -80,11 +101,12 @@ class LiveTrial:
             ends = ["?" if end is None else si(end, "pps") for end in (low, high)]
             if (unit := ends[1].partition(" ")[2]) and ends[0].endswith(f" {unit}"):
                 ends[0] = ends[0].partition(" ")[0]
-            parts.append(f"{goal} {ends[0]} to {ends[1]}")
+            bounds.setdefault(f"{ends[0]} to {ends[1]}", []).append(goal)
+        parts = [f"{' and '.join(of)} {ends}" for ends, of in bounds.items()]
         for name, unit, word in _LIVE:
             if found := [values[name] for values in self._rates.values() if name in values]:
                 parts.append(f"{word} {si(sum(found), unit)}")
-        return f"[{b.done + 1}/{b.trials}] {b.what}: {', '.join(parts)}"
+        return parts
 
 
 class Console:
@@ -93,7 +115,7 @@ class Console:
     def __init__(self, name: str = "", *, also: Callable[[Event], None] | None = None) -> None:
         """`name` begins every line: which of several runs it is about. `also` is told every event."""
         self._name, self._also = name, also
-        self._renews = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._renews = _renews()
         self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
         self._live: LiveTrial | None = None
         self._doing, self._since_s = "", 0.0
@@ -157,6 +179,8 @@ class Console:
             tell(text, renew=self._renews)
         if event.done < event.trials:
             self._do("before the next trial", shown=False)
+        else:
+            self._do("restoring everything")
 
     def _do(self, what: str, *, shown: bool = True) -> None:
         """Something else than a trial goes on."""
@@ -167,7 +191,13 @@ class Console:
     def _tick(self, *, shown: bool = True) -> None:
         """Renews the line of what goes on, once a second, on a terminal."""
         now = time.monotonic()
-        text = self._live.words(now) if self._live else f"{self._doing}, {duration_words(now - self._since_s)}" if self._doing else ""
+        text = (
+            self._live.words(now, self._width - len(self._name))
+            if self._live
+            else f"{self._doing}, {duration_words(now - self._since_s)}"
+            if self._doing
+            else ""
+        )
         if not text or not self._renews:
             return
         if shown:
@@ -192,6 +222,35 @@ class Console:
 
     def _line(self, text: str) -> None:
         tell(f"{self._name}{text}" if text else "", renew=self._renews)
+
+
+@contextmanager
+def shown_meanwhile(what: str) -> Iterator[None]:
+    """A line that moves on a terminal while this thread computes; one plain line elsewhere."""
+    if not _renews():
+        tell(what)
+        yield
+        return
+    over, since_s = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        wait_s = 0.0
+        while not over.wait(wait_s):
+            tell(f"{what}, {duration_words(time.monotonic() - since_s)}", end="", renew=True)
+            wait_s = _TICK_S
+
+    showing = threading.Thread(target=show, daemon=True)
+    showing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        showing.join()
+        tell("", end="", renew=True)
+
+
+def _renews() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _headline(ended: TrialEnded, severe: Sequence[str]) -> str:

@@ -98,11 +98,13 @@ class Manner:
 
     def print_answers(self, folders: Sequence[Path]) -> None:
         """Writes the reports of runs and prints the answer of each, or as JSON all that they say."""
-        tell("writing the report")  # of thousands of trials it takes longer than anybody waits for a silent command
-        from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.pages.json_data import json_data  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.cli.console import shown_meanwhile  # noqa: PLC0415 -- `--help` needs none of it
 
-        reports = report_finished(folders)
+        with shown_meanwhile("writing the report"):  # of thousands of trials it takes longer than anybody waits for a silent command
+            from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+            from dutlab.report.pages.json_data import json_data  # noqa: PLC0415 -- `--help` needs none of it
+
+            reports = report_finished(folders)
         if self.form == "json":
             say(json_data(reports), nl=False)
         if self.form == "text":

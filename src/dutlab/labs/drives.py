@@ -90,12 +90,12 @@ async def down(label: str) -> bool:
         for device in (await machine.run(["losetup", "-j", str(file), "-O", "NAME", "-n"], check=False)).text.split():
             await machine.run(["losetup", "--detach", device], check=False)
     for path in sorted(folder.glob("*")):
-        path.unlink(missing_ok=True)
+        await asyncio.to_thread(path.unlink, missing_ok=True)  # of a large file it takes seconds
     with contextlib.suppress(FileNotFoundError):
         folder.rmdir()
     for _ in range(_TRIES):
         try:
-            group.rmdir()
+            await asyncio.to_thread(group.rmdir)
         except FileNotFoundError:
             break
         except OSError:  # a process of it is ending

@@ -135,7 +135,7 @@ async def open_stage(
             testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
         engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, tell=tell))
+        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, tell=tell), tell)
         yield await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
@@ -28,6 +29,8 @@ class GeneratorSite:
     testbed: Testbed
     cpus: Mapping[str, Sequence[int]]
     engine: Engine
+    tell: Tell = nobody
+    """Told what a program that works does meanwhile."""
 
     @property
     def paths(self) -> list[Link]:

@@ -27,6 +27,9 @@ _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_me
 _TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _MOST_DIGITS = 20
 """Of a bin's name, in ns."""
+_NOW_IOPS = re.compile(r"\[((?:[rwt]=[\d.]+[kMGT]?,?)+) IOPS\]")
+"""Of the line that `--eta` prints (fio's eta.c): powers of 1000, and what is nothing may be left out."""
+_POWERS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 
@@ -185,6 +188,15 @@ def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
             counts[second] += 1
         for (at_s, way), value in sorted(sums.items()):
             yield ToolReading(float(at_s), link, f"{way}_{name}", value * unit / (counts[at_s, way] if ending == "clat" else 1))
+
+
+def rates_now(line: str) -> dict[str, float]:
+    """What fio does at this second, by the line that it prints meanwhile; empty of any other line."""
+    if not (found := _NOW_IOPS.search(line)):
+        return {}
+    ways = {way[0]: way for way in DIRECTIONS}
+    of = (re.fullmatch(r"([rwt])=([\d.]+)([kMGT]?)", part) for part in found[1].split(","))
+    return {f"{ways[m[1]]}_iops": float(m[2]) * _POWERS[m[3]] for m in of if m and m[2].replace(".", "", 1).isdigit()}
 
 
 def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> JobOutput:

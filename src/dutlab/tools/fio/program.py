@@ -17,6 +17,7 @@ from typing import Self
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import to_its_end
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
+from dutlab.events import Tell
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
@@ -28,9 +29,10 @@ from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused, insist_within
-from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, readings, total, version_of
+from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, rates_now, readings, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
+from dutlab.tools.live import run_heard
 
 FIO = Program("fio", "fio")
 TOOL = FIO.name
@@ -40,6 +42,8 @@ LAYOUT_BYTES_PER_S = 20e6
 """The slowest that a file in place of a drive may be written before the trial."""
 OLDEST = (3, 0)
 """Since then latencies are in ns, and bins in json+."""
+_SAYING = ("--eta=always", "--eta-newline=1")
+"""A line a second of what it does."""
 _IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
 _READ_LOGS = (
     'cd -- "$1" && for log in *.log; do [ -f "$log" ] && printf "log %s %s\\n" "$(wc -c <"$log")" "$log" && cat -- "$log"; done; exit 0'
@@ -144,7 +148,7 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
 
 async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> Ran:
     """One job on every drive, on all hosts at once. Raises ToolFailed, HostError."""
-    return Ran.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting) for host, drives in found.items())))
+    return Ran.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting, site.tell) for host, drives in found.items())))
 
 
 def doubts_of(found: Found) -> tuple[Doubt, ...]:
@@ -197,15 +201,16 @@ def _place(drives: Sequence[FoundDrive]) -> dict[str, str]:
     return {"filename": ":".join(drive.path.replace(":", "\\:") for drive in drives), "size": str(min(sizes) * len(drives))}
 
 
-async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting: FioSetting) -> Ran:
+async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting: FioSetting, tell: Tell) -> Ran:
     """Raises ToolFailed with what fio said, HostError."""
     text = job_file(setting, drives)
     laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file) / LAYOUT_BYTES_PER_S
     async with held_folder(host) as folder:
         await host.put(text.encode(), f"{folder}/job.fio")
-        argv = ["sh", "-c", _IN_FOLDER, "dutlab", folder, TOOL, "--output-format=json+", "--output=report.json", "job.fio"]
+        argv = ["sh", "-c", _IN_FOLDER, "dutlab", folder, TOOL, *_SAYING, "--output-format=json+", "--output=report.json", "job.fio"]
         try:
-            done = await host.run(argv, check=False, timeout_s=setting.loaded_s + laid_out_s + GRACE_S)
+            timeout_s = setting.loaded_s + laid_out_s + GRACE_S
+            done = await run_heard(host, argv, lambda line: _hear(line, name, tell), timeout_s=timeout_s)
             report = (await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False)).stdout
             logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
         finally:
@@ -221,6 +226,11 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
         return Ran({name: version}, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, tuple(doubts))
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
     return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts))
+
+
+def _hear(line: str, name: str, tell: Tell) -> None:
+    if rates := rates_now(line):
+        tell(name, TOOL, rates)
 
 
 def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput], str]:

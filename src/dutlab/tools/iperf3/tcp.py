@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
+from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.programs import all_there, versions_of
 from dutlab.hosts.running import together
@@ -31,6 +32,7 @@ from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
+from dutlab.tools.live import received_rate
 
 GRACE_S = 15.0
 """Beyond omit and duration: connecting, exchanging results, ending."""
@@ -48,6 +50,7 @@ class _End:
     name: str
     host: Host
     address: str
+    interface: str
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 class Iperf3:
     """Drives iperf3 on the hosts of links. `cpus` is host → cores for taskset; a host that is absent or empty is not pinned."""
 
-    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
-        self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], tell: Tell = nobody) -> None:
+        self._hosts, self._testbed, self._cpus, self._tell = hosts, testbed, cpus, tell
 
     async def measure(self, cell: Cell) -> Measured:
         """One test on every link of the cell at once.
@@ -105,7 +108,8 @@ class Iperf3:
 
     def _ends(self, link: Link, near: str, far: str) -> tuple[_End, _End]:
         here, there = link.between(near, far)
-        return _End(near, self._hosts[near], str(here.ip)), _End(far, self._hosts[far], str(there.ip))
+        of = {address: port.interface for port, address in zip(link.ports, link.addresses, strict=True)}
+        return _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
 
     async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting) -> list[_Ran]:
         """A test from client to server on every link at once: every server is listening before any client starts."""
@@ -125,7 +129,8 @@ class Iperf3:
         argv += ["-Z"] if test.zerocopy else []
         retries = 0
         while True:
-            client = await run_client(near.host, argv, timeout_s=test.loaded_s + GRACE_S, name=f"link {name}", lets="TCP")
+            async with received_rate(far.host, far.interface, name, TOOL, self._tell):
+                client = await run_client(near.host, argv, timeout_s=test.loaded_s + GRACE_S, name=f"link {name}", lets="TCP")
             if retries == CONNECT_RETRIES or "Connection refused" not in (json_output.error_in(client.stdout) or ""):
                 break
             retries += 1
@@ -144,12 +149,12 @@ class Iperf3:
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
     """Workload `iperf3`. Raises as Iperf3.measure."""
-    return await Iperf3(site.hosts, site.testbed, site.cpus).measure(cell)
+    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell).measure(cell)
 
 
 async def pair(site: GeneratorSite, cell: Cell) -> Measured:
     """Workload `matrix`. Raises as Iperf3.pair."""
-    return await Iperf3(site.hosts, site.testbed, site.cpus).pair(cell)
+    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell).pair(cell)
 
 
 def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
