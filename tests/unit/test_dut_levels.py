@@ -160,6 +160,14 @@ async def test_a_value_that_the_kernel_refuses_is_said_with_host_and_answer(mach
     assert "generic-receive-offload off" in machine.files()["ethtool-k"], "the others are set all the same"
 
 
+async def test_of_many_values_that_cannot_be_set_the_message_has_the_first_whole():
+    made = KnobLevel("mtu 9000", {"dut": settings_of("mtu", "9000", [f"absent-{n}" for n in range(20)])})
+    with pytest.raises(
+        HostError, match=r"^dut: mtu 9000 cannot be set: MTU of absent-0 to 9000: .*absent-0.*; see the largest that its driver"
+    ):
+        await made.apply({"dut": LocalHost("dut")})
+
+
 async def test_commands_are_run_in_order_each_on_its_host_and_undone_from_the_last(tmp_path):
     hosts = {name: LocalHost(name) for name in ("sink", "dut")}
     log = tmp_path / "log"

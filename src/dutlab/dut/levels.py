@@ -15,6 +15,8 @@ from dutlab.spec.factors import MTU
 from dutlab.spec.testbed import Testbed
 
 Hosts = Mapping[str, Host]
+_HEAD = 300
+"""Characters of what was said that go into a message: the first value that cannot be set tells why; the others mostly repeat it."""
 
 
 class Level(Protocol):
@@ -97,7 +99,8 @@ class KnobLevel:
             done = await hosts[name].run(["sh", "-c", script_to_set(wanted)], check=False)
             if done.status:
                 remedy = next((s.remedy for s, _ in wanted if s.remedy and s.what in done.errors), "")
-                raise HostError(f"{self.title} cannot be set: {done.last_words}", host=name, remedy=remedy)
+                said = " ".join(done.errors.split())[:_HEAD]
+                raise HostError(f"{self.title} cannot be set: {said}", host=name, remedy=remedy)
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
         """One check a host, which names each value that is another."""
