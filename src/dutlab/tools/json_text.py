@@ -103,7 +103,7 @@ def _decode(text: str) -> tuple[dict[str, Any], int]:
 
 
 def _whole_number(digits: str) -> int | float:
-    """One of more digits than anything counts is no integer: sums of it would leave what a float holds."""
+    """One of more digits than anything counts is not an integer: sums of it would leave what a float holds."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
