@@ -19,7 +19,7 @@ from dutlab.dut.linux_ipsec import XfrmEnd, away, held
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_ipsec import VyosEnd
 from dutlab.dut.vyos_ipsec import words as vyos_words
-from dutlab.errors import CommandFailed, HostError
+from dutlab.errors import CommandFailed, HostError, TestbedError
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.execution import RunOptions
@@ -33,21 +33,27 @@ NOTHING = Held({}, 0)
 
 
 @pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])
-async def test_a_kernel_without_esp_is_refused_with_words_before_anything_changes(
-    lab: labs.Lab, hosts: dict[str, Host], mode: str, tmp_path: Path
-) -> None:
+async def test_a_kernel_without_esp_is_refused_with_words_before_anything_changes(lab: labs.Lab, hosts: dict[str, Host], mode: str) -> None:
     need("kernel without ESP", not have_esp())
     said = rf"dut: its kernel cannot encrypt as mode {mode} needs: Error: Requested .* not found.; boot a kernel with CONFIG_INET_ESP \(module esp4\)"
     before = await of_dut(hosts["dut"])
     with pytest.raises(HostError, match=said):
         await family("linux").modes_among(hosts)[mode].undo(hosts["dut"], lab.testbed)
     assert await of_dut(hosts["dut"]) == before
+
+
+async def test_all_ciphers_that_a_kernel_lacks_are_named_before_the_first_trial(tmp_path: Path) -> None:
+    need("kernel without ESP", not have_esp())
     (tmp_path / "e.yaml").write_text(
-        f"experiment: e\ntestbed: {{lab: three-node}}\nfactors: {{mode: [{mode}]}}\nrepeats: 1\nworkloads: [{{iperf3: {{duration: 1s, omit: 0s}}}}]\n"
+        "experiment: e\ntestbed: {lab: three-node}\nfactors: {mode: [router, ipsec-null, ipsec-3des-md5]}\nrepeats: 1\norder: as-written\n"
+        "workloads: [{iperf3: {duration: 1s, omit: 0s}}]\n"
     )
     options = RunOptions(runs=tmp_path / "runs", engine_binary=need_engine(), command=("dutlab", "run"))
-    with pytest.raises(HostError, match=said):
+    said = r"dut: .* as mode ipsec-null needs: .*; dut: .* as mode ipsec-3des-md5 needs: .*; boot a kernel with CONFIG_INET_ESP \(module esp4\)"
+    with pytest.raises(TestbedError, match=said):
         await run(read_experiment(tmp_path / "e.yaml"), options, Console())
+    (journal,) = (tmp_path / "runs").glob("*/journal.jsonl")
+    assert '"trial-started"' not in journal.read_text()
 
 
 @pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,11 @@ from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceiling
 from dutlab.analysis.ceilings.pcie import GENERATIONS, PcieLink, pcie_ceilings, shared_ceilings
 from dutlab.analysis.ceilings.storage import Array, DriveRating, disk_ceilings, memory_ceilings, raid_ceilings
 from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, TunnelWrapping, Vxlan, WireGuard, largest_inner, tunnel_ceilings
+from dutlab.systems.system import XFRM_IPSEC
 from dutlab.units import BpsL1, Seconds
 
 TEN_G = BpsL1(10e9)
+EXAMPLES = Path(__file__).parents[2] / "examples"
 BY_NAME = {t.name: t for t in TUNNELS}
 
 
@@ -77,6 +80,28 @@ def test_the_largest_packet_of_cbc_with_sha1_leaves_four_bytes_unused() -> None:
 def test_goodput_through_a_tunnel_on_10g(kind: TunnelWrapping, outer: Ip, inner: int | None, mtu: int, gbps: float) -> None:
     found = values(tunnel_ceilings(TEN_G, kind, outer=outer, mtu=mtu, inner=inner, timestamps=False))
     assert round(found["goodput_bps"] / 1e9, 4) == gbps
+
+
+@pytest.mark.parametrize(
+    ("name", "terms", "inner"),
+    [
+        ("null-sha256", (20, 8, 0, 1454, 0, 2, 16), 1454),  # RFC 2410 section 2: no IV; RFC 4868: ICV of 16
+        ("3des-md5", (20, 8, 8, 1446, 0, 2, 12), 1446),  # RFC 2451 section 3: IV and block of 8; RFC 2403: ICV of 12
+    ],
+)
+def test_old_ciphers_leave_this_much_of_1500_bytes(name: str, terms: tuple[int, ...], inner: int) -> None:
+    assert esp(name).outer_bytes(inner, Ip.V4) == sum(terms)
+    assert largest_inner(esp(name), Ip.V4, 1500) == inner
+
+
+def test_the_table_of_the_example_says_what_is_computed() -> None:
+    rows = [line.split("|") for line in (EXAMPLES / "ipsec/README.md").read_text().splitlines() if "| `esp-" in line]
+    modes = {cells[2].split("`")[1]: cells[3].strip(" `") for cells in rows}
+    assert modes == XFRM_IPSEC
+    for cells in rows:
+        found = values(tunnel_ceilings(TEN_G, BY_NAME[cells[3].strip(" `")]))
+        said = (cells[4].strip(), cells[5].strip())
+        assert said == (f"{found['inner_mtu_bytes']:g}", f"{found['goodput_bps'] / 1e9:.2f} Gb/s"), cells[2]
 
 
 def test_tcp_in_a_tunnel_has_timestamps_as_tcp_without_one_has() -> None:

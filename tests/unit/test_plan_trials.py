@@ -173,6 +173,13 @@ def test_ceilings_are_those_of_the_links_speed():
     assert all(t.ceilings == {} for t in make_plan(experiment(), veth).trials)
 
 
+def test_a_mode_with_tunnels_has_the_ceilings_of_what_fits_inside():
+    plan = make_plan(experiment(factors={"mode": ["router", "ipsec"]}, order="as-written"), TWO_LINKS)
+    of_a = {t.cell.mode: t.ceilings["a"]["goodput_bps"] for t in plan.trials if t.cell.links == ("a",) and t.cell.tool == "iperf3"}
+    # RFC 4303 section 2, RFC 4106: 20 + 8 + 8 + 1446 + 2 + 16 fill 1500 bytes, and 52 of those inside are headers of IPv4 and TCP.
+    assert of_a == {"router": pytest.approx(10e9 * 1448 / 1538), "ipsec": pytest.approx(10e9 * 1394 / 1538)}
+
+
 def test_what_a_person_must_do_is_said_in_the_order_of_the_plan():
     assert needs_hand(make_plan(experiment(), TWO_LINKS)) == []
     made = experiment(factors={"cable": ["dac", "fibre"], "mode": ["router"], "bios": ["on", "off"]})

@@ -80,6 +80,13 @@ def test_a_mode_that_a_lab_cannot_have_is_refused_with_the_reason_and_what_it_ha
     )
 
 
+def test_a_lab_with_one_end_for_tunnels_names_the_lab_with_two() -> None:
+    text = "experiment: e\ntestbed: {{lab: {}}}\nfactors: {{mode: [ipsec-3des-md5]}}\nworkloads: [iperf3: {{links: [[a]]}}]\n"
+    with pytest.raises(SpecRefused, match=r"cannot have mode ipsec-3des-md5: .*use lab uml-two-sites"):
+        given_experiment(text.format("uml-router").encode(), Path("e.yaml"))
+    assert given_experiment(text.format("uml-two-sites").encode(), Path("e.yaml"))
+
+
 def test_a_sender_is_any_host_at_an_end_of_what_is_driven(tmp_path: Path) -> None:
     (tmp_path / "bed.yaml").write_text(BED)
     body = "{generators: [engine], frame_sizes: [64], links: [[a], [back], [a, back]], senders: [s1, t1]}"

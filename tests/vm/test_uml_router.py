@@ -1,4 +1,4 @@
-"""The lab `uml-router`: a DUT with a kernel of its own between source and sink, which are namespaces of this machine."""
+"""The labs `uml-router` and `uml-two-sites`: a DUT with a kernel of its own, and in the second a source with one too."""
 
 from __future__ import annotations
 
@@ -50,6 +50,29 @@ def test_its_own_kernel_forwards_and_delays_what_passes_and_nothing_is_left(dutl
     usual = [record["figures"]["a"]["latency_p50_ns"] for record in (near, far)]
     assert usual[1] - usual[0] > 10e6, usual
     assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+TUNNELS = ("ipsec-3des-md5", "ipsec-chacha20-poly1305")
+
+
+def test_tcp_passes_encrypted_from_site_to_site_in_an_old_cipher_and_a_new_one(dutlab, tmp_path: Path) -> None:
+    text = f"""
+experiment: tunnels
+testbed: {{lab: uml-two-sites}}
+factors: {{mode: [{", ".join(TUNNELS)}]}}
+order: as-written
+repeats: 1
+disturbed: count
+workloads:
+  - iperf3: {{streams: 1, omit: 0s, duration: 2s, links: [[a]]}}
+"""
+    (tmp_path / "e.yaml").write_text(text)
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    assert {r["cell"]["mode"]: r["status"] for r in records(run)} == dict.fromkeys(TUNNELS, "measured"), done.stderr
+    # Both ends counted the bytes of each association, and what was not encrypted did not pass.
+    assert (run / "journal.jsonl").read_text().count('"mode-verified"') == len(TUNNELS)
 
 
 def test_a_router_whose_kernel_was_killed_is_said_to_have_ended(dutlab) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
 from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
@@ -56,6 +56,14 @@ class TunnelEnd(Protocol):
         """How many it holds once the tunnels are there."""
 
 
+@runtime_checkable
+class InKernel(Protocol):
+    """An end whose kernel may lack a cipher, and says so when it is asked."""
+
+    async def insist(self, host: Host, testbed: Testbed) -> None:
+        """Changes nothing. Raises HostError, ToolMissing."""
+
+
 class Router(Mode, Protocol):
     """The mode that the DUT is in but for its tunnels."""
 
@@ -82,6 +90,12 @@ class IpsecMode:
         """On both ends."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
         return {_SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
+
+    async def insist(self, dut: Host, testbed: Testbed) -> None:
+        """Raises HostError when a kernel cannot encrypt as the mode needs, ToolMissing."""
+        for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
+            if isinstance(end, InKernel):
+                await end.insist(host, testbed)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when either end has tunnels of its own, whose keys could not be put back, or cannot encrypt."""

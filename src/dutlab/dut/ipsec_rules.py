@@ -21,18 +21,18 @@ _SECRET_BYTES = 32
 
 @dataclass(frozen=True)
 class Suite:
-    """What protects a tunnel, in the words of every end. `{0}` and `{1}` stand for keys of as many bytes as `key_bytes` says."""
+    """What protects a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
 
     name: str
     """The mode's."""
-    key_bytes: tuple[int, int]
-    setkey: str
-    """setkey(8) of FreeBSD."""
+    key_bytes: tuple[int, ...]
     xfrm: str
     """ip-xfrm(8)."""
-    vpp: str
+    setkey: str = ""
+    """setkey(8) of FreeBSD."""
+    vpp: str = ""
     """`ipsec sa add` (ipsec_format.c of VPP)."""
-    ike: tuple[str, str]
+    ike: tuple[str, str] = ("", "")
     """Encryption and hash, as VyOS and swanctl.conf(5) call them."""
 
 
@@ -55,6 +55,18 @@ AES_CBC_SHA256 = Suite(
     ike=("aes128", "sha256"),
 )
 SUITES = (AES_GCM, AES_CBC_SHA256)
+"""Those that every family has words for."""
+# RFC 2410, RFC 2451 and 2403, RFC 3602 and 2404, RFC 4868, RFC 4106, RFC 7634. How long keys are, and ICVs in bits, is in the same place.
+XFRM_SUITES = (
+    *SUITES,
+    Suite("ipsec-null", (32,), 'enc ecb(cipher_null) "" auth-trunc hmac(sha256) 0x{0} 128'),
+    Suite("ipsec-3des-md5", (24, 16), "enc cbc(des3_ede) 0x{0} auth-trunc hmac(md5) 0x{1} 96"),
+    Suite("ipsec-aes-cbc-sha1", (16, 20), "enc cbc(aes) 0x{0} auth-trunc hmac(sha1) 0x{1} 96"),
+    Suite("ipsec-aes-cbc-sha2-512", (16, 64), "enc cbc(aes) 0x{0} auth-trunc hmac(sha512) 0x{1} 256"),
+    Suite("ipsec-aes-gcm-256", (32, 4), "aead rfc4106(gcm(aes)) 0x{0}{1} 128"),
+    Suite("ipsec-chacha20-poly1305", (32, 4), "aead rfc7539esp(chacha20,poly1305) 0x{0}{1} 128"),
+)
+"""Those of ip-xfrm(8); a kernel may lack the cipher."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
+from dutlab.dut.ipsec_rules import XFRM_SUITES
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, most_flows
@@ -77,7 +78,7 @@ _MODES = (
 
 
 def _ipsec(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
-    return ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd)
+    return ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _ipsec)

@@ -41,8 +41,12 @@ class XfrmEnd:
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when there are tunnels, or the kernel cannot encrypt; ToolMissing without unshare(1)."""
         refuse_own(host, await self.held(host), "`ip xfrm policy flush; ip xfrm state flush`")
-        await need_esp(host, testbed, self.suite)
+        await self.insist(host, testbed)
         return [away(host)]
+
+    async def insist(self, host: Host, testbed: Testbed) -> None:
+        """Raises HostError with the kernel's words when it cannot encrypt so, ToolMissing without unshare(1)."""
+        await need_esp(host, testbed, self.suite)
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""

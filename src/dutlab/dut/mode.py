@@ -93,6 +93,14 @@ class NeedsPrograms(Protocol):
 
 
 @runtime_checkable
+class AsksKernels(Protocol):
+    """A mode that the kernels of its hosts may be unable to have."""
+
+    async def insist(self, dut: Host, testbed: Testbed) -> None:
+        """Asks them; changes nothing. Raises HostError with what they say, ToolMissing."""
+
+
+@runtime_checkable
 class TellsState(Protocol):
     """A mode of a DUT that can be asked what it is in, without a frame: quick enough to do after each trial."""
 

@@ -44,8 +44,12 @@ class StrongswanEnd:
         if _CONNECTION.search(listed.text):
             raise own_ipsec(host, "`swanctl --load-conns --file /dev/null`")
         refuse_own(host, await self.held(host), "`swanctl --terminate …`, `ip xfrm policy flush; ip xfrm state flush`")
-        await need_esp(host, testbed, self.suite)
+        await self.insist(host, testbed)
         return [self.away(host, testbed)]
+
+    async def insist(self, host: Host, testbed: Testbed) -> None:
+        """Raises HostError with the kernel's words when it cannot encrypt so, ToolMissing without unshare(1)."""
+        await need_esp(host, testbed, self.suite)
 
     def away(self, host: Host, testbed: Testbed) -> UndoStep:
         """No connection, and nobody else's secret lost: those of its own files are read again."""

@@ -114,7 +114,7 @@ async def up(guest: Guest, folder: Path) -> None:
     await inside.run(["ip", "link", "set", "dev", _TAP, "up"])
     kernel = [
         KERNEL, f"mem={MEMORY_MB}M", f"umid={umid(guest.label, guest.role)}", f"uml_dir={folder}/uml/", "root=/dev/root",
-        "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", f"vec0:transport=tap,ifname={_TAP},depth=64", "con=null",
+        "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", f"vec0:transport=tap,ifname={_TAP},depth=64,gro=1", "con=null",
         "con0=null,fd:1", "panic=-1", "loglevel=4", *(f"ubd{at}={file}" for at, file in enumerate(files)),
         *(f"vec{at}:transport=raw,ifname={name},mac={mac},depth=128" for at, (name, mac) in enumerate(guest.ports.items(), 1)),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
+from typing import Literal
 
 from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, LabError
@@ -63,6 +64,8 @@ class Lab:
     """By which hosts are reached over ssh, each under its name; None where none is."""
     over_ssh: frozenset[str] = frozenset()
     """The hosts that are; the namespaces of the others are entered."""
+    backend: Literal["auto", "af_packet"] = "auto"
+    """How the engine takes its ports: the kernel of a guest lets it load no program that counts frames."""
 
     @property
     def ends_here(self) -> bool:
@@ -256,6 +259,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         group=drives.group_of(state.label) if plan.testbed.drives and not guests else None,
         ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if ssh or guests else None,
         over_ssh=frozenset(plan.testbed.hosts if ssh else guests),
+        backend="af_packet" if set(guests) & set(plan.testbed.ends) else "auto",
     )
 
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dutlab.analysis.ceilings import Ip, frames, tcp_goodput
+from dutlab.analysis.ceilings import Ip, frames, tcp_goodput, tunnel_goodput
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, RepeatUntil
 from dutlab.spec.factors import MODE, is_excluded, with_least_mtu
@@ -37,6 +38,7 @@ from dutlab.spec.shape import bounds_of
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
+from dutlab.systems.system import XFRM_IPSEC
 from dutlab.units import BpsL1, Seconds
 
 LAB_S = Seconds(4.0)
@@ -278,21 +280,28 @@ def _estimate(trials: Sequence[Trial], hand_factors: Sequence[str]) -> float:
 
 
 def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, dict[str, float]]:
-    """What the speed of each link allows at most, under the names of the figures; of several links, where all are known, their sum."""
+    """What the speed of each link allows at most (inside tunnels, where the mode has them), under the names of the figures.
+
+    Of several links, where all are known, their sum too.
+    """
     found = {}
     for name in drive.links:
         link = testbed.links.get(name)  # none for a drive
         if link is not None and link.speed is not None and drive.carries is not None:
-            found[name] = _most(link, link.speed, drive, cell.mtu(link.mtu))
+            found[name] = _most(link, link.speed, drive, cell)
     if len(found) == len(drive.links) > 1:
         first = next(iter(found.values()))
         found["+".join(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
     return found
 
 
-def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, mtu: int) -> dict[str, float]:
+def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell) -> dict[str, float]:
     if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
+        mtu = cell.mtu(link.mtu)
+        if version is Ip.V4 and cell.mode in XFRM_IPSEC:
+            with suppress(ValueError):  # no TCP fits inside
+                return {"goodput_bps": tunnel_goodput(speed, XFRM_IPSEC[cell.mode], mtu=mtu)}
         return {"goodput_bps": tcp_goodput(speed, mtu=mtu, ip=version)}
     most = frames(speed, drive.carries.mean)
     return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,8 +12,9 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
-from dutlab.dut.mode import Mode, Prober, SizedForFlows
+from dutlab.dut.mode import AsksKernels, Mode, Prober, SizedForFlows
 from dutlab.ending import closing, ended_by
+from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
@@ -135,7 +136,8 @@ async def open_stage(
             testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
         engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, tell=tell), tell)
+        backend = "auto" if lab is None else lab.backend
+        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell)
         yield await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
 
 
@@ -172,6 +174,21 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among({**hosts, **other_end})
     sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
     return {**sized, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+
+
+async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
+    """Before the first trial, all modes that a kernel refuses in one error. Raises TestbedError."""
+    refused = list[HostError]()
+    for mode in modes:
+        if isinstance(mode, AsksKernels):
+            try:
+                await mode.insist(dut, testbed)
+            except HostError as error:
+                refused.append(error)
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise TestbedError("; ".join(error.what for error in refused), remedy=refused[0].remedy)
 
 
 def _dut_among(hosts: Mapping[str, Host], testbed: Testbed) -> Host:
@@ -242,6 +259,7 @@ async def _set_up(
         looks |= {model.kind: generator.check for model, generator in generators.items()}
         missing = await missing_of(hosts, needs_of(testbed, cells, modes, site.cpus, framed))
         versions = dict(zip(looks, await all_there((look() for look in looks.values()), missing), strict=True))
+        await _insist_on_kernels([modes[name] for name in dict.fromkeys(cell.mode for cell in cells) if name in modes], device.dut, testbed)
         yield Stage(
             site=site,
             modes=modes,

@@ -16,7 +16,7 @@ from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
-from dutlab.systems.system import IPSEC
+from dutlab.systems.system import XFRM_IPSEC
 
 MOST_TRIALS = 100_000
 
@@ -76,7 +76,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
             f"sends both ways at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every frame from the "
             "sink; write directions: forward, or drive these modes in an experiment of their own"
         )
-    if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(IPSEC))):
+    if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(XFRM_IPSEC))):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 
 

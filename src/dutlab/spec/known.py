@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.system import FIREWALL, IPSEC
+from dutlab.systems.system import FIREWALL, XFRM_IPSEC
 
 ROLES = ("source", "dut", "sink")
 
@@ -54,16 +54,15 @@ class KnownLab:
         return tuple(dict.fromkeys((*(host for hosts in self.links.values() for host in hosts), *self.drives)))
 
 
-_OF_UML = {
-    **dict.fromkeys((name for name in FIREWALL if name != "router"), "the guest's kernel has no nf_tables for IP"),
-    **dict.fromkeys(IPSEC, "a tunnel ends on the source too, whose kernel is this machine's"),
-}
+_NO_FILTER = dict.fromkeys((name for name in FIREWALL if name != "router"), "the guest's kernel has no nf_tables for IP")
+_NO_TUNNEL = dict.fromkeys(XFRM_IPSEC, "a tunnel ends on the source too, whose kernel is this machine's: use lab uml-two-sites")
 """Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
-        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, lacking=_OF_UML),
+        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, lacking=_NO_FILTER | _NO_TUNNEL),
+        "uml-two-sites": KnownLab({"a": ROLES}, lacking=_NO_FILTER),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),

@@ -12,6 +12,17 @@ from dutlab.systems.watched import Counting, CpuWatch
 
 IPSEC = ("ipsec", "ipsec-cbc")
 """Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
+XFRM_IPSEC = {
+    "ipsec": "esp-aes-gcm",
+    "ipsec-cbc": "esp-aes-cbc-sha256",
+    "ipsec-null": "esp-null-sha256",
+    "ipsec-3des-md5": "esp-3des-md5",
+    "ipsec-aes-cbc-sha1": "esp-aes-cbc-sha1",
+    "ipsec-aes-cbc-sha2-512": "esp-aes-cbc-sha512",
+    "ipsec-aes-gcm-256": "esp-aes-gcm",
+    "ipsec-chacha20-poly1305": "esp-chacha20-poly1305",
+}
+"""The same in every cipher that Linux is asked for, and what the tunnel adds to a packet: a name of analysis/ceilings/tunnel.py."""
 FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
 """With the filters of RFC 2544 section 11.4."""
 PF_FIREWALL = (*FIREWALL[:-1], "filter-own", "nat", "nat-open")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from dutlab.systems import linux_proc
 from dutlab.systems.linux import LINUX
 from dutlab.systems.plain import plain
+from dutlab.systems.system import FIREWALL, IPSEC
 from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
 
 SCRIPT = r"""
@@ -54,6 +55,7 @@ VPP = replace(
     LINUX,
     name="vpp",
     title="VPP",
+    modes=(*FIREWALL, *IPSEC),
     ports=(),
     kernel_tables=False,
     runs_engine=False,

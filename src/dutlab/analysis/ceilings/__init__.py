@@ -13,6 +13,7 @@ from dutlab.analysis.ceilings.ethernet import (
     tcp_goodput,
     udp_goodput,
 )
+from dutlab.analysis.ceilings.tunnel import tunnel_goodput
 
 __all__ = [
     "ETH_HEADER_BYTES",
@@ -25,5 +26,6 @@ __all__ = [
     "Ip",
     "frames",
     "tcp_goodput",
+    "tunnel_goodput",
     "udp_goodput",
 ]

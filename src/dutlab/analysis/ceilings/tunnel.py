@@ -120,6 +120,8 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
     _AES_GCM,
     Esp("esp-aes-gcm-iiv", 0, 16, 4, "as esp-aes-gcm, with the implicit IV of RFC 8750"),
     Esp("esp-chacha20-poly1305", 8, 16, 4, "RFC 4303 section 2, RFC 7634: IV 8, ICV 16, blocks of 4"),
+    Esp("esp-null-sha256", 0, 16, 4, "RFC 4303 section 2, RFC 2410: no IV, blocks of 4; ICV 16: RFC 4868"),
+    Esp("esp-3des-md5", 8, 12, 8, "RFC 4303 section 2, RFC 2451: IV 8, blocks of 8; ICV 12: RFC 2403"),
     Esp("esp-aes-cbc-sha1", 16, 12, 16, f"{_CBC} 12: RFC 2404"),
     Esp("esp-aes-cbc-sha256", 16, 16, 16, f"{_CBC} 16: RFC 4868"),
     Esp("esp-aes-cbc-sha512", 16, 32, 16, f"{_CBC} 32: RFC 4868"),
@@ -159,3 +161,9 @@ def tunnel_ceilings(
         Ceiling("overhead_bytes", about, "added to each packet", over - size, "B", f"{over} - {size}", tunnel.source),
         Ceiling("goodput_bps", about, what, goodput, "bit/s", on_wire, _INSIDE),
     )  # fmt: skip
+
+
+def tunnel_goodput(speed: BpsL1, name: str, *, mtu: int = _USUAL_MTU) -> Bps:
+    """The most that TCP carries inside the tunnel of that name, over IPv4. Raises ValueError."""
+    tunnel = next(t for t in TUNNELS if t.name == name)
+    return Bps(next(c.value for c in tunnel_ceilings(speed, tunnel, mtu=mtu) if c.name == "goodput_bps"))

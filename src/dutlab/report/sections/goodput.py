@@ -62,12 +62,17 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     cell, figure = groups[0].cell, _figure_of(groups)
     links = sorted({g.cell.links for g in groups}, key=lambda of: (len(of), of))
     columns = [_column(figure, of, link) for of in links for link in ([*of, "+".join(of)] if len(of) > 1 else of)]
-    ceilings = tuple(_first_ceiling([g for g in groups if g.cell.links == c.links], c.link, figure) for c in columns)
     by_place = {(g.label, g.cell.links): g for g in groups}
     rows = [
-        Row(label, tuple(value_of(by_place.get((label, c.links)), c.link, figure, book) for c in columns), ceilings=ceilings)
+        Row(
+            label,
+            tuple(value_of(by_place.get((label, c.links)), c.link, figure, book) for c in columns),
+            ceilings=tuple(ceiling_of(by_place.get((label, c.links)), c.link, figure) for c in columns),
+        )
         for label in present(labels, groups)
     ]
+    # A tunnel has a lower one than the link.
+    ceilings = [max((limit for row in rows if (limit := row.ceilings[i]) is not None), default=None) for i in range(len(columns))]
     marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
     if any(limit is not None for limit in ceilings):
         rows.append(Row("", tuple("" if limit is None else limit for limit in ceilings), head=CEILING))
@@ -91,10 +96,6 @@ def departs(cell: Cell) -> str:
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
     driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
     return Column("sum" if len(links) > 1 and link == "+".join(links) else f"link {link}", figure, group=driven, links=links, link=link)
-
-
-def _first_ceiling(groups: Sequence[Group], link: str, figure: str) -> float | None:
-    return next((limit for g in groups if (limit := ceiling_of(g, link, figure)) is not None), None)
 
 
 def _figure_of(groups: Sequence[Group]) -> str:
