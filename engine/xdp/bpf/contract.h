@@ -74,6 +74,7 @@ struct control {
 	__u64 begun_ns; /* when the first frame was written */
 	__u64 ended_ns; /* when the program first saw that it must halt */
 	__u64 now_ns;	/* the last reading of the clock, for programs that do not read it for each frame */
+	__u64 seen_end_ns; /* when a paced program with a frame still due first saw that the end had passed */
 	__u32 clock_age;
 	__u32 log_head;
 	struct lane lanes[MAX_LANES];

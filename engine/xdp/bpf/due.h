@@ -38,10 +38,13 @@ static inline __attribute__((always_inline)) void move_on(struct lane *l, __u64 
 }
 
 /* Whether what was due before the end is sent no more at `now`, which is after it. This thread may just have lost its CPU, or the thread
- * that empties the device's ring: both have GRACE_NS. A lane that was behind for so long before the end is held back by the load itself. */
-static inline __attribute__((always_inline)) int too_late(const struct lane *l, __u64 now, __u64 end)
+ * that empties the device's ring: both have GRACE_NS from when this thread runs again. One that is merely too slow looks at the clock all
+ * the time, and has it from the end. A lane that was behind for so long before the end is held back by the load itself. */
+static inline __attribute__((always_inline)) int too_late(const struct lane *l, __u64 *seen_end_ns, __u64 now, __u64 end)
 {
-	return now - end >= GRACE_NS || (l->held && l->behind_ns + GRACE_NS < end);
+	if (!*seen_end_ns)
+		*seen_end_ns = now;
+	return now - *seen_end_ns >= GRACE_NS || (l->held && l->behind_ns + GRACE_NS < end);
 }
 
 #endif

@@ -76,7 +76,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	if (m.paced && now < due && slot == 0 && due != ~0ULL)
 		now = spin(due < c->end_ns ? due : c->end_ns, now);
 	if (unlikely(now >= c->end_ns) &&
-	    (!m.paced || due >= c->end_ns || too_late(&c->lanes[lane & (MAX_LANES - 1)], now, c->end_ns)))
+	    (!m.paced || due >= c->end_ns || too_late(&c->lanes[lane & (MAX_LANES - 1)], &c->seen_end_ns, now, c->end_ns)))
 		return end(m, c, slot, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
 	if (unlikely(now < due)) {
 		if (due == ~0ULL)

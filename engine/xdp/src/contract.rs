@@ -68,6 +68,7 @@ pub(crate) struct Control {
     pub(crate) begun_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) now_ns: u64,
+    pub(crate) seen_end_ns: u64,
     pub(crate) clock_age: u32,
     pub(crate) log_head: u32,
     pub(crate) lanes: [Lane; MAX_LANES],
@@ -229,7 +230,7 @@ const _: () = {
     assert!(size_of::<Progress>() == 40);
     assert!(size_of::<Lane>() == 80);
     assert!(size_of::<Written>() == 72);
-    assert!(size_of::<Control>() == 48 + MAX_LANES * size_of::<Lane>() + WRITTEN * size_of::<Written>());
+    assert!(size_of::<Control>() == 56 + MAX_LANES * size_of::<Lane>() + WRITTEN * size_of::<Written>());
     assert!(size_of::<Stream>() == 56);
     assert!(size_of::<Shape>() == 144);
     assert!(size_of::<Flow4>() == 16);

@@ -11,14 +11,14 @@ use std::sync::OnceLock;
 const GLUE: &str = r#"
 #include "due.h"
 __u64 glue_next_due(const struct lane *l) { return next_due(l); }
-int glue_too_late(const struct lane *l, __u64 now, __u64 end) { return too_late(l, now, end); }
+int glue_too_late(const struct lane *l, __u64 *seen, __u64 now, __u64 end) { return too_late(l, seen, now, end); }
 void glue_move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns) { move_on(l, due, now, max_lag_ns); }
 "#;
 
 struct Arithmetic {
     next_due: unsafe extern "C" fn(*const Lane) -> u64,
     move_on: unsafe extern "C" fn(*mut Lane, u64, u64, u64),
-    too_late: unsafe extern "C" fn(*const Lane, u64, u64) -> c_int,
+    too_late: unsafe extern "C" fn(*const Lane, *mut u64, u64, u64) -> c_int,
 }
 
 fn arithmetic() -> &'static Arithmetic {
@@ -55,9 +55,10 @@ fn arithmetic() -> &'static Arithmetic {
                 move_on: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut Lane, u64, u64, u64)>(
                     symbol(c"glue_move_on"),
                 ),
-                too_late: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const Lane, u64, u64) -> c_int>(
-                    symbol(c"glue_too_late"),
-                ),
+                too_late: std::mem::transmute::<
+                    *mut libc::c_void,
+                    unsafe extern "C" fn(*const Lane, *mut u64, u64, u64) -> c_int,
+                >(symbol(c"glue_too_late")),
             }
         }
     })
@@ -85,16 +86,24 @@ const MAX_LAG_NS: u64 = 100_000_000;
 #[test]
 fn what_is_late_at_the_end_has_ten_milliseconds_unless_the_device_had_no_room_for_so_long_before() {
     const END_NS: u64 = START_NS + 1_000_000_000;
-    let ends_after = |held: u32, behind_ms: u64| {
+    // Which of the looks at the clock, so many ms after the end, is the first that finds the sender too late.
+    let gives_up = |held: u32, behind_ms: u64, looks_ms: &[u64]| {
         let lane = Lane { held, behind_ns: END_NS - behind_ms * 1_000_000, ..lane(1 << 34, 1, START_NS) };
-        // SAFETY: a lane of ours.
-        let too_late = |now_ns| unsafe { (arithmetic().too_late)(&raw const lane, now_ns, END_NS) != 0 };
-        (0..20_u64).find(|ms| too_late(END_NS + ms * 1_000_000)).unwrap()
+        let mut seen = 0;
+        // SAFETY: a lane and a number of ours.
+        let mut too_late = |ms| unsafe {
+            (arithmetic().too_late)(&raw const lane, &raw mut seen, END_NS + ms * 1_000_000, END_NS) != 0
+        };
+        *looks_ms.iter().find(|ms| too_late(**ms)).unwrap()
     };
-    assert_eq!(ends_after(0, 0), 10, "a thread that lost its CPU over the end");
-    assert_eq!(ends_after(40, 9), 10, "a device whose thread lost its CPU over the end");
-    assert_eq!(ends_after(40, 11), 0, "a load above what the device takes");
-    assert_eq!(ends_after(0, 11), 10, "a lane that is catching up, for which there is room now");
+    let all: Vec<u64> = (0..20).collect();
+    assert_eq!(gives_up(0, 0, &all), 10, "a thread that is merely too slow");
+    assert_eq!(gives_up(0, 0, &[300, 301, 309, 310]), 310, "a thread that lost its CPU over the end");
+    assert_eq!(gives_up(40, 9, &all), 10, "a device whose thread lost its CPU over the end");
+    assert_eq!(gives_up(40, 9, &[300, 309, 310]), 310, "the same, and so did the sender");
+    assert_eq!(gives_up(40, 11, &all), 0, "a load above what the device takes");
+    assert_eq!(gives_up(40, 11, &[300, 310]), 300, "the same, by a thread that lost its CPU over the end");
+    assert_eq!(gives_up(0, 11, &all), 10, "a lane that is catching up, for which there is room now");
 }
 
 proptest! {
