@@ -19,7 +19,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
-from processes import ended, eventually
+from processes import LIMIT_S, ended, eventually
 
 pytestmark = pytest.mark.timing
 
@@ -186,14 +186,14 @@ async def test_a_client_that_hangs_is_ended_with_its_children_and_reported(fake,
 
 
 async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(iperf3_program, "SERVER_ENDS_S", 0.2)
+    monkeypatch.setattr(iperf3_program, "SERVER_FAILS_S", 0.2)
+    monkeypatch.setattr(iperf3_program, "SERVER_ENDS_S", 2 * LIMIT_S)  # only a client that has a result is worth the wait
     client = (
         f"say(b'no') if option('-c') == '172.16.11.2' else (Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())), time.sleep(60))"
     )
+    running = fake(client=client, server="s = socket.create_server(('127.0.0.1', int(option('-p')))); time.sleep(3600)")
     with pytest.raises(ToolFailed, match="link b: its output is not JSON"):
-        await fake(client=client, server="s = socket.create_server(('127.0.0.1', int(option('-p')))); time.sleep(60)").measure(
-            cell(links=("a", "b"))
-        )
+        await asyncio.wait_for(running.measure(cell(links=("a", "b"))), LIMIT_S)
     if (tmp_path / "pid").exists() and (pid := (tmp_path / "pid").read_text()):  # it may have been ended before it wrote that
         assert ended(int(pid))
 

@@ -95,6 +95,14 @@ def error_in(output: bytes) -> str | None:
     return None if error is None else str(error).removeprefix("error - ")
 
 
+def is_whole(output: bytes) -> bool:
+    """Whether the report has an end: the client got the server's result; never raises."""
+    try:
+        return bool(member(read_object(output)[0], "end"))
+    except UnreadableError:
+        return False
+
+
 def _intervals(raw: list[Any]) -> tuple[Iperf3Interval, ...]:
     """Those that count: not omitted, at least half a second long (the last may be a sliver), with a rate."""
     intervals, begun_s = [], 0.0

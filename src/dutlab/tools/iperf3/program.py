@@ -74,7 +74,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
 async def ended(server: Process, client: Done) -> Done:
     """What a server says at its end, once its client has gone."""
     try:
-        return await server.wait(SERVER_FAILS_S if client.status else SERVER_ENDS_S)
+        return await server.wait(SERVER_ENDS_S if json_output.is_whole(client.stdout) else SERVER_FAILS_S)
     except CommandTimedOut:
         return await server.end()
 
