@@ -229,6 +229,26 @@ def test_an_experiment_survives_json(experiment):
     assert Experiment.model_validate(json.loads(json.dumps(experiment.model_dump(mode="json")))) == experiment
 
 
+EXPERIMENTS = [path for path in sorted((Path(__file__).parents[2] / "examples").glob("*/*.yaml")) if "experiment: " in path.read_text()]
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_an_example_is_read_again_from_its_run_as_it_was_written(path):
+    experiment = load_experiment(path)
+    assert Experiment.model_validate(json.loads(json.dumps(experiment.model_dump(mode="json")))) == experiment
+
+
+@pytest.mark.parametrize(
+    "workload",
+    ['steps: {run: {source: ["true"]}}', "pts: {tests: [write-saturation], saturation_passes: 2}", "matrix: {}", "matrix: {protocol: udp}"],
+)
+def test_a_workload_is_read_again_from_its_run_as_it_was_written(tmp_path, workload):
+    lab, mode = ("raid", "as-found") if workload.startswith("pts") else ("three-node", "router")
+    (tmp_path / "e.yaml").write_text(f"experiment: x\ntestbed: {{lab: {lab}}}\nfactors: {{mode: [{mode}]}}\nworkloads:\n  - {workload}\n")
+    experiment = load_experiment(tmp_path / "e.yaml")
+    assert Experiment.model_validate(json.loads(json.dumps(experiment.model_dump(mode="json")))) == experiment
+
+
 @pytest.mark.parametrize("name", ["experiment", "demo", "quick"])
 def test_every_example_loads(name):
     example = Path(__file__).parents[2] / "examples" / "firewall-modes" / f"{name}.yaml"

@@ -70,7 +70,7 @@ class MatrixWorkload(Iperf3Workload):
             if made.protocol == "tcp"
             else (("omit", "zerocopy"), "is of TCP: datagrams are sent at their rate from the start, and copied")
         )
-        return [*faults, *(fault((key,), why) for key in others if key in data)]
+        return [*faults, *(fault((key,), why) for key in others if getattr(made, key) != cls.model_fields[key].default)]
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

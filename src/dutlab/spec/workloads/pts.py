@@ -133,12 +133,9 @@ class PtsWorkload(DriveWorkload):
         for name, lasts in (("duration", made.duration), ("saturation", made.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:
                 faults.append(fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
-        if made.saturation_passes and (made.jobs > 1 or "saturation" in data):
-            what = (
-                "write `saturation` or `saturation_passes`, not both"
-                if "saturation" in data
-                else "each of several jobs would write so much"
-            )
+        timed = made.saturation != cls.model_fields["saturation"].default
+        if made.saturation_passes and (made.jobs > 1 or timed):
+            what = "write `saturation` or `saturation_passes`, not both" if timed else "each of several jobs would write so much"
             faults.append(fault(("saturation_passes",), what))
         for name, given in (("tests", made.tests), ("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
             if given is not None and (not given or len(set(given)) < len(given)):

@@ -87,7 +87,7 @@ class StepsWorkload(WorkloadModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """Whether there is anything to do."""
         faults = super().cross_faults(data, made)
-        if "links" in data:
+        if data.get("links") is not None:
             faults.append(fault(("links",), "steps name hosts, not links"))
         if made is not None and not any(made.phases.values()):
             faults.append(fault(("run",), "missing; write commands by host, as in {source: [uname -a]}"))
