@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,20 @@ def test_levels_are_crossed_with_modes_verified_and_put_back(dutlab, experiment,
     effects = dutlab("effects", str(only_run(tmp_path)), "--figure", "goodput_bps")
     assert effects.returncode == 0, effects.stderr
     assert "mtu 9000 instead of 1500:" in effects.stdout and "mode nat instead of router:" in effects.stdout
+
+
+def test_the_example_runs_with_a_level_set_on_a_host_beside_the_dut(dutlab, standing_lab, tmp_path):
+    file = Path(__file__).parents[2] / "examples" / "firewall-modes" / "levels.yaml"
+    less = ["factors.mode=router", "factors.mtu=9000", "factors.offloads=gro off", "exclude=[]", "repeats=1", "disturbed=count"]
+    sets = [f"--set={one}" for one in (*less, "workloads.iperf3.duration=1s", "workloads.iperf3.omit=0s")]
+    found_at_first = inside(standing_lab, "sink", "sysctl net.ipv4.tcp_sack")
+    done = dutlab("run", str(file), "--lab", standing_lab, *sets)
+    assert done.returncode == 0, done.stderr
+    found = {r["cell"]["factors"]["sack"]: {c["what"]: c["passed"] for c in r["checks"]} for r in records(only_run(tmp_path))}
+    assert set(found) == {"on", "off"}
+    asked = "sack off on sink: `sysctl -n net.ipv4.tcp_sack | grep -qx 0` ends with 0"
+    assert found["off"][asked] and asked not in found["on"]
+    assert inside(standing_lab, "sink", "sysctl net.ipv4.tcp_sack") == found_at_first
 
 
 @pytest.mark.timing

@@ -72,7 +72,7 @@ def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
     ("old", "new", "expected"),
     [
         ('    "on": {}\n', "", "10:3: levels.gro: nothing for 'on'; a level that is as the hosts were found is written {}"),
-        ('    "on": {}', "    no: {}", "11:5: levels.gro.no: gro has no such level (known: false, on)"),
+        ('    "on": {}', "    no: {}", "10:3: levels.gro: nothing for 'on'; a level that is as the hosts were found is written {}"),
         ('  gro:\n    "on"', '  gru:\n    "on"', "10:3: levels.gru: no such factor (known: cable, cstates, gro, mode, mtu; did you mean gro?)"),
         ("levels:\n  gro:", "levels:\n  mode: {router: {}, nat: {}}\n  gro:", "10:3: levels.mode: modes with commands are written under `modes:`"),
         (", restore: [reboot-with all]", "", "17:5: levels.cstates.c1.0.restore: missing; a level that changes a host says how to put it back"),
@@ -98,6 +98,13 @@ def test_one_mistake_is_refused_where_it_is(tmp_path, old, new, expected):
     text = RIGHT.replace(old, new, 1)
     assert text != RIGHT
     assert expected in faults(tmp_path, text)
+
+
+def test_one_level_can_be_asked_for_of_those_with_commands(tmp_path):
+    (path := tmp_path / "e.yaml").write_text(RIGHT)
+    made = load_experiment(path, ["factors.gro=on", "factors.mtu=9000", "exclude=[]"])
+    assert (made.factors["gro"], made.exclude) == (("on",), ())
+    assert set(made.levels["gro"]) == {"on", "false"}
 
 
 @pytest.mark.parametrize(

@@ -191,20 +191,14 @@ def _level_fault(name: str, level: str) -> str:
 
 
 def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
-    """Whether each level of a factor with commands has some, and none is written for nothing."""
+    """Whether each level of a factor with commands has some; further ones may be there, as modes may that nobody asks for."""
     for name, of in own.items():
         if name == MODE:
             yield fault(("levels", name), "modes with commands are written under `modes:`")
         elif name not in factors:
             yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}")
         else:
-            written = {str(level) for level in factors[name]}
             missing = [level for level in factors[name] if level not in of]
-            yield from (
-                fault(("levels", name, level), f"{name} has no such level {did_you_mean(str(level), written)}")
-                for level in of
-                if level not in written
-            )
             if missing:
                 yield fault(("levels", name), f"nothing for {missing[0]!r}; a level that is as the hosts were found is written {{}}")
 
