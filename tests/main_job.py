@@ -41,6 +41,13 @@ def processes_in(label: str) -> dict[int, bytes]:
     return {pid: line for host in ("source", "dut", "sink") for pid, line in command_lines(f"dutlab-{label}-{host}").items()}
 
 
+def forwarded(label: str) -> int:
+    """Frames that a lab's DUT has sent on to the sink of link a."""
+    counter = ["cat", "/sys/class/net/out-a/statistics/tx_packets"]
+    said = subprocess.run(["ip", "netns", "exec", f"dutlab-{label}-dut", *counter], capture_output=True, text=True, check=True)
+    return int(said.stdout)
+
+
 def only_run(tmp_path: Path) -> Path:
     (run,) = (tmp_path / "runs").iterdir()
     return run

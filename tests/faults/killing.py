@@ -192,8 +192,8 @@ def _shared() -> set[str]:
 
 
 def _left(before: set[str]) -> list[str]:
-    """What a run has left on the machine."""
-    deadline = time.monotonic() + 10
+    """What a run has left on the machine; what ends by itself may take its time, where it gets no CPU."""
+    deadline = time.monotonic() + _ENDS_S
     while (found := _left_now(before)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found

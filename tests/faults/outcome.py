@@ -44,7 +44,7 @@ class Outcome:
         return found
 
 
-def carried_out(argv: Sequence[str], cwd: Path, *, timeout_s: float = 60.0, tells: bool = True) -> Outcome:
+def carried_out(argv: Sequence[str], cwd: Path, *, timeout_s: float = 300.0, tells: bool = True) -> Outcome:
     """`dutlab ARGV` in a forked child. Its memory is limited, so that an attempt that needs too much cannot harm the machine."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         sys.stdout.flush()

@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from dutlab.hosts.private_folder import new_private_folder, private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
+from main_job import forwarded
 from processes import LIMIT_S, eventually, running_with
 
 pytestmark = pytest.mark.timing
@@ -75,7 +75,8 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     before = rules(lab)
     with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         assert eventually(lambda: begun(tmp_path))
-        time.sleep(0.5)  # in the middle of it
+        before_it = forwarded(lab)
+        assert eventually(lambda: forwarded(lab) > before_it + 1000), "it is in the middle of it"
         (tmp_path / "seconds").write_text("-3600")
         _, said = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 0, said

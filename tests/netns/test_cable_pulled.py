@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from main_job import forwarded
 from processes import LIMIT_S, eventually
 
 pytestmark = pytest.mark.timing
@@ -50,7 +50,8 @@ def test_the_trial_says_so_the_next_is_measured_and_the_dut_restored(start: Star
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     run = start("run", "e.yaml", "--lab", standing_lab)
     assert eventually(lambda: trial_begun(tmp_path))
-    time.sleep(0.7)  # in the middle of it
+    before_it = forwarded(standing_lab)
+    assert eventually(lambda: forwarded(standing_lab) > before_it + 1000), "it is in the middle of it"
     cable(standing_lab, "down")
     assert eventually(lambda: records(tmp_path) != [])
     cable(standing_lab, "up")

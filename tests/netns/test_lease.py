@@ -142,11 +142,15 @@ async def test_what_a_lease_of_somebody_says_obeys_no_terminal(namespace: str) -
 
 
 async def kill_sessions(host: SshHost, namespace: str) -> None:
-    """Ends every ssh session of the host's, as `pkill sshd` there or a firewall that forgot its states does."""
-    for pid, line in command_lines(namespace).items():
-        if line.startswith((b"sshd: root", b"sshd-session: root")):
-            signalled(pid, signal.SIGKILL)
-    await asyncio.sleep(0.2)
+    """Ends every ssh session of the host's, as `pkill sshd` there or a firewall that forgot its states does; returns when they are gone."""
+
+    def left() -> list[int]:
+        return [pid for pid, line in command_lines(namespace).items() if line.startswith((b"sshd: root", b"sshd-session: root"))]
+
+    for pid in left():
+        signalled(pid, signal.SIGKILL)
+    assert await asyncio.to_thread(eventually, lambda: not left())
+    await asyncio.sleep(0.2)  # this end hears of it, or finds out when it next speaks
 
 
 async def test_a_run_whose_connection_was_lost_stops_where_another_took_its_host_over(ssh_login: Login, namespace: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -253,12 +254,13 @@ async def test_an_openbsd_whose_systat_fails_has_no_shares_and_is_not_kept_busy(
     (tmp_path / "turns").write_text("0")
     host = speaks_openbsd(tmp_path, {**STAND_INS, "systat": 'echo >>"$D/asked"; exit 1'})
     sampler = Sampler(SensorSite(host), OPENBSD_CPU, interval_s=0.2)
+    began_s = time.monotonic()
     await sampler.start()
     while not (tmp_path / "asked").exists():
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)
     assert not [s for s in (await sampler.stop()).samples if s.unit == "%" and s.name != WATCH_COST]
-    assert len((tmp_path / "asked").read_text()) <= 5
+    assert len((tmp_path / "asked").read_text()) <= 2 + (time.monotonic() - began_s) / 0.2
 
 
 LINUX = "\x1euptime\n1.0 1.0\n\x1estat\ncpu0 1 0 1 1 0 1 1 1\n\x1esoftnet\n\x1eown\n0m0s 0m0s\n"

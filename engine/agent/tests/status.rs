@@ -15,6 +15,13 @@ fn begin(source: &mut Agent, sink: &mut Agent, plan: &Value) {
     source.must("start", json!({}));
 }
 
+const LOOKS: u32 = 600;
+
+fn status_soon(agent: &mut Agent) -> Value {
+    sleep(Duration::from_millis(100));
+    agent.must("status", json!({"port": "p"}))
+}
+
 #[test]
 fn gaps_in_the_numbers_tell_what_a_device_dropped_so_far_and_a_trial_stopped_there_is_whole() {
     if !netns_or_skip() {
@@ -29,28 +36,36 @@ fn gaps_in_the_numbers_tell_what_a_device_dropped_so_far_and_a_trial_stopped_the
         sink.open_with(backend);
         let mut device = Device::start(&lab, &["drops", "7"]);
         let stream = lab.stream(3, &json!({"fixed_bytes": 100}), &json!({"pps": 20_000.0}));
-        begin(&mut source, &mut sink, &json!({"duration_ns": 60_000_000_000_u64, "streams": [stream]}));
-        sleep(Duration::from_millis(600));
-        let there = sink.must("status", json!({"port": "p"}));
-        // The sender's counters are at most as old as this.
-        sleep(Duration::from_millis(100));
-        let here = source.must("status", json!({"port": "p"}));
-        let (sending, receiving) = (&here["sending"]["streams"][0], &there["receiving"]["streams"][0]);
+        begin(&mut source, &mut sink, &json!({"duration_ns": 600_000_000_000_u64, "streams": [stream]}));
+        // Where threads get no CPU for a while, counters are late, and many frames arrive between the reading of one and of the other.
+        let (mut there, mut here) = (Value::Null, Value::Null);
+        let told = (0..LOOKS).any(|_| {
+            there = status_soon(&mut sink);
+            let receiving = &there["receiving"]["streams"][0];
+            let (next, arrived) = (receiving["next_sequence"].as_u64(), receiving["received"].as_u64());
+            next.zip(arrived).is_some_and(|(next, arrived)| {
+                let lost = next.saturating_sub(arrived);
+                next > 1000
+                    && lost <= next / 7
+                    && lost + 20 >= next / 7
+                    && n(&there["receiving"]["age_ns"]) < 200_000_000
+            })
+        });
+        assert!(told, "{backend}: a seventh is lost: {there}");
+        let receiving = &there["receiving"]["streams"][0];
+        let known = (0..LOOKS).any(|_| {
+            here = status_soon(&mut source);
+            here["sending"]["streams"][0]["numbered"].as_u64() >= receiving["next_sequence"].as_u64()
+        });
+        assert!(known, "{backend}: all that arrived was sent: {here} {there}");
         assert!(here.get("receiving").is_none() && there.get("sending").is_none(), "{here} {there}");
-        assert_eq!((&sending["stream"], &receiving["stream"]), (&json!(3), &json!(3)));
-        assert!(n(&there["receiving"]["age_ns"]) < 200_000_000, "{there}");
-        let (next, arrived) = (n(&receiving["next_sequence"]), n(&receiving["received"]));
-        assert!(next > 1000, "{backend}: {there}");
-        // While the kernel counts, a few frames arrive between the reading of one counter and the other.
-        let lost = next.saturating_sub(arrived);
-        assert!(lost <= next / 7 && lost + 20 >= next / 7, "{backend}: {lost} of {next}: {there}");
-        assert!(n(&sending["numbered"]) >= next, "{backend}: {here} {there}");
+        assert_eq!((&here["sending"]["streams"][0]["stream"], &receiving["stream"]), (&json!(3), &json!(3)));
 
         source.must("stop", json!({"ports": ["p"]}));
         let sent = source.must("wait", json!({"port": "p"}));
         let s = &sent["streams"][0];
         assert_eq!(sent["ended"], "stopped", "{sent}");
-        assert!(s["seconds"].as_f64().unwrap() < 10.0, "{sent}");
+        assert!(s["seconds"].as_f64().unwrap() < 300.0, "{sent}");
         assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{sent}");
         let told = json!([{"stream": 3, "frames": s["sent"]}]);
         let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 200_000_000}));
