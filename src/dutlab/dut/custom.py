@@ -12,7 +12,7 @@ from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
 
 
-class Commands(Protocol):
+class CommandSet(Protocol):
     """What the experiment file says of a mode: commands in the language of the DUT's users: shell commands, of a Windows PowerShell."""
 
     @property
@@ -28,7 +28,7 @@ class CommandMode:
     """A mode made of commands. Its restore is what the file says; dutlab cannot know what the commands change."""
 
     name: str
-    commands: Commands
+    commands: CommandSet
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The file's `restore` commands in their order."""
@@ -55,6 +55,6 @@ async def ends_with_0(host: Host, command: str, where: str = "") -> Check:
     return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}")
 
 
-def custom_mode(name: str, commands: Commands) -> CommandMode:
+def custom_mode(name: str, commands: CommandSet) -> CommandMode:
     """The mode `name` of an experiment file."""
     return CommandMode(name, commands)

@@ -19,7 +19,7 @@ _SEE_ETHTOOL = "`ethtool {}` of the port shows what its driver has; it cannot ch
 
 
 @dataclass(frozen=True)
-class Setting:
+class KnobSetting:
     """One value of a host. `read` prints it; `write` sets it to `$1`."""
 
     what: str
@@ -44,30 +44,30 @@ class Setting:
         )
 
 
-def script_to_read(settings: Sequence[Setting]) -> str:
+def script_to_read(settings: Sequence[KnobSetting]) -> str:
     """Prints a line for each: the status of `read`, and what it said, with single spaces."""
     return "set -f\n" + "\n".join(f"v=$(set +f; {{ {s.read}; }} 2>&1); s=$?; echo $s $v" for s in settings)
 
 
-def script_to_set(values: Sequence[tuple[Setting, str]]) -> str:
+def script_to_set(values: Sequence[tuple[KnobSetting, str]]) -> str:
     """Sets each, also after one that fails, and ends with 1 if one did."""
     return "\n".join(["bad=0", *(setting.set_to(value) for setting, value in values), "exit $bad"])
 
 
-def settings_of(name: str, level: str, ports: Sequence[str]) -> list[Setting]:
+def settings_of(name: str, level: str, ports: Sequence[str]) -> list[KnobSetting]:
     """All that a level of a knob sets on one host with these test ports."""
     if name.startswith(SYSCTL):
         key = shlex.quote(name.removeprefix(SYSCTL))
         remedy = f"see `sysctl {key}` there; a namespace has only those that the kernel keeps for each of them"
-        return [Setting(name.removeprefix(SYSCTL), f"sysctl -n {key}", f'sysctl -w {key}="$1"', " ".join(level.split()), remedy)]
+        return [KnobSetting(name.removeprefix(SYSCTL), f"sysctl -n {key}", f'sysctl -w {key}="$1"', " ".join(level.split()), remedy)]
     if name in _OF_HOST:
         return [_OF_HOST[name](level)]
     return [setting for port in ports for setting in _OF_PORT[name](port, level)]
 
 
-def _mtu(port: str, level: str) -> Iterator[Setting]:
+def _mtu(port: str, level: str) -> Iterator[KnobSetting]:
     read, write = f"cat /sys/class/net/{port}/mtu", f'ip link set dev {port} mtu "$1"'
-    yield Setting(f"MTU of {port}", read, write, str(int(level)), "see the largest that its driver allows: `ip -d link show`, maxmtu")
+    yield KnobSetting(f"MTU of {port}", read, write, str(int(level)), "see the largest that its driver allows: `ip -d link show`, maxmtu")
 
 
 _FEATURES = {
@@ -80,23 +80,23 @@ _DEPENDENT = ("rx", "tx", "sg", "tso", "gso", "gro")
 """Those that Linux switches off along with others (netdev_fix_features), in an order in which they can be switched on again."""
 
 
-def _offloads(port: str, level: str) -> Iterator[Setting]:
+def _offloads(port: str, level: str) -> Iterator[KnobSetting]:
     asked = dict(part.split() for part in level.split(", "))
     for feature in dict.fromkeys((*_DEPENDENT, *asked)):
         read = f"v=$(ethtool -k {port}) && v=$(echo \"$v\" | sed -n 's/^[[:space:]]*{_FEATURES.get(feature, feature)}: //p') && "
         read += f'{{ [ -n "$v" ] || v="no feature {feature}"; echo "$v"; [ "${{v#no }}" = "$v" ]; }}'
         write = f'v=$({read}); [ "${{v%% *}}" = "${{1%% *}}" ] || ethtool -K {port} {feature} "${{1%% *}}"'
-        yield Setting(f"{feature} of {port}", read, write, asked.get(feature), _SEE_ETHTOOL.format("-k"))
+        yield KnobSetting(f"{feature} of {port}", read, write, asked.get(feature), _SEE_ETHTOOL.format("-k"))
 
 
-def _by_ethtool(show: str, change: str, line_of: Callable[[str], str]) -> Callable[[str, str], Iterator[Setting]]:
+def _by_ethtool(show: str, change: str, line_of: Callable[[str], str]) -> Callable[[str, str], Iterator[KnobSetting]]:
     """A setting for each `NAME VALUE` of a level; one that has its value already is left alone, which ethtool calls an error."""
 
-    def settings(port: str, level: str) -> Iterator[Setting]:
+    def settings(port: str, level: str) -> Iterator[KnobSetting]:
         for name, value in (part.split() for part in level.split(", ")):
             read = f'v=$(ethtool {show} {port}) && v=$(echo "$v" | sed -n \'{line_of(name)}\') && [ -n "$v" ] && echo "$v"'
             write = f'[ "$({read})" = "$1" ] || ethtool {change} {port} {name} "$1"'
-            yield Setting(f"{name} of {port}", read, write, value, _SEE_ETHTOOL.format(show))
+            yield KnobSetting(f"{name} of {port}", read, write, value, _SEE_ETHTOOL.format(show))
 
     return settings
 
@@ -112,7 +112,7 @@ def _line_of_coalescing(name: str) -> str:
     return rf"s/^{name}:[[:space:]]*//p"
 
 
-def _files(what: str, glob: str, level: str, remedy: str, *, shown: str = "cat", called: str = "") -> Setting:
+def _files(what: str, glob: str, level: str, remedy: str, *, shown: str = "cat", called: str = "") -> KnobSetting:
     """The same value in each file that `glob` names, which the shell of the host looks up."""
     read = (
         f'n=0; for f in {glob}; do [ -e "$f" ] || continue; n=1; v=$({shown} "$f") || exit 1; printf "%s=%s " "$f" "$v"; done; '
@@ -122,10 +122,10 @@ def _files(what: str, glob: str, level: str, remedy: str, *, shown: str = "cat",
         f'case $1 in *=*) for p in $1; do echo "${{p##*=}}" > "${{p%=*}}" || exit 1; done;; '
         f'*) for f in {glob}; do echo "$1" > "$f" || exit 1; done;; esac'
     )
-    return Setting(what, read, write, level, remedy, in_files=True)
+    return KnobSetting(what, read, write, level, remedy, in_files=True)
 
 
-def _rps(port: str, level: str) -> Iterator[Setting]:
+def _rps(port: str, level: str) -> Iterator[KnobSetting]:
     glob = f"/sys/class/net/{port}/queues/rx-*/rps_cpus"
     without_zeros = r"sed 's/^[0,]*\([0-9a-f]\)/\1/'"
     yield _files(
@@ -133,32 +133,32 @@ def _rps(port: str, level: str) -> Iterator[Setting]:
     )
 
 
-def _irq_affinity(port: str, level: str) -> Iterator[Setting]:
+def _irq_affinity(port: str, level: str) -> Iterator[KnobSetting]:
     glob = f"$(ls /sys/class/net/{port}/device/msi_irqs 2>/dev/null | sed 's|.*|/proc/irq/&/smp_affinity_list|')"
     remedy = "a virtual port has none; leave irq-affinity out there"
     yield _files(f"cores of the interrupts of {port}", glob, _ranges(_cores(level)), remedy, called="interrupt of its own")
 
 
-def _governor(level: str) -> Setting:
+def _governor(level: str) -> KnobSetting:
     remedy = "the kernel drives no frequencies there, as in a virtual machine; set it where the machine is"
     return _files("governor of the cores", "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor", level, remedy)
 
 
-def _boost(level: str) -> Setting:
+def _boost(level: str) -> KnobSetting:
     """Intel's own driver has its opposite in place of the common file."""
     boost, no_turbo = "/sys/devices/system/cpu/cpufreq/boost", "/sys/devices/system/cpu/intel_pstate/no_turbo"
     read = f"if [ -e {no_turbo} ]; then v=$((1 - $(cat {no_turbo}))); else v=$(cat {boost}); fi || exit 1; "
     read += "[ $v = 1 ] && echo on || echo off"
     write = f'v=0; [ "$1" = on ] && v=1; if [ -e {no_turbo} ]; then echo $((1 - v)) > {no_turbo}; else echo $v > {boost}; fi'
-    return Setting(
+    return KnobSetting(
         "boost of the cores", read, write, level, "the kernel has no such switch there; set it in the firmware, as a person does"
     )
 
 
-def _pcie_aspm(level: str) -> Setting:
+def _pcie_aspm(level: str) -> KnobSetting:
     path = "/sys/module/pcie_aspm/parameters/policy"
     read = f'v=$(cat {path}) && echo "$v" | ' + r"sed 's/.*\[\(.*\)\].*/\1/'"
-    return Setting(
+    return KnobSetting(
         "power management of PCIe", read, f'echo "$1" > {path}', level, "the kernel was built without it, or the firmware keeps it"
     )
 
@@ -190,8 +190,8 @@ def _ranges(cores: Sequence[int]) -> str:
     return ",".join("-".join(map(str, of)) for of in found)
 
 
-_OF_HOST: Mapping[str, Callable[[str], Setting]] = {"governor": _governor, "boost": _boost, "pcie-aspm": _pcie_aspm}
-_OF_PORT: Mapping[str, Callable[[str, str], Iterator[Setting]]] = {
+_OF_HOST: Mapping[str, Callable[[str], KnobSetting]] = {"governor": _governor, "boost": _boost, "pcie-aspm": _pcie_aspm}
+_OF_PORT: Mapping[str, Callable[[str, str], Iterator[KnobSetting]]] = {
     "mtu": _mtu,
     "offloads": _offloads,
     "rings": _by_ethtool("-g", "-G", _line_of_rings),

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dutlab.dut.custom import Commands, ends_with_0
-from dutlab.dut.knobs import Setting, script_to_read, script_to_set, settings_of
+from dutlab.dut.custom import CommandSet, ends_with_0
+from dutlab.dut.knobs import KnobSetting, script_to_read, script_to_set, settings_of
 from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -32,7 +32,7 @@ class Level(Protocol):
         """What the hosts say. Raises HostError."""
 
 
-class CommandsOnHost(Commands, Protocol):
+class CommandsOnHost(CommandSet, Protocol):
     """What the experiment file says of a level for one host; None is the DUT."""
 
     @property
@@ -78,7 +78,7 @@ class KnobLevel:
     """What dutlab sets by itself: it reads what is there first, and again once it is set."""
 
     title: str
-    settings: Mapping[str, Sequence[Setting]]
+    settings: Mapping[str, Sequence[KnobSetting]]
     """By host."""
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
@@ -133,7 +133,7 @@ def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, 
     return KnobLevel(words, {host: settings_of(name, level, testbed.ports_of(host)) for host in on if host in hosts})
 
 
-def _unable(host: str, settings: Sequence[Setting], read: Sequence[tuple[bool, str]]) -> Iterator[str]:
+def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[bool, str]]) -> Iterator[str]:
     """Those that could not be read, or not be changed; of which the same is said, in one line."""
     alike: dict[tuple[str, str], list[str]] = {}
     for setting, (ok, said) in zip(settings, read, strict=True):
@@ -143,7 +143,7 @@ def _unable(host: str, settings: Sequence[Setting], read: Sequence[tuple[bool, s
         yield f"{host}: {', '.join(which)}: {said}" + (f"; {remedy}" if remedy else "")
 
 
-async def _values(host: Host, settings: Sequence[Setting]) -> list[tuple[bool, str]]:
+async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[bool, str]]:
     """Of each whether it could be read, and what was said. Raises HostError."""
     done = await host.run(["sh", "-c", script_to_read(settings)])
     lines = [line.partition(" ") for line in done.text.splitlines()]
