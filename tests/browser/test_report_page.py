@@ -111,6 +111,18 @@ def test_no_table_of_a_drive_or_a_publication_is_wider_than_its_column(browser: 
     assert too_wide == []
 
 
+def test_marks_beside_the_last_column_stay_inside_its_table(browser: Chromium, page: Path, tmp_path: Path) -> None:
+    two = '495.0<sup><a class="mark">[1]</a> <a class="mark">[3]</a></sup>'
+    text = page.read_text(encoding="utf-8")
+    style = text[text.index("<style") : text.index("</style>")]
+    rows = f'<tr><th scope="row">router</th><td class="num">{two}</td></tr><tr><th scope="row">nat</th><td class="num">413.3</td></tr>'
+    (tmp_path / "marks.html").write_text(f'{style}</style><main><div class="box"><table>{rows}</table></div></main>', encoding="utf-8")
+    browser.open(tmp_path / "marks.html", width=1280)
+    ends = browser.evaluate("[...document.querySelectorAll('.mark')].map((m) => m.getBoundingClientRect().right)")
+    table = browser.evaluate("document.querySelector('table').getBoundingClientRect().right")
+    assert len(ends) == 2 and max(ends) <= table, (ends, table)
+
+
 def test_only_the_file_itself_is_asked_for_and_nothing_is_complained_about(browser: Chromium, page: Path) -> None:
     browser.open(page, width=1280)
     browser.evaluate("window.scrollTo(0, document.body.scrollHeight)")

@@ -102,6 +102,7 @@ async def test_each_goal_has_its_bounds_by_mode_and_size(run_of, tmp_path):
     assert [line.label for line in section.curves[0].lines] == ["router", "nat"]
     assert "zero loss in at least half of 21 1-s trials" in grid(report, "search-ndr").caption
     assert any("0.5 s between trials, RFC 2544 section 23 waits" in d for d in report.deviations)
+    assert section.title == "Bounds", "`Limits` of the page are what limited each result"
 
 
 async def test_a_missing_bound_says_why_and_carries_its_doubt(run_of, tmp_path):

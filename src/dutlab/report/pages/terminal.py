@@ -15,7 +15,6 @@ from dutlab.report.model.table import Cell, Figure, Missing, Table, number_text,
 GAP = 2
 _INDENT = 12
 """Of what follows `Limited by`, the longest head of the answer."""
-_AS_FOUND = "as-found"
 MOST_LINES = 40
 """A longer table is cut: the answer is to stay on the screen."""
 LONGEST_WORD = 24
@@ -70,10 +69,9 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
     One that cannot be made narrow enough goes on below itself, with its labels and first words again.
     """
     yield from textwrap.wrap(_clean(table.caption), width)
-    first = table.first and any(row.label != _AS_FOUND for row in table.rows)  # a single mode that is none takes no room
-    heads = [_Place((table.first,))] if first else []
+    heads = [*([_Place((table.first,))] if table.first else [])]
     heads += [_Place((_clean(table.head(i, flat=True)),), right=table.columns[i].numeric) for i in table.shown]
-    rows = [_row(table, n, first=bool(first), colour=colour) for n in range(len(table.rows))]
+    rows = [_row(table, n, colour=colour) for n in range(len(table.rows))]
     of_columns = list(zip(heads, *rows, strict=True))
     for block in _blocks(of_columns, width):
         widths = _widths([of_columns[n] for n in block], width)
@@ -86,9 +84,9 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
         yield from textwrap.wrap(_clean(words), width)
 
 
-def _row(table: Table, n: int, *, first: bool, colour: bool) -> list[_Place]:
+def _row(table: Table, n: int, *, colour: bool) -> list[_Place]:
     row = table.rows[n]
-    out = [_Place((_clean(row.label or row.head),))] if first else []
+    out = [_Place((_clean(row.label or row.head),))] if table.first else []
     gap = table.gap(row)
     for place, i in enumerate(table.shown):
         cell = row.cells[i]

@@ -22,6 +22,7 @@ from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
+_AS_FOUND = "as-found"
 _BESIDE = {"peak_iops": ("peak_depth", "knee_iops", "knee_depth", "knee_clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 REPEATS = 5
@@ -149,7 +150,8 @@ class _Cells:
         of = figure_words(figures[0])
         title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
         asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
-        return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, shaded=wide, again=True)
+        first = "" if self.labels == [_AS_FOUND] else "mode"  # the only one there is, and none that was applied
+        return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, first=first, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
         columns = [
@@ -207,7 +209,9 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     yield from (f"{h.about}: {h.sentence}" if len(report.headlines) > 1 else h.sentence for h in report.headlines)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
-        if workload not in about and (said := _range(table)):
+        if any(c.figure == "knee_iops" for c in table.columns):
+            yield from _knees(table)
+        elif workload not in about and (said := _range(table)):
             yield said
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
@@ -217,8 +221,6 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
 def _range(table: Table) -> str:
     """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
     places = [i for i, c in enumerate(table.columns) if c.figure]
-    if any(c.figure == "knee_iops" for c in table.columns):
-        return " ".join(_knees(table))
     found = [(row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure)]
     if not found:
         return ""
@@ -247,7 +249,8 @@ def _knees(table: Table) -> Iterator[str]:
             continue
         latency = f", mean latency {of[name]}" if (name := "knee_clat_mean_ns") in of else ""
         knee = f"{of['knee_iops']} at the knee (depth {of['knee_depth']}{latency})"
-        yield f"{_row_words(table, row)}: {knee}, at most {of['peak_iops']} (depth {of['peak_depth']})."
+        where = _row_words(table, row)
+        yield f"{where[:1].upper()}{where[1:]}: {knee}, at most {of['peak_iops']} (depth {of['peak_depth']})."
 
 
 def _with_unit(table: Table, i: int, cell: Figure) -> str:

@@ -36,7 +36,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     return Section(
         slug="search",
         workload="search",
-        title="Limits",
+        title="Bounds",
         lead=LEAD,
         tables=(*tables, *([_other_definitions(again)] if again else [])),
         curves=tuple(_courses(groups)),
