@@ -276,6 +276,18 @@ _PLUGS = (
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
+        "array-failure",
+        says="One load on an array while a drive fails, comes back and is rebuilt.",
+        settings="dutlab.spec.workloads.array_failure:ArrayFailureWorkload",
+        tool="dutlab.tools.fio.failure:measure",
+        check="dutlab.tools.fio.program:check",
+        again="dutlab.tools.fio.again:again",
+        section="dutlab.report.sections.array_failure:section",
+        figures=("rebuilding_iops",),
+        place="drive",
+        load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
         "pts",
         says="Drives in a known state: purge, preconditioning, and rounds to steady state (SNIA PTS).",
         settings="dutlab.spec.workloads.pts:PtsWorkload",

@@ -404,7 +404,7 @@ def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():
     def on(host, bins):
         clat = {"clat_ns": {"N": sum(bins.values()), "mean": 1.0, "max": 9, "bins": {str(k): v for k, v in bins.items()}}}
         (job,) = jobs_of({"jobs": [{"jobname": f"{host}:d1", "read": {"total_ios": sum(bins.values()), "iops": 100.0, **clat}}]})
-        return Ran({host: "3.33"}, {f"{host}:d1": job}, (), {}, ())
+        return Ran({host: "3.33"}, {f"{host}:d1": job}, (), {}, (), {})
 
     quick, slow = {1000: 99_000}, {1000: 500, 8_000_000: 500}
     whole = Ran.of([on("a", quick), on("b", slow)]).whole.figures

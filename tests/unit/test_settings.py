@@ -79,6 +79,10 @@ OF_WORKLOAD = {
         "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
         "jobs": st.integers(1, 64), "deepest": st.integers(1, 4096), "engine": st.just("libaio"), "writes": st.booleans(), "ramp_s": nought,
     },
+    "array-failure": {
+        "options": st.just({"rw": "randwrite", "bs": "4k"}), "writes": st.booleans(), "ramp_s": nought,
+        "phase_s": seconds, "rebuild_s": seconds, "rebuild_bytes_per_s": st.none() | st.integers(1, 10**12),
+    },
     "pts": {
         "test": st.sampled_from(["iops", "throughput", "latency", "write-saturation"]), "purge": st.sampled_from(["none", "blkdiscard"]),
         "passes": st.integers(0, 10), "depth": counts, "jobs": counts, "block_sizes": st.just(("4k", "512")), "writes": st.booleans(),

@@ -27,6 +27,7 @@ order: as-written
 repeats: 1
 disturbed: count
 """
+FILM = "  - array-failure: {options: {rw: randrw, bs: 4k, iodepth: 4}, ramp: 0s, phase: 4s, rebuild_bytes_per_s: 6000000}\n"
 
 
 @pytest.fixture
@@ -89,6 +90,22 @@ def test_an_array_that_a_killed_run_left_degraded_is_put_back(dutlab, experiment
     assert "active raid5" in signatures(raid)
     done = dutlab("undo", str(only_run(tmp_path)))
     assert done.returncode == 0, done.stderr
+    assert signatures(raid) == ""
+    insist_on_a_film_of(dutlab, raid, tmp_path)
+
+
+def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
+    """A drive fails under load in the same lab, which no test need boot once more."""
+    text = EXPERIMENT.replace("MODES", "[raid5]").partition("  - fio")[0] + FILM + "repeats: 1\ndisturbed: count\n"
+    (path := tmp_path / "film.yaml").write_text(text)
+    done = dutlab("run", str(path), "--lab", raid, "--runs", str(tmp_path / "films"))
+    assert done.returncode == 0, done.stderr + done.stdout
+    (record,) = (json.loads(path.read_text()) for path in (tmp_path / "films").glob("*/trials/*/record.json"))
+    assert record["status"] == "measured", record
+    assert [row["phase"] for row in record["tables"]["phases"]] == ["healthy", "degraded", "rebuilding", "rebuilt"]
+    (figures,) = record["figures"].values()
+    assert all(figures[f"{phase}_iops"] > 0 for phase in ("healthy", "degraded", "rebuilding", "rebuilt")), figures
+    assert figures["rebuild_s"] > 0 and any(row["rebuild_bytes_per_s"] for row in record["tables"]["film"]), record["tables"]["film"]
     assert signatures(raid) == ""
 
 

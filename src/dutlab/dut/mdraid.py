@@ -68,6 +68,32 @@ unused() {
     for by in "/sys/class/block/${found##*/}/holders/"*; do [ ! -e "$by" ] || die "${by##*/} is made of $found"; done
   done
 }
+quiet() {
+  [ -e "$1/sync_action" ] || return 0
+  while [ "$(cat "$1/sync_action")" != idle ]; do sleep 0.2; done
+  [ "$(cat "$1/degraded")" = 0 ] || die "array $1 lacks a member, and nothing rebuilds it"
+}
+last() {
+  case $1 in raid50|raid60) array=$(md dutlab-2) ;; *) array=$(md dutlab) ;; esac
+  [ -n "$array" ] || die "the array is not there"
+  at=/sys/block/${array##*/}/md
+  shift
+  for found; do lost=$(dev "$found"); done
+}
+lose() {
+  mdadm "$array" --fail "$lost" >/dev/null 2>&1 || die "$lost cannot be failed"
+  for tries in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    said=$(mdadm "$array" --remove "$lost" 2>&1) && return
+    sleep 0.5
+  done
+  die "$lost cannot be removed: $said"
+}
+again() {
+  mdadm --zero-superblock "$lost" || die "$lost: its superblock cannot be erased"
+  if [ "$1" != 0 ]; then echo "$1" >"$at/sync_speed_max"; echo "$1" >"$at/sync_speed_min"; fi
+  said=$(mdadm "$array" --add "$lost" 2>&1) || die "$lost cannot be added: $said"
+  for tries in 1 2 3 4 5 6 7 8 9 10; do [ "$(cat "$at/sync_action")" = idle ] || break; sleep 0.1; done
+}
 """
 _UNDO = _FUNCTIONS + 'away "$@"\n'
 # Its arguments: level, state, chunk in KiB, bitmap, stripe cache, threads, KiB/s of a rebuild, members. 0 leaves an option to md.
@@ -90,11 +116,6 @@ make() {
   [ "$threads" = 0 ] || [ ! -e "$at/group_thread_cnt" ] || echo "$threads" >"$at/group_thread_cnt"
   quiet "$at"
 }
-quiet() {
-  [ -e "$1/sync_action" ] || return 0
-  while [ "$(cat "$1/sync_action")" != idle ]; do sleep 0.2; done
-  [ "$(cat "$1/degraded")" = 0 ] || die "array $1 lacks a member, and nothing rebuilds it"
-}
 devices=""
 for member; do devices="$devices $(dev "$member")"; done
 set -- $devices
@@ -105,25 +126,33 @@ case $level in
     make dutlab-1 "$(echo "${level#raid}" | cut -c1)" $first
     make dutlab-2 "$(echo "${level#raid}" | cut -c1)" $last
     make dutlab 0 "$(md dutlab-1)" "$(md dutlab-2)"
-    inside=dutlab-2 ;;
-  *) make dutlab "${level#raid}" "$@"; inside=dutlab ;;
+    ;;
+  *) make dutlab "${level#raid}" "$@" ;;
 esac
 [ "$state" ] || exit 0
-for found; do lost=$found; done
-array=$(md "$inside")
-at=/sys/block/${array##*/}/md
-mdadm "$array" --fail "$lost" >/dev/null 2>&1 || die "$lost cannot be failed"
-for tries in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-  said=$(mdadm "$array" --remove "$lost" 2>&1) && break
-  [ "$tries" != 20 ] || die "$lost cannot be removed: $said"
-  sleep 0.5
-done
+last "$level" $devices
+lose
 [ "$state" != degraded ] || exit 0
-mdadm --zero-superblock "$lost" || die "$lost: its superblock cannot be erased"
-if [ "$rate" != 0 ] && [ "$state" = rebuilding ]; then echo "$rate" >"$at/sync_speed_max"; echo "$rate" >"$at/sync_speed_min"; fi
-said=$(mdadm "$array" --add "$lost" 2>&1) || die "$lost cannot be added: $said"
-for tries in 1 2 3 4 5 6 7 8 9 10; do [ "$(cat "$at/sync_action")" = idle ] || break; sleep 0.1; done
+[ "$state" = rebuilding ] || rate=0
+again "$rate"
 [ "$state" != rebuilt ] || quiet "$at"
+"""
+)
+# Each prints when it began and when it was done, in seconds since 1970. Arguments: level, KiB/s of a rebuild, members.
+_LOSES = _FUNCTIONS + 'last "$@"; echo "$array"'
+_LOSE = _FUNCTIONS + 'began=$(date +%s.%N); level=$1; shift 2; last "$level" "$@"; lose; echo "$began $(date +%s.%N)"'
+_GIVE = _FUNCTIONS + 'began=$(date +%s.%N); level=$1 rate=$2; shift 2; last "$level" "$@"; again "$rate"; echo "$began $(date +%s.%N)"'
+# Whatever became of it, all members are in the array again, and rebuilds are as fast as the kernel lets them be.
+_HEAL = (
+    _FUNCTIONS
+    + r"""
+level=$1; shift 2; last "$level" "$@"
+echo system >"$at/sync_speed_min"; echo system >"$at/sync_speed_max"
+if [ "$(cat "$at/degraded")" != 0 ] && [ "$(cat "$at/sync_action")" = idle ]; then
+  mdadm --examine --export "$lost" 2>/dev/null | grep -q MD_ && mdadm "$array" --remove "$lost" >/dev/null 2>&1
+  again 0
+fi
+quiet "$at"
 """
 )
 # One line a fact of the array, then one of each set that can lose a drive: `set degraded sync_action`.
@@ -141,7 +170,7 @@ for name in dutlab dutlab-1 dutlab-2; do
   in=/sys/block/${one##*/}/md
   echo "${name}_level $(cat "$in/level")"
   echo "${name}_drives $(cat "$in/raid_disks")"
-  for fact in chunk_size stripe_cache_size group_thread_cnt bitmap/location; do
+  for fact in chunk_size component_size stripe_cache_size group_thread_cnt bitmap/location; do
     [ ! -e "$in/$fact" ] || echo "${name}_${fact%/*} $(cat "$in/$fact")"
   done
   [ ! -e "$in/sync_action" ] || echo "set $(cat "$in/degraded") $(cat "$in/sync_action")"
@@ -180,6 +209,41 @@ async def array_of(host: Host) -> ArrayState:
         else:
             facts[key] = value
     return ArrayState(facts.pop("path"), int(facts["size_bytes"]), facts, tuple(sets))
+
+
+@dataclass(frozen=True)
+class Failing:
+    """The last drive of a host's array, which can be lost and given back. Mode and host say which array it is."""
+
+    dut: Host
+    host: HostSpec
+    mode: str
+
+    async def lose(self) -> tuple[float, float]:
+        """Fails and removes it; when that began and ended by the host's clock. Raises HostError."""
+        return await self._told(_LOSE, "fails")
+
+    async def give_back(self, bytes_per_s: float | None) -> tuple[float, float]:
+        """Erased and added, so that it is rebuilt, no faster than that; when that began and ended. Raises HostError."""
+        return await self._told(_GIVE, "comes back", bytes_per_s or self.host.array.rebuild_bytes_per_s)
+
+    async def heal(self) -> None:
+        """Back in the array, if it is not, and rebuilt. Raises HostError."""
+        await self._told(_HEAL, "is rebuilt")
+
+    async def path(self) -> str:
+        """The device that loses it: the array, or the set of it. Raises HostError."""
+        level, _ = state_of(self.mode)
+        return (await self.dut.run(["sh", "-c", _LOSES, "dutlab", level, *_members(self.host)])).text.strip()
+
+    async def _told(self, script: str, what: str, bytes_per_s: float | None = None) -> tuple[float, float]:
+        level, _ = state_of(self.mode)
+        argv = ["sh", "-c", script, "dutlab", level, str(int((bytes_per_s or 0) / 1024)), *_members(self.host)]
+        done = await self.dut.run(argv, timeout_s=SYNCS_S, check=False)
+        if done.status != 0:
+            raise HostError(f"no drive of array {self.mode} {what}: {done.complaint}", host=self.dut.name, remedy="see /proc/mdstat there")
+        began, _, ended = done.text.strip().partition(" ")
+        return (float(began), float(ended)) if ended else (0.0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ _WORDS = {
     "warmup_mult": "warm-up at {}",
     "rampup_s": "ramp of {} s",
     "ramp_s": "first {} s left out",
+    "phase_s": "phases of {} s",
+    "rebuild_bytes_per_s": "rebuilt at {} bytes a second at most",
     "target_percent": "to {} % of line rate",
     "hold_s": "{} s hold",
     "share_percent": "{} % of it",

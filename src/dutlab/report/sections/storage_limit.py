@@ -29,6 +29,7 @@ _COLUMNS = (
     Column("latency there, mean", "least_clat_mean_ns"),
     Column("p99", "least_clat_p99_ns"),
     Column("cores of fio", "fio_cpu_cores"),
+    Column("cores of the host", "host_cpu_cores"),
 )
 _PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
 

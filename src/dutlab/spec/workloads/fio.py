@@ -96,10 +96,11 @@ class FioSetting(DriveSetting):
     def params(self) -> Params:
         """Each option under its own name: numbers are numbers, so that depths are in their order."""
         times: dict[str, float] = {"ramp_s": self.ramp_s, "duration_s": self.duration_s}
-        return {**({"job": " ".join(sections(self.job))} if self.job else {}), **_of_options(self.options), **times}
+        return {**({"job": " ".join(sections(self.job))} if self.job else {}), **params_of_options(self.options), **times}
 
 
-def _of_options(options: Mapping[str, str]) -> dict[str, str | int]:
+def params_of_options(options: Mapping[str, str]) -> dict[str, str | int]:
+    """Each by its name; a number is a number."""
     return {name: number_or_text(text) for name, text in options.items()}
 
 
@@ -112,7 +113,7 @@ def params_of(options: Mapping[str, str]) -> Params:
         if name not in PASSED_OVER and HOW.get(name) != text and not (name == "size" and is_ours) and not _PLACE_OR_LOG.fullmatch(name)
     }
     times = {key: _fio_seconds(options[name]) for name, key in (("ramp_time", "ramp_s"), ("runtime", "duration_s")) if name in options}
-    return {**_of_options(kept), "ramp_s": 0.0, **times}
+    return {**params_of_options(kept), "ramp_s": 0.0, **times}
 
 
 def _fio_seconds(text: str) -> float | str:
@@ -162,7 +163,7 @@ class FioWorkload(DriveWorkload):
         if not 0 < made.duration <= LONGEST_TRIAL:
             faults.append(fault(("duration",), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
         for name, given in made.options.items():
-            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in _option_faults(name, level))]
+            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
             if len(set(given)) < len(given) or not given:
                 faults.append(fault(("options", name), "a value is written twice" if given else "empty; write a value"))
         if not made.job and made.options and "rw" not in made.options:
@@ -173,28 +174,29 @@ class FioWorkload(DriveWorkload):
         """Each combination of the options."""
         for values in product(*self.options.values()):
             options = dict(zip(self.options, values, strict=True))
-            writes = _writes(options, self.job)
+            changes = writes(options, self.job)
             if not self.job:
                 options |= {key: value for key, value in DEFAULTS.items() if key not in options}
             yield (
-                FioSetting(options=options, job=self.job, writes=writes, ramp_s=self.ramp, duration_s=self.duration),
+                FioSetting(options=options, job=self.job, writes=changes, ramp_s=self.ramp, duration_s=self.duration),
                 self.ramp + self.duration,
             )
 
     def what_writes(self) -> Loc | None:
         """The way to read or write."""
         given = self.options.get("rw", ("",))
-        return ("options", "rw") if any(_writes({"rw": rw} if rw else {}, self.job) for rw in given) else None
+        return ("options", "rw") if any(writes({"rw": rw} if rw else {}, self.job) for rw in given) else None
 
 
-def _writes(options: Mapping[str, str], job: str) -> bool:
+def writes(options: Mapping[str, str], job: str = "") -> bool:
     """Whatever is not known to read only writes."""
     if "rw" in options:
         return options["rw"].partition(":")[0] not in READS
     return any(of.get("rw", of.get("readwrite", "read")).partition(":")[0] not in READS for of in sections(job).values())
 
 
-def _option_faults(name: str, value: str) -> Iterator[str]:
+def option_faults(name: str, value: str) -> Iterator[str]:
+    """Why an option is not given to fio."""
     if not _KEY.fullmatch(name):
         yield "not an option of fio; write it as fio's manual does, as in iodepth"
     elif name in OURS:
@@ -224,4 +226,4 @@ def _job_faults(job: str) -> Iterator[str]:
     for name, of in found.items():
         for key, value in of.items():
             if key not in PASSED_OVER:
-                yield from (f"[{name}] {key}: {what}" for what in _option_faults(key, value))
+                yield from (f"[{name}] {key}: {what}" for what in option_faults(key, value))

@@ -11,8 +11,19 @@ from collections.abc import Iterable, Mapping
 
 SHARES = {"p50": 0.50, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 """Name of a percentile → share of all I/Os that took no longer."""
+_BITS = 6
+_BINS = 1 << _BITS
+"""Of each power of two."""
 LEAST_BEYOND = 10
 """I/Os that must lie beyond a percentile for it to be told."""
+
+
+def value_of_bin(index: int) -> int:
+    """The midpoint in ns of a bin by its number (plat_idx_to_val)."""
+    if index < 2 * _BINS:
+        return index
+    octave = index // _BINS - 1
+    return int((1 << (octave + _BITS)) + (index % _BINS + 0.5) * (1 << octave))
 
 
 def merged(histograms: Iterable[Mapping[int, int]]) -> Counter[int]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
+
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.tools.fio.knee import Sweep, sweep
+from dutlab.tools.fio.meanwhile import Meanwhile, cores_between, watched
 from dutlab.tools.fio.program import Ran, doubts_of, drives_of, facts_of, run
 from dutlab.tools.generator_tool import GeneratorSite
 
@@ -20,16 +24,19 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         ran[depth] = await run(site, found, setting.at(depth))
         return figures_at(ran[depth])["iops"]
 
-    swept = await sweep(at, setting.deepest)
+    async with contextlib.AsyncExitStack() as stack:
+        watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in found}
+        swept = await sweep(at, setting.deepest)
+    told = {depth: {**figures_at(of), **_host_cores(of, watches)} for depth, of in ran.items()}
     return Measured(
-        figures={cell.link_label: _figures(swept, ran)},
+        figures={cell.link_label: _figures(swept, told)},
         doubts=(*dict.fromkeys(doubt for of in ran.values() for doubt in of.doubts), *doubts_of(found)),
         raw={f"depth-{depth:04d}-{name}": data for depth, of in ran.items() for name, data in of.raw.items()},
         facts=facts_of(found, ran[swept.peak]),
         notes=_notes(swept, setting),
         readings=[reading for of in ran.values() for reading in of.readings],
         tables={
-            "depths": [{"depth": depth, **figures_at(ran[depth])} for depth in sorted(ran)],
+            "depths": [{"depth": depth, **told[depth]} for depth in sorted(ran)],
             "latency_bins": ran[swept.least].whole.bins,
         },
     )
@@ -42,13 +49,19 @@ def figures_at(ran: Ran) -> dict[str, float]:
     return {**{name.removeprefix("_"): value for name, value in whole.both.figures("").items()}, **cores}
 
 
-def _figures(swept: Sweep, ran: dict[int, Ran]) -> dict[str, float]:
+def _host_cores(ran: Ran, watches: Mapping[str, Meanwhile]) -> dict[str, float]:
+    """Cores that worked on all hosts; nothing where a job was too short to tell."""
+    cores = [cores_between(watch.readings, *ran.spans[host]) for host, watch in watches.items()]
+    return {"host_cpu_cores": sum(told)} if len(told := [one for one in cores if one is not None]) == len(cores) else {}
+
+
+def _figures(swept: Sweep, told: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for word, depth in (("peak", swept.peak), ("knee", swept.knee), ("least", swept.least)):
-        told = figures_at(ran[depth])
         found[f"{word}_depth"] = float(depth)
-        found |= {f"{word}_{name}": told[name] for name in ("iops", "bytes_per_s", "clat_mean_ns", "clat_p99_ns") if name in told}
-    return {**found, "fio_cpu_cores": figures_at(ran[swept.peak]).get("fio_cpu_cores", 0.0)}
+        names = ("iops", "bytes_per_s", "clat_mean_ns", "clat_p99_ns")
+        found |= {f"{word}_{name}": told[depth][name] for name in names if name in told[depth]}
+    return {**found, **{name: told[swept.peak][name] for name in ("fio_cpu_cores", "host_cpu_cores") if name in told[swept.peak]}}
 
 
 def _notes(swept: Sweep, setting: StorageLimitSetting) -> list[str]:

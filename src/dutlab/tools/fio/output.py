@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dutlab.methods.ports import Row, ToolReading
-from dutlab.tools.fio.histogram import merged, percentiles
+from dutlab.tools.fio.histogram import merged, percentiles, value_of_bin
 from dutlab.tools.json_text import UnreadableError, member, number
 
 DIRECTIONS = ("read", "write", "trim")
@@ -158,6 +158,36 @@ def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
 def version_of(document: Mapping[str, Any]) -> str:
     """Fio's own."""
     return str(document.get("fio version", "unknown"))
+
+
+def span_of(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> tuple[float, float]:
+    """From when to when the jobs were measured, in seconds since 1970 by their host's clock: the report is written as they end."""
+    ended_s = (number(document, "timestamp_ms") or 0.0) / 1e3
+    return ended_s - max((job.lasted_ms for job in jobs), default=0.0) / 1e3, ended_s
+
+
+def histograms_over_time(text: bytes) -> list[tuple[float, float, Counter[int]]]:
+    """Each row of a log of histograms: from when to when, and how many I/Os each bin has, of all directions.
+
+    A thread's rows follow one another, and each has what came since the row before (iolog.c, flush_hist_samples); the first began with the
+    job. Several directions of one thread have a row each at a time.
+    """
+    found: list[tuple[float, float, Counter[int]]] = []
+    before: dict[bytes, float] = {}
+    last = 0.0
+    for line in io.BytesIO(text):
+        words = line.split(b",")
+        try:
+            at_s, way, counts = int(words[0]) / 1e3, words[1], [int(word) for word in words[3:]]
+        except (ValueError, IndexError):
+            continue  # the last line of a log whose writer was ended
+        if at_s < last:
+            before = {}  # the next thread's
+        last = at_s
+        bins = Counter({value_of_bin(index): count for index, count in enumerate(counts) if count})
+        found.append((before.get(way, at_s - 1.0), at_s, bins))
+        before[way] = at_s
+    return found
 
 
 def total(jobs: Sequence[JobOutput]) -> JobOutput:

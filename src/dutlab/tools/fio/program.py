@@ -10,12 +10,12 @@ import asyncio
 import errno
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.ending import to_its_end
+from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
 from dutlab.events import Tell
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
@@ -29,7 +29,7 @@ from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused, insist_within
-from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, rates_now, readings, total, version_of
+from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
 from dutlab.tools.live import run_heard
@@ -44,7 +44,9 @@ OLDEST = (3, 0)
 """Since then latencies are in ns, and bins in json+."""
 _SAYING = ("--eta=always", "--eta-newline=1")
 """A line a second of what it does."""
-_IN_FOLDER = 'cd -- "$1" && shift && exec "$@"'
+_IN_FOLDER = 'cd -- "$1" && shift && echo $$ >pid && exec "$@"'
+_END = 'kill -INT "$(cat -- "$1/pid")"'
+"""fio then stops its jobs and reports, with status 128 (backend.c, sig_int)."""
 _READ_LOGS = (
     'cd -- "$1" && for log in *.log; do [ -f "$log" ] && printf "log %s %s\\n" "$(wc -c <"$log")" "$log" && cat -- "$log"; done; exit 0'
 )
@@ -64,6 +66,8 @@ class Ran:
     readings: Sequence[ToolReading]
     raw: Mapping[str, bytes]
     doubts: tuple[Doubt, ...]
+    spans: Mapping[str, tuple[float, float]]
+    """Host → from when to when it was measured, by its own clock."""
 
     @property
     def whole(self) -> JobOutput:
@@ -79,6 +83,7 @@ class Ran:
             [reading for part in parts for reading in part.readings],
             {name: data for part in parts for name, data in part.raw.items()},
             tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),
+            {host: span for part in parts for host, span in part.spans.items()},
         )
 
 
@@ -151,6 +156,12 @@ async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> Ran:
     return Ran.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting, site.tell) for host, drives in found.items())))
 
 
+async def run_during(site: GeneratorSite, found: Found, setting: FioSetting, act: Callable[[], Awaitable[None]]) -> Ran:
+    """The same, on one host, until `act` is over, with a histogram of each second. Raises ToolFailed, HostError, and what `act` raises."""
+    ((host, drives),) = found.items()
+    return Ran.of([await _one(site.hosts[host], host, drives, setting, site.tell, act=act)])
+
+
 def doubts_of(found: Found) -> tuple[Doubt, ...]:
     """Those that the drives themselves raise."""
     files = [d for of_host in found.values() for d in of_host.values() if d.is_file]
@@ -170,7 +181,7 @@ def facts_of(found: Found, ran: Ran) -> dict[str, str]:
     }
 
 
-def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> str:
+def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive], *, histograms: bool = False) -> str:
     """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
     common = {"runtime": f"{setting.duration_s * 1e3:.0f}ms"}
     how = {key: value for key, value in HOW.items() if key != "thread" and not (key == "time_based" and "loops" in setting.options)}
@@ -179,7 +190,8 @@ def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> str:
     defaults = {**DEFAULTS, "thread": HOW["thread"]}
     lines = list[str]()
     for name, options in _jobs(setting, drives).items():
-        logs = {f"write_{kind}_log": name.replace(":", "-") for kind in ("iops", "bw", "lat")}
+        kinds = ("iops", "bw", "lat", *(("hist",) if histograms else ()))
+        logs = {f"write_{kind}_log": name.replace(":", "-") for kind in kinds} | ({"log_hist_msec": "1000"} if histograms else {})
         lines.append(f"[{name}]")
         lines += [f"{key}={value}" for key, value in {**defaults, **options, **common, **logs}.items()]
     return "\n".join(lines) + "\n"
@@ -201,16 +213,38 @@ def _place(drives: Sequence[FoundDrive]) -> dict[str, str]:
     return {"filename": ":".join(drive.path.replace(":", "\\:") for drive in drives), "size": str(min(sizes) * len(drives))}
 
 
-async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting: FioSetting, tell: Tell) -> Ran:
-    """Raises ToolFailed with what fio said, HostError."""
-    text = job_file(setting, drives)
+async def _during(running: Coroutine[None, None, Done], act: Callable[[], Awaitable[None]], end: Callable[[], Awaitable[object]]) -> Done:
+    """What fio came to, which is ended once `act` is over; if it ends before, `act` is cancelled."""
+    fio, acting = asyncio.ensure_future(running), asyncio.ensure_future(act())
+    try:
+        await asyncio.wait((fio, acting), return_when=asyncio.FIRST_COMPLETED)
+        if not fio.done():
+            acting.result()
+            await end()
+        return await fio
+    finally:
+        await cancelled(acting, fio)
+
+
+async def _one(
+    host: Host,
+    name: str,
+    drives: Mapping[str, FoundDrive],
+    setting: FioSetting,
+    tell: Tell,
+    *,
+    act: Callable[[], Awaitable[None]] | None = None,
+) -> Ran:
+    """Raises ToolFailed with what fio said, HostError, and what `act` raises."""
+    text = job_file(setting, drives, histograms=act is not None)
     laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file) / LAYOUT_BYTES_PER_S
     async with held_folder(host) as folder:
         await host.put(text.encode(), f"{folder}/job.fio")
         argv = ["sh", "-c", _IN_FOLDER, "dutlab", folder, TOOL, *_SAYING, "--output-format=json+", "--output=report.json", "job.fio"]
         try:
             timeout_s = setting.loaded_s + laid_out_s + GRACE_S
-            done = await run_heard(host, argv, lambda line: _hear(line, name, tell), timeout_s=timeout_s)
+            running = run_heard(host, argv, lambda line: _hear(line, name, tell), timeout_s=timeout_s)
+            done = await (running if act is None else _during(running, act, lambda: host.run(["sh", "-c", _END, "dutlab", folder])))
             report = (await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False)).stdout
             logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
         finally:
@@ -218,14 +252,15 @@ async def _one(host: Host, name: str, drives: Mapping[str, FoundDrive], setting:
                 await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
-    version, jobs, cached = _jobs_of(name, done, report, raw)
+    version, jobs, cached = _jobs_of(name, done, report, raw, ended=act is not None)
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
+    spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
-        return Ran({name: version}, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, tuple(doubts))
+        return Ran({name: version}, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, tuple(doubts), spans)
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
-    return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts))
+    return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts), spans)
 
 
 def _hear(line: str, name: str, tell: Tell) -> None:
@@ -233,8 +268,8 @@ def _hear(line: str, name: str, tell: Tell) -> None:
         tell(name, TOOL, rates)
 
 
-def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> tuple[str, list[JobOutput], str]:
-    """The version, the jobs, and whether memory answered them. Raises ToolFailed."""
+def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes], *, ended: bool = False) -> tuple[str, list[JobOutput], str]:
+    """The version, the jobs, and whether memory answered them; a job that was `ended` by us has a status. Raises ToolFailed."""
     try:
         document, _ = read_object(report)
         version, jobs = version_of(document), jobs_of(document)
@@ -242,7 +277,7 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes]) -> 
         said = done.complaint
         raise ToolFailed(f"{error}{f'; it said: {said}' if said else ''}", tool=TOOL, host=name, raw=raw) from error
     for job in jobs:
-        if (job.error or done.status != 0) and not job.went_on:
+        if (job.error or (done.status != 0 and not ended)) and not job.went_on:
             why = os.strerror(job.error) if job.error in errno.errorcode else f"status {done.status}"
             raise ToolFailed(f"{job.name}: {why}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=name, raw=raw)
     if not any(job.ios for job in jobs):

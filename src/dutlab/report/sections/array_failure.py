@@ -1,0 +1,118 @@
+"""An array that loses a drive under load: figures of each phase, and one timeline of all that was read, with the phases marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.words import IOPS, Unit, asked_words, latency_text
+from dutlab.report.sections.headline import compared
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
+_COLUMNS = (
+    Column("IOPS", "{}_iops"),
+    Column("least of a second", "{}_least_iops"),
+    Column("latency, median", "{}_clat_p50_ns"),
+    Column("p99", "{}_clat_p99_ns"),
+    Column("cores of the host", "{}_host_cpu_cores"),
+)
+_REBUILD = (Column("rebuild took", "rebuild_s"), Column("rebuilt", "rebuild_bytes_per_s"))
+_MOMENTS = {"degraded": "lost", "rebuilding": "back", "rebuilt": "rebuilt"}
+"""Phase → what begins it, in a word that has room above a plot."""
+_SHARE = Unit("%", 1.0, 0)
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """A row a mode, load and phase; a timeline of each load's first repeat."""
+    del run
+    rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
+    rebuilds = [Row(g.label, (_asked(g, groups), *(_told(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups]
+    columns = (Column("asked"), Column("phase"), *(Column(c.name, c.figure.format(PHASES[0])) for c in _COLUMNS))
+    marks = [v.marks for row in (*rows, *rebuilds) for v in row.cells if isinstance(v, Figure)]
+    return Section(
+        slug="array-failure",
+        workload="array-failure",
+        title="An array that loses a drive",
+        lead="One load from before a drive fails until after the rebuild. A second counts for a phase if all of it lies within. Reads and "
+        "writes together; latency is from submission to completion; cores are those of the whole host, whoever they work for.",
+        tables=(
+            Table("array-failure", "Each phase", columns, tuple(rows), book.common(marks)),
+            Table("array-failure-rebuild", "Rebuilds", (Column("asked"), *_REBUILD), tuple(rebuilds), book.common(marks)),
+        ),
+        curves=tuple(curve for g in groups for curve in _film(g, groups)),
+        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
+    )
+
+
+def _values(group: Group, phase: str, book: NoteBook) -> list[Value | str]:
+    return [_told(group, column.figure.format(phase), book) for column in _COLUMNS]
+
+
+def _told(group: Group, figure: str, book: NoteBook) -> Value | str:
+    """A dash where a phase was too short, or too few I/Os lie beyond a percentile."""
+    found = value_of(group, group.cell.link_label, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
+
+
+def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
+    """Modes against one another while they are rebuilt, under the first load that several have."""
+    for asked in dict.fromkeys(_asked(g, groups) for g in groups):
+        cells = {g.label: g for g in groups if _asked(g, groups) == asked}
+        named = [(label, value_of(g, g.cell.link_label, "rebuilding_iops", book)) for label in labels if (g := cells.get(label))]
+        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, IOPS)) is not None:
+            return found
+    return None
+
+
+def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
+    """Each line is drawn as a share of its own largest value, which its label tells: they have no unit in common."""
+    record = next((r for r in group.measured if r.tables.get("film")), None)
+    if record is None:
+        return
+    lines = []
+    for name, words, told in (
+        ("iops", "IOPS", lambda most: f"{most:,.0f}"),
+        ("clat_p99_ns", "p99", latency_text),
+        ("host_cpu_cores", "CPU", lambda most: f"{most:.2f} cores"),
+        ("rebuild_bytes_per_s", "rebuild", lambda most: f"{most / 1e6:,.1f} MB/s"),
+    ):
+        points = _points(record, name)
+        if most := max((value for _, value in points), default=0.0):
+            lines.append(Line(f"{words}: 100 % is {told(most)}", tuple((at_s, 100 * value / most) for at_s, value in points)))
+    asked = _asked(group, groups)
+    yield Curve(
+        slug=f"array-failure-{group.planned[0]}",
+        title=f"A drive of {group.label} fails and comes back{f': {asked}' if asked else ''}",
+        x_title="time",
+        x="time_s",
+        y_title="share of its largest",
+        y="share",
+        lines=tuple(lines),
+        moments=tuple(
+            Moment(float(row["began_s"] or 0), _MOMENTS[str(row["phase"])])
+            for row in record.tables.get("phases", ())
+            if row["phase"] in _MOMENTS
+        ),
+        y_unit=_SHARE,
+        y_span=(0.0, 100.0),
+        note="First repeat. The drive is lost, comes back, and is rebuilt.",
+    )
+
+
+def _points(record: TrialRecord, name: str) -> tuple[tuple[float, float], ...]:
+    """Of seconds that have the value; without the others a line of the rebuild would lie at 0 before it."""
+    rows = record.tables["film"]
+    return tuple((float(row["at_s"] or 0), float(value)) for row in rows if isinstance(value := row.get(name), int | float))
+
+
+def _asked(group: Group, groups: Sequence[Group]) -> str:
+    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
+    return asked_words(group.cell.params, "", without=set(alike)).removeprefix(", ")

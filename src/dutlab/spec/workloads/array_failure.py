@@ -1,0 +1,133 @@
+"""Workload `array-failure`: one load on an array from before a drive fails until after the array has rebuilt itself.
+
+- array-failure:
+    options: {rw: randrw, rwmixread: 70, bs: 4k, iodepth: 8}
+    phase: 30s
+    rebuild: 1h
+
+The array is the mode's. Options are those of `fio`; each combination of their values is a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import product
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.arrays import LEAST_DRIVES, state_of
+from dutlab.spec.drives import Positive, is_size, parse_size
+from dutlab.spec.fields import Duration
+from dutlab.spec.known import MDRAID
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.shape import TestbedShape
+from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.fio import DEFAULTS, FioSetting, Levels, option_faults, params_of_options, writes
+from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload
+from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.units import Seconds
+
+PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
+"""In their order; of all but `rebuilding` the length is set."""
+
+
+class ArrayFailureSetting(DriveSetting):
+    """One load on the array."""
+
+    kind: Literal["array-failure"] = "array-failure"
+    left_out: ClassVar[frozenset[str]] = frozenset({"rebuild_bytes_per_s"})
+
+    options: dict[str, str]
+    ramp_s: SecondsOrNone
+    phase_s: SecondsLong
+    rebuild_s: SecondsLong
+    """The longest that a rebuild may take."""
+    rebuild_bytes_per_s: Positive | None = None
+
+    @property
+    def loaded_s(self) -> Seconds:
+        """At most."""
+        return Seconds(self.ramp_s + (len(PHASES) - 1) * self.phase_s + self.rebuild_s)
+
+    @property
+    def writing(self) -> tuple[tuple[float, int | None], ...]:
+        """The rebuild as long as a phase, which nobody knows before."""
+        size = self.options.get("bs", "4k")
+        random = "rand" in self.options["rw"] and is_size(size)
+        return ((self.ramp_s + len(PHASES) * self.phase_s, parse_size(size) if random else None),) if self.writes else ()
+
+    @property
+    def load(self) -> FioSetting:
+        """What fio is told; it is ended once the film is over."""
+        return FioSetting(options=self.options, writes=self.writes, ramp_s=Seconds(0.0), duration_s=self.loaded_s)
+
+    @cached_property
+    def params(self) -> Params:
+        """Each option under its own name."""
+        times: dict[str, float] = {"ramp_s": self.ramp_s, "phase_s": self.phase_s}
+        limit = {} if self.rebuild_bytes_per_s is None else {"rebuild_bytes_per_s": self.rebuild_bytes_per_s}
+        return {**params_of_options(self.options), **times, **limit}
+
+
+class ArrayFailureWorkload(DriveWorkload):
+    """One trial a combination of options."""
+
+    setting: ClassVar[type[Setting]] = ArrayFailureSetting
+
+    options: Annotated[dict[str, Levels], Field(default_factory=dict)]
+    ramp: Duration = Seconds(2.0)
+    """I/O before the first phase."""
+    phase: Duration = Seconds(30.0)
+    rebuild: Duration = Seconds(3600.0)
+    rebuild_bytes_per_s: Positive | None = None
+    """How fast it is rebuilt (sync_speed_min and _max); in place of what the testbed's `array` says."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether fio would do it, and each phase has a whole second."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        for name, value, least in (("phase", made.phase, 3.0), ("rebuild", made.rebuild, 3.0)):
+            if not least <= value <= LONGEST_TRIAL:
+                faults.append(fault((name,), f"must be at least {least:g} s and at most {LONGEST_TRIAL:g} s"))
+        if any(entry != "together" for entry in made.drives_):
+            faults.append(fault(("drives",), "an array is all drives of its host: write together, or leave it out"))
+        if "rw" not in made.options:
+            faults.append(fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}"))
+        for name, given in made.options.items():
+            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
+            if len(set(given)) < len(given) or not given:
+                faults.append(fault(("options", name), "a value is written twice" if given else "empty; write a value"))
+        return faults
+
+    def settings(self) -> Iterator[tuple[ArrayFailureSetting, float]]:
+        """Each combination of the options. For the estimate a rebuild takes as long as a phase."""
+        for values in product(*self.options.values()):
+            options = dict(zip(self.options, values, strict=True))
+            setting = ArrayFailureSetting(
+                options=options | {key: value for key, value in DEFAULTS.items() if key not in options},
+                writes=writes(options),
+                ramp_s=self.ramp,
+                phase_s=self.phase,
+                rebuild_s=self.rebuild,
+                rebuild_bytes_per_s=self.rebuild_bytes_per_s,
+            )
+            yield setting, self.ramp + len(PHASES) * self.phase
+
+    def what_writes(self) -> Loc | None:
+        """Always: a rebuild writes to a drive."""
+        return ("options",)
+
+    def unfit(self, experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """Modes in which no drive can fail and come back."""
+        factors = experiment.get("factors")
+        modes = factors.get("mode") if isinstance(factors, Mapping) else None
+        for mode in modes if isinstance(modes, list) else ["as-found"]:
+            level, state = state_of(str(mode))
+            if bed.family != MDRAID or not level or state or level == "raid0":
+                redundant = ", ".join(one for one in LEAST_DRIVES if one != "raid0")
+                yield (), f"fails a drive of a healthy array, and mode {mode} has none to spare: write modes of {redundant}"

@@ -1,0 +1,165 @@
+"""Workload `array-failure`: one job of fio on an array while its last drive fails, comes back and is rebuilt; what each phase gave.
+
+Phases are cut by the host's own clock. A second belongs to a phase if all of it lies within: what a command itself took belongs to none.
+Whatever happens, the drive is given back, and the array is whole before the trial is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+from dutlab.dut.mdraid import Failing, array_of
+from dutlab.ending import to_its_end
+from dutlab.errors import HostError, MeasurementError
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.array_failure import PHASES, ArrayFailureSetting
+from dutlab.tools.fio.histogram import percentiles
+from dutlab.tools.fio.meanwhile import HostReading, Meanwhile, cores_between, rebuilds, watched
+from dutlab.tools.fio.output import histograms_over_time
+from dutlab.tools.fio.program import Found, doubts_of, drives_of, facts_of, run_during
+from dutlab.tools.generator_tool import GeneratorSite
+
+BEGINS_S = 120.0
+"""Until the first I/O is done."""
+Spans = Mapping[str, tuple[float, float]]
+
+
+@dataclass
+class _Film:
+    """What is done to the array while it is loaded, and when; times are of the host's clock."""
+
+    setting: ArrayFailureSetting
+    failing: Failing
+    watch: Meanwhile
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Phase → from when to when."""
+
+    async def play(self) -> None:
+        """All phases. Raises MeasurementError, HostError."""
+        first = await self._seen(lambda _: True, BEGINS_S, "nothing can be read of it")
+        began = await self._seen(lambda now: now.ios > first.ios, BEGINS_S, f"no I/O was done in {BEGINS_S:g} s")
+        healthy_s = began.at_s + self.setting.ramp_s
+        await asyncio.sleep(self.setting.ramp_s + self.setting.phase_s)
+        failed_s, lost_s = await self.failing.lose()
+        self.spans["healthy"] = healthy_s, failed_s
+        await asyncio.sleep(self.setting.phase_s)
+        added_s, back_s = await self.failing.give_back(self.setting.rebuild_bytes_per_s)
+        self.spans["degraded"] = lost_s, added_s
+        slow = f"its rebuild took longer than {self.setting.rebuild_s:g} s"
+        whole = await self._seen(lambda now: now.at_s > back_s and now.whole, self.setting.rebuild_s, slow)
+        self.spans["rebuilding"] = back_s, whole.at_s
+        await asyncio.sleep(self.setting.phase_s)
+        ended = await self._seen(lambda _: True, BEGINS_S, "nothing can be read of it")
+        self.spans["rebuilt"] = whole.at_s, ended.at_s
+
+    async def _seen(self, holds: Callable[[HostReading], bool], limit_s: float, why: str) -> HostReading:
+        if (found := await self.watch.until(holds, limit_s)) is None:
+            raise MeasurementError(f"{self.failing.dut.name}: array: {why}", remedy="see /proc/mdstat there; raise `rebuild` if it is slow")
+        return found
+
+
+async def measure(site: GeneratorSite, cell: Cell) -> Measured:
+    """The film of one load. Raises MeasurementError, HostError."""
+    setting = cell.setting_as(ArrayFailureSetting)
+    found = await drives_of(site, cell)
+    if len(found) != 1:
+        raise MeasurementError(f"drives of {' and '.join(found)} make no one array")
+    (name,) = found
+    host = site.hosts[name]
+    failing = Failing(host, site.testbed.hosts[name], cell.mode)
+    array = await array_of(host)
+    async with watched(host, array.path, await failing.path()) as watch:
+        film = _Film(setting, failing, watch)
+        try:
+            ran = await run_during(site, found, setting.load, film.play)
+        finally:
+            with contextlib.suppress(HostError):  # what the trial came to is said before; the mode's look after it says the rest
+                await to_its_end(failing.heal())
+    logs = [data for log, data in ran.raw.items() if log.endswith("_clat_hist.log")]
+    rows = timeline([row for data in logs for row in histograms_over_time(data)], watch.readings, film.spans)
+    figures = figures_of(rows, film.spans, watch.readings, found)
+    return Measured(
+        figures={cell.link_label: {key: value for key, value in figures.items() if value is not None}},
+        doubts=(*ran.doubts, *doubts_of(found)),
+        raw=ran.raw,
+        facts=facts_of(found, ran),
+        notes=[f"phase {phase} has no whole second: make it longer" for phase in PHASES if figures[f"{phase}_iops"] is None],
+        readings=ran.readings,
+        tables={"film": [row.told(film.spans["healthy"][0]) for row in rows], "phases": _phases(film.spans)},
+    )
+
+
+@dataclass(frozen=True)
+class Second:
+    """One second of the film that begins at `at_s`."""
+
+    at_s: int
+    phase: str
+    """Empty between two."""
+    ios: float
+    bins: Mapping[int, int]
+    cores: float | None
+    rebuild_bytes_per_s: float | None
+
+    def told(self, zero_s: float) -> Row:
+        """As a row of a table, in seconds since the first phase began."""
+        return {
+            "at_s": round(self.at_s - zero_s, 3),
+            "phase": self.phase,
+            "iops": self.ios,
+            "clat_p99_ns": percentiles(self.bins).get("p99"),
+            "host_cpu_cores": self.cores,
+            "rebuild_bytes_per_s": self.rebuild_bytes_per_s,
+        }
+
+
+def timeline(rows: Sequence[tuple[float, float, Counter[int]]], readings: Sequence[HostReading], spans: Spans) -> list[Second]:
+    """Each second from the first phase to the last. I/Os of a row are spread evenly over its time; its latencies are of its middle."""
+    ios: dict[int, float] = defaultdict(float)
+    bins: dict[int, Counter[int]] = defaultdict(Counter)
+    for begin_s, end_s, counts in rows:
+        each_s = counts.total() / (end_s - begin_s) if end_s > begin_s else 0.0
+        for second in range(floor(begin_s), ceil(end_s)):
+            ios[second] += each_s * max(0.0, min(second + 1.0, end_s) - max(float(second), begin_s))
+        bins[floor((begin_s + end_s) / 2)].update(counts)
+    speeds = rebuilds(readings)
+    begin_s, end_s = spans[PHASES[0]][0], spans[PHASES[-1]][1]
+    last = min(floor(end_s), floor(max((end for _, end, _ in rows), default=0.0)))
+    return [
+        Second(
+            at_s=second,
+            phase=next((phase for phase, (a, b) in spans.items() if a <= second and second + 1 <= b), ""),
+            ios=ios[second],
+            bins=bins[second],
+            cores=cores_between(readings, second - 0.5, second + 1.5),
+            rebuild_bytes_per_s=next((speed for a, b, speed in speeds if a <= second + 0.5 < b), None),
+        )
+        for second in range(ceil(begin_s), last)
+    ]
+
+
+def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], found: Found) -> dict[str, float | None]:
+    """Those of each phase and of the rebuild; None of a phase without a whole second, or what could not be read."""
+    told: dict[str, float | None] = {}
+    for phase, span in spans.items():
+        of = [row for row in rows if row.phase == phase]
+        bins = sum((Counter(row.bins) for row in of), Counter[int]())
+        told[f"{phase}_iops"] = sum(row.ios for row in of) / len(of) if of else None
+        told[f"{phase}_least_iops"] = min((row.ios for row in of), default=None)
+        told |= {f"{phase}_clat_{name}_ns": value for name, value in percentiles(bins).items() if name in ("p50", "p99")}
+        told[f"{phase}_host_cpu_cores"] = cores_between(readings, *span)
+    ((drives,),) = (of.values() for of in found.values())
+    begin_s, end_s = spans["rebuilding"]
+    member = 1024 * int(drives.facts.get("dutlab-2_component_size") or drives.facts.get("dutlab_component_size") or 0)
+    return {**told, "rebuild_s": end_s - begin_s, "rebuild_bytes_per_s": member / (end_s - begin_s) if member else None}
+
+
+def _phases(spans: Spans) -> list[Row]:
+    zero_s = spans[PHASES[0]][0]
+    return [{"phase": phase, "began_s": round(a - zero_s, 3), "ended_s": round(b - zero_s, 3)} for phase, (a, b) in spans.items()]

@@ -1,0 +1,132 @@
+"""The film of a failure: seconds and phases out of a histogram's log and a host's readings with known answers, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import SpecRefused
+from dutlab.spec.loader import load_experiment
+from dutlab.spec.workloads.array_failure import ArrayFailureSetting
+from dutlab.tools.fio.drives import FoundDrive
+from dutlab.tools.fio.failure import figures_of, timeline
+from dutlab.tools.fio.histogram import value_of_bin
+from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_line, rebuilds
+from dutlab.tools.fio.output import histograms_over_time, jobs_of, span_of
+
+SPANS = {"healthy": (100.0, 104.0), "degraded": (105.0, 109.0), "rebuilding": (110.0, 114.0), "rebuilt": (114.0, 118.0)}
+IDLE = HostReading(at_s=0.0, ticks_s=0.0, ios=0, lost=0, doing="idle", rebuilt_bytes=None)
+ARRAY = {"server": {"array": FoundDrive("server:array", "/dev/md127", 1 << 30, {"dutlab_component_size": "4096"})}}
+
+
+def row(at_ms: int, *, way: int = 0, **bins: int) -> str:
+    counts = [bins.get(f"bin{index}", 0) for index in range(200)]
+    return ", ".join(map(str, (at_ms, way, 4096, *counts))) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("index", "value_ns"),
+    [(0, 0), (127, 127), (128, 129), (191, 255), (64 * 11 + 39, 65536 + int(39.5 * 1024))],  # reference: key 105984
+)
+def test_a_bin_is_named_by_its_midpoint(index, value_ns):
+    assert value_of_bin(index) == value_ns
+
+
+def test_rows_of_a_histogram_last_from_the_row_before_of_the_same_thread_and_direction():
+    text = row(101000, bin5=10) + row(101000, way=1, bin6=1) + row(103000, bin5=40) + row(101500, bin7=2) + row(102500, bin7=4) + "1027"
+    assert histograms_over_time(text.encode()) == [
+        (100.0, 101.0, {5: 10}), (100.0, 101.0, {6: 1}), (101.0, 103.0, {5: 40}), (100.5, 101.5, {7: 2}), (101.5, 102.5, {7: 4})
+    ]  # fmt: skip
+
+
+def test_seconds_without_a_row_share_those_of_the_next_and_a_stall_is_no_gap():
+    text = "".join(row(at, bin5=100) for at in range(101000, 106000, 1000)) + row(108000, bin100=30)
+    text += "".join(row(at, bin5=200) for at in range(109000, 119000, 1000))
+    film = timeline(histograms_over_time(text.encode()), [], SPANS)
+    assert [(second.at_s, second.ios) for second in film if 103 <= second.at_s <= 109] == [
+        (103, 100.0), (104, 100.0), (105, 10.0), (106, 10.0), (107, 10.0), (108, 200.0), (109, 200.0)
+    ]  # fmt: skip
+    assert [second.phase for second in film] == [
+        *["healthy"] * 4, "", *["degraded"] * 4, "", *["rebuilding"] * 4, *["rebuilt"] * 4
+    ]  # fmt: skip
+    found = figures_of(film, SPANS, [], ARRAY)
+    assert (found["healthy_iops"], found["degraded_iops"], found["degraded_least_iops"], found["rebuilt_iops"]) == (100, 57.5, 10, 200)
+    assert (found["healthy_clat_p50_ns"], found["rebuild_s"], found["rebuild_bytes_per_s"]) == (5, 4, 1 << 20)
+    assert found["healthy_host_cpu_cores"] is None, "nothing was read"
+
+
+def test_a_job_was_measured_up_to_its_report():
+    document = {"timestamp_ms": 1795403370076, "jobs": [{"jobname": "a", "read": {"runtime": 4009, "total_ios": 8, "iops": 2}}]}
+    assert span_of(document, jobs_of(document)) == pytest.approx((1795403366.067, 1795403370.076))
+
+
+def test_a_phase_without_a_whole_second_has_no_figures():
+    spans = {**SPANS, "rebuilding": (110.2, 111.1)}
+    text = "".join(row(at, bin5=100) for at in range(101000, 119000, 1000))
+    found = figures_of(timeline(histograms_over_time(text.encode()), [], spans), spans, [], ARRAY)
+    assert (found["rebuilding_iops"], found["rebuilding_least_iops"]) == (None, None)
+
+
+def test_cores_and_speed_of_a_rebuild_are_between_readings():
+    sectors = (None, 0, 0, 2048, 2048, 4096, None)
+    readings = [
+        replace(IDLE, at_s=10 + i / 2, ticks_s=0.75 * i, rebuilt_bytes=None if done is None else done * 512)
+        for i, done in enumerate(sectors)
+    ]
+    assert cores_between(readings, 10.4, 12.2) == pytest.approx(1.5)
+    assert cores_between(readings, 10.4, 10.9) is None
+    assert rebuilds(readings) == [(10.5, 11.5, 1 << 20), (11.5, 12.5, 1 << 20)]
+
+
+@pytest.mark.parametrize(
+    ("line", "rebuilt", "whole"),
+    [
+        ("1795403367.5 250 100 42 1 recover 2048", 1 << 20, False),
+        ("1795403367.5 250 100 42 0 idle none", None, True),
+        ("1795403367.5 250 100 42 1 idle none", None, False),
+    ],
+)
+def test_a_line_of_the_loop_says_how_far_the_array_is(line, rebuilt, whole):
+    found = read_line(line)
+    assert (found.at_s, found.ticks_s, found.ios, found.rebuilt_bytes, found.whole) == (1795403367.5, 2.5, 42, rebuilt, whole)
+
+
+EXPERIMENT = """
+experiment: film
+testbed: {lab: raid}
+factors: {mode: [MODE]}
+workloads:
+  - array-failure: BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "body", "words"),
+    [
+        ("as-found", "{options: {rw: read}}", "mode as-found has none to spare"),
+        ("raid0", "{options: {rw: read}}", "mode raid0 has none to spare"),
+        ("raid5-degraded", "{options: {rw: read}}", "mode raid5-degraded has none to spare"),
+        ("raid5", "{}", "options.rw: missing"),
+        ("raid5", "{options: {rw: read, filename: /dev/sda}}", "is dutlab's, or leads to other files"),
+        ("raid5", "{options: {rw: read}, phase: 1s}", "phase: must be at least 3 s"),
+        ("raid5", "{options: {rw: read}, drives: [each]}", "an array is all drives of its host"),
+        ("raid5", "{options: {rw: [read, read]}}", "a value is written twice"),
+    ],
+)
+def test_a_failure_that_cannot_be_measured_is_refused_before_anything_is_touched(tmp_path: Path, mode, body, words):
+    (path := tmp_path / "experiment.yaml").write_text(EXPERIMENT.replace("MODE", mode).replace("BODY", body))
+    with pytest.raises(SpecRefused) as refused:
+        load_experiment(path)
+    assert words in str(refused.value)
+
+
+def test_each_combination_of_options_is_a_film(tmp_path: Path):
+    (path := tmp_path / "experiment.yaml").write_text(
+        EXPERIMENT.replace("MODE", "raid5").replace("BODY", "{options: {rw: randrw, iodepth: [1, 8]}, phase: 5s, rebuild: 60s}")
+    )
+    (workload,) = load_experiment(path).workloads
+    settings = [setting for setting, _ in workload.settings()]
+    assert all(isinstance(s, ArrayFailureSetting) for s in settings)
+    assert [(s.params["iodepth"], s.loaded_s, s.writes) for s in settings] == [(1, 77.0, True), (8, 77.0, True)]
