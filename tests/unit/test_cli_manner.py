@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from dutlab.cli.main import dutlab, main
 from dutlab.cli.manner import Manner
 from dutlab.errors import InputError
 from dutlab.plan.trials import Plan
+from fake_run import Wanted, build
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 LONG = Plan(experiment="e", testbed="t", order="as-written", seed=1, estimate_s=151_680.0, trials=())
@@ -150,3 +151,45 @@ def test_runs_without_a_plot_say_so(ended: Callable[..., Ended]) -> None:
 
 def test_the_storage_demo_has_one_size(ended: Callable[..., Ended]) -> None:
     assert ended("demo", "storage", "--quick")[0] == 2
+
+
+def _leaves(command: click.Command, path: tuple[str, ...], context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from _leaves(found, (*path, name), context)
+
+
+def _has_json(command: click.Command) -> bool:
+    return any("--json" in p.opts or ("--format" in p.opts and "json" in getattr(p.type, "choices", ())) for p in command.params)
+
+
+def test_every_command_that_measures_or_reads_has_json() -> None:
+    without = [name for name, command in _leaves(dutlab, (), click.Context(dutlab)) if not _has_json(command)]
+    acts = {"undo", "lab up", "lab down", "lab shell", "plot", "claims", "conductor convert"}  # they change something, or write files
+    assert set(without) == acts | {"verify-claim"}, "the exit status of verify-claim is all of its answer"
+
+
+def test_what_reading_commands_print_is_json_alone(ended: Callable[..., Ended], tmp_path: Path) -> None:
+    one, other = (str(build(tmp_path / name, Wanted(seconds=2, cores=0, sizes=(64,)))) for name in ("a", "b"))
+    for words in (
+        ["runs", "--runs", str(tmp_path / "a"), "--json"],
+        ["compare", one, other, "--json"],
+        ["check", other, "--baseline", one, "--json"],
+        ["effects", one, "--json"],
+        ["cost", one, "--json"],
+        ["rescore", one, "--json"],
+        ["history", "firewall-modes", "--runs", str(tmp_path / "a"), "--json"],
+        ["query", "SELECT name FROM runs", "--runs", str(tmp_path / "a"), "--format", "json"],
+        ["report", one, "--format", "json", "-o", "-"],
+    ):
+        code, out, err = ended(*words)
+        assert code == (2 if words[0] == "check" else 0), (words, out, err)  # too few repeats for a check: an error
+        told = json.loads(out)
+        if words[0] == "check":
+            validate(told, json.loads((CONTRACTS / "error.schema.json").read_text()))
+        if words[0] == "report":
+            validate(told, json.loads((CONTRACTS / "report.schema.json").read_text()))
