@@ -88,6 +88,7 @@ def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
         ("[1500, 9000]", "[1500, 9000, 70000]", "5:21: factors.mtu.2: '70000' is not a level of mtu; write 9000; at least 1280, below which Linux removes a port's IPv6 addresses"),
         ("[1500, 9000]", "[1500, 9000, 576]", "5:21: factors.mtu.2: '576' is not a level of mtu; write 9000; at least 1280, below which Linux removes a port's IPv6 addresses"),
         ("cable: [", "offloads: [gro=off]\n  cable: [", "7:14: factors.offloads.0: 'gro=off' is not a level of offloads; write gro off, tso off"),
+        ("cable: [", "rps: [5-2]\n  cable: [", "7:9: factors.rps.0: '5-2' is not a level of rps; write off, or cores as 0-3"),
         ("cable: [", "rps: [f]\n  cable: [", "7:9: factors.rps.0: 'f' is not a level of rps; write off, or cores as 0-3"),
         ("cable: [", "boost: [1]\n  cable: [", "7:11: factors.boost.0: '1' is not a level of boost; write on, or off"),
         ("cable: [", "sysctl.net core: [1]\n  cable: [", "7:3: factors.sysctl.net core: 'sysctl.net core' names no sysctl; write it as in sysctl.net.core.netdev_budget"),

@@ -185,7 +185,8 @@ def _level_fault(name: str, level: str) -> str:
         return f"{level!r} is not the value of a sysctl: it has what cannot be printed"
     if (kind := KNOBS.get(name)) is None:
         return ""
-    if not kind.level.fullmatch(level) or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
+    backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
+    if not kind.level.fullmatch(level) or backwards or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
         return f"{level!r} is not a level of {name}; write {kind.example}"
     return ""
 
