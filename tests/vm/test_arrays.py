@@ -109,7 +109,10 @@ def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
     assert signatures(raid) == ""
 
 
-def test_a_guest_that_ends_in_a_trial_leaves_no_figures_and_is_named(dutlab, experiment, raid: str, tmp_path: Path, python_env) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["ends", "hangs"])
+def test_a_guest_that_ends_or_hangs_in_a_trial_leaves_no_figures_and_is_named(
+    dutlab, experiment, raid: str, tmp_path: Path, python_env, sent: signal.Signals
+) -> None:
     text = Path(experiment("as-found")).read_text().replace("duration: 2s", "duration: 10min")
     (tmp_path / "experiment.yaml").write_text(text)
     argv = [sys.executable, "-m", "dutlab", "run", str(tmp_path / "experiment.yaml"), "--lab", raid]
@@ -119,7 +122,7 @@ def test_a_guest_that_ends_in_a_trial_leaves_no_figures_and_is_named(dutlab, exp
             assert eventually(lambda: io_runs(raid) or running.poll() is not None, LIMIT_S)
             assert running.poll() is None, (tmp_path / "said").read_text()
             for pid in kernels(raid):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, sent)
             assert running.wait(LIMIT_S) not in (0, -signal.SIGKILL), (tmp_path / "said").read_text()
         finally:
             running.kill()
