@@ -42,8 +42,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         slug="pts",
         workload="pts",
         title="Drives in a known state",
-        lead="Rounds are repeated until over five of them the tracked IOPS have a range of at most 20 % and a slope of at most 10 % "
-        "of their mean. Figures are means over that window. What did not get there is stamped so, and two states are never in one table.",
+        lead="Rounds are repeated until five of them are steady: the range of their tracked IOPS is at most 20 % of the mean, the slope at "
+        "most 10 %. Figures are means over that window. What did not get there is stamped so, and two states are never in one table.",
         tables=(_verdicts(groups, book), *matrices),
         curves=tuple(curve for g in groups for curve in (*_curves(g), *_over_time(run, g))),
         words=tuple(

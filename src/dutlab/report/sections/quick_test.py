@@ -15,9 +15,9 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 WORKLOAD = "quick-test"
-LEAD = """NDR is the highest rate at which no frame was lost, PDR the highest at which at most 0.5 % were, both in half of three seconds of
-trials and within 2 % (RFC 9971). Latency is one-way, of all frames sent at half of the NDR. A frame that the device's port did not take
-counts as lost."""
+LEAD = """NDR is the highest rate without loss in at least half of three 1-s trials (RFC 9971). PDR is the same with at most 0.5 % of the
+frames lost. Both are found to 2 %. Latency is one-way, of all frames sent at half of the NDR. A frame that the device's port did not
+take counts as lost."""
 TERMS = "NDR: the highest rate without loss. PDR: the highest rate at which at most 0.5 % of the frames were lost. Latency: one-way."
 _TRIAL_S = 60
 """RFC 2544 section 24."""
