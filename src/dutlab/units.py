@@ -30,7 +30,7 @@ SHORTEST_IPV6_FRAME = FrameBytes(84)
 RFC2544_FRAME_SIZES = tuple(FrameBytes(n) for n in (64, 128, 256, 512, 1024, 1280, 1518))  # RFC 2544 section 9.1
 RFC5180_FRAME_SIZES = (SHORTEST_IPV6_FRAME, *RFC2544_FRAME_SIZES[1:])  # RFC 5180 section 5.1.1
 
-_NUMBER = r"(?P<n>[0-9]{1,18}(?:\.[0-9]{1,18})?|\.[0-9]{1,18})"
+_NUMBER = r"(?P<n>[0-9]{1,18}(?:\.[0-9]{1,30})?|\.[0-9]{1,30})"
 _DURATION = re.compile(rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)")  # both of Unicode's micro signs
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BIT_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)(?P<w>bit/s|b/s|bps)?")

@@ -68,6 +68,7 @@ def test_what_is_no_bit_rate_is_refused_with_an_example(text):
 def test_frame_rates_are_read_with_their_unit():
     assert parse_pps("100kpps") == 100e3
     assert parse_pps("1.488 Mpps") == pytest.approx(1.488e6)
+    assert parse_pps("0.0010000000000000002pps") == 0.0010000000000000002
     for text in ("100k", "100", "100 packets", "max"):
         with pytest.raises(UnitError, match="as in 100kpps"):
             parse_pps(text)
