@@ -119,3 +119,11 @@ def test_a_program_gets_a_row_on_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(told, "line_width", lambda: None)
     assert len(list(told.table(("cell", "verdict"), [("a b " * 50, "c d " * 50)]))) == 3, "heads, a rule, the row"
     assert told.wrapped("word " * 60) == ["word " * 60]
+
+
+def test_reasons_that_differ_in_their_numbers_only_are_told_once() -> None:
+    taken = [("nat", Missing(f"disturbed: this-machine: other work took {share}% of the CPU time")) for share in (46, 36, 30, 46)]
+    text = " ".join(terminal_table(rates(*taken, ("router", Missing("failed: link in-a went down")))))
+    assert "no result: disturbed: this-machine: other work took 46% of the CPU time (with other numbers: 2 more)" in text
+    assert text.count("no result: disturbed") == 1
+    assert text.count("no result: failed: link in-a went down") == 1

@@ -79,9 +79,19 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
             yield from _lines([line[n] for n in block], widths)
             if nth == 0:
                 yield "─" * (sum(widths) + GAP * (len(widths) - 1))
-    reasons = dict.fromkeys(f"no result: {cell.why}" for row in table.rows for cell in row.cells if isinstance(cell, Missing))
-    for words in (*reasons, *table.notes):
+    for words in (*_reasons(table), *table.notes):
         yield from textwrap.wrap(_clean(words), width)
+
+
+def _reasons(table: Table) -> Iterator[str]:
+    """Why figures are missing: those that differ in their numbers only are told once."""
+    alike: dict[str, list[str]] = {}
+    for cell in (cell for row in table.rows for cell in row.cells):
+        if isinstance(cell, Missing):
+            alike.setdefault(re.sub(r"\d+", "#", cell.why), []).append(cell.why)
+    for first, *others in alike.values():
+        more = sum(why != first for why in others)
+        yield f"no result: {first}{f' (with other numbers: {more} more)' if more else ''}"
 
 
 def _row(table: Table, n: int, *, colour: bool) -> list[_Place]:
