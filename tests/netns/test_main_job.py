@@ -81,10 +81,10 @@ def test_a_port_that_carries_the_default_route_is_refused(dutlab, experiment, st
 
 
 def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, python_env, dutlab, experiment, tmp_path):
-    text = BOTH_TOOLS.replace("mode: [router]", "mode: [router]\n  boost: ['on', 'off']")
+    text = BOTH_TOOLS.replace("mode: [router]", "mode: [router]\n  bios-turbo: ['on', 'off']")
     path = experiment(text)
     refused = dutlab("run", path, "--unattended")
-    assert refused.returncode == 2 and "boost" in refused.stderr
+    assert refused.returncode == 2 and "bios-turbo" in refused.stderr, refused.stderr
     assert not (tmp_path / "runs").exists()
     done = subprocess.run(
         [python, "-m", "dutlab", "run", path],
@@ -98,8 +98,8 @@ def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, pyt
     assert done.returncode == 0, done.stderr
     answered = [e for e in events(only_run(tmp_path)) if e["event"] == "answered"]
     assert {(e["question"], e["answer"]) for e in answered} in (
-        {("set boost to on", "did it"), ("set boost to off", "did that")},
-        {("set boost to off", "did it"), ("set boost to on", "did that")},
+        {("set bios-turbo to on", "did it"), ("set bios-turbo to off", "did that")},
+        {("set bios-turbo to off", "did it"), ("set bios-turbo to on", "did that")},
     )
     assert len(records(only_run(tmp_path))) == 2 * 2
 
