@@ -80,6 +80,25 @@ async def test_this_machines_account_knows_our_own_tree_and_the_threads_that_for
     assert (found.cores, found.busy_s, found.own_s, found.steal_s, found.pressure_s) == (2, 20.0, 3.0, 0.03, None)
 
 
+async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
+    def proc(of_guest_ns: int, of_its_process_ns: int, ticks: int) -> None:
+        processes = {
+            os.getpid(): ("python", "", {os.getpid(): (0, 0)}),
+            70: ("linux.uml", "71", {70: (of_guest_ns, 0)}),
+            71: ("linux.uml", "", {71: (of_its_process_ns, 0)}),
+        }
+        write_proc(tmp_path, processes, ticks=ticks)
+        (tmp_path / "70" / "cmdline").write_bytes(b"linux.uml\0mem=384M\0")
+
+    proc(0, 0, 0)
+    reader = LocalAccount([70], proc=tmp_path)
+    before = reader.account()
+    proc(2 * 10**9, 10**9, 200)  # 4 s of the machine, 3 s of them the guest's
+    found = reader.account().since(before)
+    assert (found.own_cpu_s, found.others_cpu_s) == (3.0, 1.0)
+    assert found.threads["linux.uml"].run_s == 2.0
+
+
 async def test_a_copy_of_the_engine_is_an_engine_and_without_a_lab_every_port_is_ours(tmp_path: Path) -> None:
     """A copy has its digest behind its name, of which the kernel keeps fifteen characters; the box of a person has ports of unknown names."""
     me = os.getpid()

@@ -64,6 +64,8 @@ class Lab:
     """By which hosts are reached over ssh, each under its name; None where none is."""
     over_ssh: frozenset[str] = frozenset()
     """The hosts that are; the namespaces of the others are entered."""
+    guests: frozenset[str] = frozenset()
+    """The hosts that have a kernel of their own: a program of this machine, where what it uses and waits for is accounted."""
     backend: Literal["auto", "af_packet"] = "auto"
     """How the engine takes its ports: the kernel of a guest lets it load no program that counts frames."""
 
@@ -259,6 +261,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         group=drives.group_of(state.label) if plan.testbed.drives and not guests else None,
         ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if ssh or guests else None,
         over_ssh=frozenset(plan.testbed.hosts if ssh else guests),
+        guests=frozenset(guests),
         backend="af_packet" if set(guests) & set(plan.testbed.ends) else "auto",
     )
 

@@ -158,7 +158,8 @@ class OpenRig:
         """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
         generator = make(load.generator, self.site)
         again = MOST_AGAIN if self.disturbed == "repeat" else 0
-        undisturbed = Undisturbed(generator, accounts=accounts_of(self.site.hosts), most_again=again)
+        ends = {name: host for name, host in self.site.hosts.items() if name in self.site.testbed.ends}  # the DUT does nothing here
+        undisturbed = Undisturbed(generator, accounts=accounts_of(ends), most_again=again)
         async with closing(*([] if generator is self.site.engine else [generator])):
             return await calibrate(
                 undisturbed,

@@ -240,9 +240,10 @@ async def _set_up(
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
-    threads = lab.napi_threads or None if lab is not None and lab.ends_here else None
-    storage = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
-    accounts = accounts_of({name: host for name, host in hosts.items() if name not in storage}, threads)
+    threads = lab.napi_threads or None if lab is not None and (lab.ends_here or lab.guests) else None
+    unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
+    unread |= lab.guests if lab is not None else set()
+    accounts = accounts_of({name: host for name, host in hosts.items() if name not in unread}, threads)
     bench = replace(_bench(site, device), tell=tell)
     undisturbed = partial(
         Undisturbed,

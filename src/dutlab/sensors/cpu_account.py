@@ -68,7 +68,7 @@ class LocalAccount:
         self._proc, self._clock, self._ledger = proc, clock, ThreadLedger()
         self._wanted = None if forwarding is None else frozenset(forwarding)
         self._kernel: dict[int, str] = {}
-        self._forwarding = frozenset[int]()
+        self._forwarding = self._guests = frozenset[int]()
         self._find_kernel_threads()
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._own = os.getpid()
@@ -108,7 +108,7 @@ class LocalAccount:
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
                 threads += self._threads(pid, name)
-                if pid in self._forwarding:
+                if pid in self._forwarding and pid not in self._guests:
                     own_s += _thread_time(self._text(f"{pid}/schedstat")).run_s
         self._ledger.see(threads)
         account = machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
@@ -125,6 +125,7 @@ class LocalAccount:
         self._forwarding = frozenset(
             pid for pid, n in named.items() if (n.startswith("napi/") if self._wanted is None else pid in self._wanted)
         )
+        self._guests = frozenset(pid for pid in self._forwarding if self._is_program(pid))
         self._kernel = {pid: name for pid, name in named.items() if name.startswith("ksoftirqd/") or pid in self._forwarding}
 
     def _pressure(self) -> str:
@@ -133,9 +134,16 @@ class LocalAccount:
         except OSError:  # CONFIG_PSI is off, or psi=0
             return ""
 
+    def _is_program(self, pid: int) -> bool:
+        """The kernel of a guest, which has processes of its own here; a thread of this machine's kernel has no words."""
+        try:
+            return bool((self._proc / str(pid) / "cmdline").read_bytes())
+        except OSError:
+            return False
+
     def _tree(self) -> Iterator[int]:
-        """Our process and all that descend from it."""
-        left = [self._own]
+        """Our process, the guests, and all that descend from them."""
+        left = [self._own, *self._guests]
         while left:
             yield (pid := left.pop())
             try:
