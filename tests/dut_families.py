@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from dutlab.dut import family
 from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.runner.undo import carry_out
+from dutlab.spec.links import Link
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from transcript import TranscriptHost
@@ -34,8 +36,10 @@ class ProberOf:
     mode: str
     testbed: Testbed = E302
 
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        of = self.testbed.links[link]
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
+        return [self._seen(self.testbed.links[link], reverse=reverse) for link in links]
+
+    def _seen(self, of: Link, *, reverse: bool) -> SeenProbe:
         flow = UdpFlow(of.source_address.ip, of.sink_address.ip, 4321, 7)
         translated = self.mode in ("nat", "nat-open")
         if reverse:

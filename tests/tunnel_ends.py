@@ -10,6 +10,7 @@ from dut_families import E302, EXAMPLES
 from dutlab.dut import family
 from dutlab.dut.mode import Mode, SeenProbe, UdpFlow
 from dutlab.hosts.host import Done, command_failed
+from dutlab.spec.links import Link
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from transcript import TranscriptHost
@@ -88,7 +89,9 @@ class Silence:
 
     received: int = 0
 
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        """Ten frames."""
-        of = E302.links[link]
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
+        """Ten frames a link."""
+        return [self._seen(E302.links[link]) for link in links]
+
+    def _seen(self, of: Link) -> SeenProbe:
         return SeenProbe(10, self.received, None, UdpFlow(of.source_address.ip, of.sink_address.ip, 4321, 7))

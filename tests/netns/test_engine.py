@@ -168,7 +168,7 @@ async def test_probes_see_each_way_and_never_the_same_flow_twice(engine, hosts):
         ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c ct state new counter"]
     )
     for reverse, source in ((False, "172.16.1.2"), (True, "172.16.11.2")) * 3:
-        seen = await engine.probe("b", reverse=reverse)
+        (seen,) = await engine.probe(["b"], reverse=reverse)
         assert (seen.sent, seen.received, seen.source_seen) == (10, 10, source)
     entries = (await hosts["dut"].run(["cat", "/proc/net/nf_conntrack"])).text.splitlines()
     assert len([e for e in entries if "dport=7 " in e]) == 6
@@ -184,13 +184,13 @@ async def test_nothing_of_the_engine_is_on_the_ports_between_trials(engine, host
 
 
 async def test_agents_live_from_trial_to_trial_and_end_with_the_engine(engine):
-    await engine.probe("a")
+    await engine.probe(["a"])
     first = programs()
-    await engine.probe("b")
+    await engine.probe(["b"])
     assert programs() == first != []
     await engine.close()
     assert programs() == []
-    assert (await engine.probe("a")).received == 10
+    assert (await engine.probe(["a"]))[0].received == 10
 
 
 async def in_mid_trial(engine):
@@ -207,7 +207,7 @@ async def test_an_agent_that_is_killed_in_mid_trial_fails_the_trial_and_not_the_
     await engine._agents["source"]._process.end(grace_s=0.0)
     with pytest.raises(ToolFailed, match="source: dutlab-engine: ended with status"):
         await trial
-    assert (await engine.probe("a")).received == 10
+    assert (await engine.probe(["a"]))[0].received == 10
 
 
 async def test_a_namespace_that_vanishes_in_mid_trial_is_a_lost_host(engine, hosts, lab):
@@ -230,16 +230,16 @@ async def test_a_trial_that_is_cut_off_stops_sending_at_once(engine, hosts):
     before = int((await hosts["source"].run(sent)).text)
     await asyncio.sleep(0.3)
     assert int((await hosts["source"].run(sent)).text) - before < 20
-    assert (await engine.probe("a")).received == 10
+    assert (await engine.probe(["a"]))[0].received == 10
 
 
 async def test_a_port_with_the_default_route_is_not_loaded_unless_the_link_is_isolated(engine, hosts, lab):
     await hosts["source"].run(["ip", "route", "add", "default", "via", "172.16.0.1"])
     with pytest.raises(PortRefused, match=r"default route.*isolated"):
-        await engine.probe("a")
+        await engine.probe(["a"])
     isolated = lab.testbed.links["a"].model_copy(update={"isolated": True})
     engine._testbed = lab.testbed.model_copy(update={"links": {"a": isolated}})
-    assert (await engine.probe("a")).received == 10
+    assert (await engine.probe(["a"]))[0].received == 10
 
 
 async def test_a_port_that_is_not_there_is_named(engine, lab):
@@ -247,4 +247,4 @@ async def test_a_port_that_is_not_there_is_named(engine, lab):
     path = (link.path[0], link.path[1], link.path[2], link.path[3].model_copy(update={"interface": "eth-z"}))
     engine._testbed = lab.testbed.model_copy(update={"links": {"a": link.model_copy(update={"path": path})}})
     with pytest.raises(HostError, match=r"sink: .*eth-z"):
-        await engine.probe("a")
+        await engine.probe(["a"])

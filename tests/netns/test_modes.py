@@ -182,7 +182,7 @@ async def tracked(dut):
 
 async def test_a_flow_tracked_before_does_not_outlive_the_change_of_mode(lab, dut, engine):
     await MODES["filter-empty"].apply(dut, lab.testbed)
-    await engine.probe("a")
+    await engine.probe(["a"])
     assert await tracked(dut) > 0
     await MODES["filter-default"].apply(dut, lab.testbed)
     assert await tracked(dut) == 0
@@ -214,7 +214,7 @@ async def test_any_of_three_programs_asks_a_kernel_that_shows_no_list(lab, dut, 
     monkeypatch.setattr(linux_tracking, "_LIST", ("cat", "/proc/net/no-such-list"))
     limited = WithPrograms(dut, tmp_path, program)
     await MODES["filter-empty"].apply(dut, lab.testbed)
-    flow, other = (await engine.probe("a")).flow, (await engine.probe("b")).flow
+    flow, other = (await engine.probe(["a"]))[0].flow, (await engine.probe(["b"]))[0].flow
     assert await linux_tracking.is_tracked(limited, flow)
     assert not await linux_tracking.is_tracked(limited, replace(flow, source_port=other.source_port))
     six = replace(flow, source=ip_address("2001:db8::2"), destination=ip_address("2001:db8::3"))
@@ -227,7 +227,7 @@ async def test_a_dut_without_any_of_them_is_not_said_to_track_nothing(lab, dut, 
     monkeypatch.setattr(linux_tracking, "_LIST", ("cat", "/proc/net/no-such-list"))
     limited = WithPrograms(dut, tmp_path)
     await MODES["filter-empty"].apply(dut, lab.testbed)
-    assert await linux_tracking.is_tracked(limited, (await engine.probe("a")).flow) is None
+    assert await linux_tracking.is_tracked(limited, (await engine.probe(["a"]))[0].flow) is None
     with pytest.raises(HostError, match="it has none of conntrack, perl, python3"):
         await linux_tracking.forget_flows(limited)
 

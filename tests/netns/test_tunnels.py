@@ -78,17 +78,17 @@ async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab:
     steps = [away(dut), *await router.undo(dut, lab.testbed)]
     before = await of_dut(dut)
     await router.apply(dut, lab.testbed)
-    assert (await prober.probe("a")).received == 10
+    assert (await prober.probe(["a"]))[0].received == 10
     policies = "".join(f"{line}\n" for t in LinkTunnel.all_of(lab.testbed, AES_GCM) for line in end.words(t) if " policy " in line)
     await dut.run(["ip", "-batch", "-"], stdin=policies.encode())
     assert await end.held(dut) == Held({}, end.policies(lab.testbed))
-    assert (await prober.probe("a")).received == 0
+    assert (await prober.probe(["a"]))[0].received == 0
     with pytest.raises(HostError, match="dut: it has IPsec of its own"):
         await end.undo(dut, lab.testbed)
     await carry_out(steps, hosts)
     assert await of_dut(dut) == before
     await router.apply(dut, lab.testbed)
-    assert (await prober.probe("a")).received == 10
+    assert (await prober.probe(["a"]))[0].received == 10
     await prober.close()
 
 

@@ -50,8 +50,13 @@ class ScriptedProber:
     back: tuple[int, int] = ALL
     seen_as: str | None = None
     fewer_at_first: int = 0
+    asked: list = field(default_factory=list)
 
-    async def probe(self, link, *, reverse=False):
+    async def probe(self, links, *, reverse=False):
+        self.asked.append((tuple(links), reverse))
+        return [self._seen(link, reverse=reverse) for link in links]
+
+    def _seen(self, link, *, reverse):
         sent, received = self.back if reverse else self.out
         self.fewer_at_first, missing = 0, self.fewer_at_first
         here = LAB.links[link].sink_address if reverse else LAB.links[link].source_address
@@ -158,7 +163,9 @@ async def test_a_router_through_which_nothing_passes_is_none():
 
 
 async def test_frames_missing_once_are_asked_for_again_because_neighbours_take_their_time():
-    assert await failed("router", ScriptedProber(fewer_at_first=3)) == set()
+    prober = ScriptedProber(fewer_at_first=3)
+    assert await failed("router", prober) == set()
+    assert prober.asked == [(("a", "b"), False), (("a",), False), (("a", "b"), True)]  # all links at once, then the one that was short
 
 
 async def test_frames_missing_twice_are_not_forgiven():

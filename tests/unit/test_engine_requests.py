@@ -18,7 +18,7 @@ from engine_agent import SCHEMA, asked, offer
 async def test_every_request_keeps_to_the_contract(engine, tmp_path):
     one = engine()
     await one.offer(offer("a", "b", rate=None, warmup=0.5, size="imix"))
-    await one.probe("b", reverse=True)
+    await one.probe(["b"], reverse=True)
     validator = jsonschema.Draft202012Validator({"$ref": "#/$defs/Request", "$defs": SCHEMA["$defs"]})
     requests = [q for of_agent in asked(tmp_path) for q in of_agent]
     assert {q["op"] for q in requests} == {"hello", "open", "arm", "start", "wait", "settle", "close"}
@@ -67,9 +67,9 @@ async def test_ports_are_opened_on_their_cores_and_guarded_by_the_testbeds_netwo
 
 async def test_a_probe_is_ten_frames_at_1_kpps_as_a_new_flow_each_time(engine, tmp_path):
     one = engine()
-    seen = await one.probe("a")
+    (seen,) = await one.probe(["a"])
     assert (seen.sent, seen.received, seen.source_seen) == (10, 12, "172.16.10.1")
-    await one.probe("a", reverse=True)
+    await one.probe(["a"], reverse=True)
     plans = [q["send"]["streams"][0] for log in asked(tmp_path) for q in log if "send" in q]
     assert [(p["frames"], p["rate"]) for p in plans] == [(10, {"pps": 1000.0})] * 2
     ways = sorted((p["source"], p["destination"]) for p in plans)

@@ -51,7 +51,7 @@ async def test_an_offer_becomes_flows_facts_raw_and_readings(engine):
 async def test_the_raw_file_of_a_trial_holds_that_trial_alone(engine):
     one = engine()
     first = await one.offer(offer())
-    await one.probe("a")
+    await one.probe(["a"])
     second = await one.offer(offer())
     assert len(second.raw["engine-source.jsonl"].splitlines()) == len(first.raw["engine-source.jsonl"].splitlines()) - 2  # the hello
 
@@ -138,7 +138,7 @@ async def test_frames_that_never_came_have_no_latency_and_no_source(engine):
     twist = "if op == 'settle': s = ok['streams'][0]; s.update(received=0, lost=s['sent'], duplicated=0, sources=[]); del s['latency']"
     one = engine(twist)
     assert (await one.offer(offer())).flows[0].latency is None
-    assert (await one.probe("a")).source_seen is None
+    assert (await one.probe(["a"]))[0].source_seen is None
 
 
 async def test_versions_are_told_once_when_equal(engine):
@@ -151,4 +151,4 @@ async def test_closing_twice_and_using_again_is_harmless(engine):
     await one.offer(offer())
     await one.close()
     await one.close()
-    assert (await one.probe("a")).sent == 10
+    assert (await one.probe(["a"]))[0].sent == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,8 @@ REFUSED = "> Antwort von 10.0.0.1: Zielhost nicht erreichbar.\n"
 
 
 class NoEngine:
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        raise AssertionError(f"frames of ours on link {link}")
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
+        raise AssertionError(f"frames of ours on links {links}")
 
 
 @pytest.fixture

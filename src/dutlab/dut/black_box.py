@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.frames import everything_came, passed, words_of
-from dutlab.dut.mode import Check, Family, Prober, Unset
+from dutlab.dut.mode import Check, Family, Prober, SeenProbe, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
 from dutlab.spec.known import FAMILY_MODES
@@ -23,11 +23,11 @@ class AsFound(Unset):
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """A flow from source to sink must pass on every link. What comes of one the other way is told, whatever it is."""
         del dut
-        return [check for name, link in testbed.links.items() for check in await _of_link(name, link, prober)]
+        there, back = await passed(prober, testbed.links), await prober.probe(list(testbed.links), reverse=True)
+        return [c for (name, link), to, fro in zip(testbed.links.items(), there, back, strict=True) for c in _of_link(name, link, to, fro)]
 
 
-async def _of_link(name: str, link: Link, prober: Prober) -> list[Check]:
-    there, back = await passed(prober, name), await prober.probe(name, reverse=True)
+def _of_link(name: str, link: Link, there: SeenProbe, back: SeenProbe) -> list[Check]:
     came, came_back = words_of(there), words_of(back)
     hint = "; the other way they pass: name the ports in the other order" if not everything_came(there) and everything_came(back) else ""
     found = [Check(f"link {name}: a flow passes", everything_came(there), came + hint)]

@@ -45,7 +45,8 @@ class CommandMode:
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Each `verify` command must end with 0, and a flow from source to sink must pass on every link, or there is nothing to measure."""
         checks = [await ends_with_0(dut, command) for command in self.commands.verify]
-        return [*checks, *[arrived(f"link {name}: a flow passes", await passed(prober, name)) for name in testbed.links]]
+        seen = zip(testbed.links, await passed(prober, testbed.links), strict=True)
+        return [*checks, *(arrived(f"link {name}: a flow passes", of) for name, of in seen)]
 
 
 async def ends_with_0(host: Host, command: str, where: str = "") -> Check:

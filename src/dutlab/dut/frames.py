@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from dutlab.dut.mode import Check, Prober, SeenProbe, UdpFlow
@@ -36,17 +36,22 @@ async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, t
 
     Raises ToolFailed, HostError.
     """
-    checks = []
-    for name, link in testbed.links.items():
-        checks += await _permitted(name, link, prober, behaviour, tracked)
-        checks.append(await _unsolicited(name, prober, behaviour))
-    return checks
+    links = testbed.links
+    there = zip(links, await passed(prober, links), strict=True)
+    checks = [await _permitted(name, links[name], seen, behaviour, tracked) for name, seen in there]
+    if behaviour.admits_unsolicited:
+        back = await passed(prober, links, reverse=True)
+    else:
+        back = await prober.probe(list(links), reverse=True)
+    return [check for of, name, seen in zip(checks, links, back, strict=True) for check in (*of, _unsolicited(name, seen, behaviour))]
 
 
-async def passed(prober: Prober, link: str, *, reverse: bool = False) -> SeenProbe:
-    """A probe that should pass, asked for once more when frames are missing: the first may have waited for a neighbour to answer."""
-    seen = await prober.probe(link, reverse=reverse)
-    return seen if everything_came(seen) else await prober.probe(link, reverse=reverse)
+async def passed(prober: Prober, links: Collection[str], *, reverse: bool = False) -> list[SeenProbe]:
+    """Probes that should pass, sent once more where frames are missing: the first may have waited for a neighbour to answer."""
+    seen = dict(zip(links, await prober.probe(list(links), reverse=reverse), strict=True))
+    if short := [link for link in links if not everything_came(seen[link])]:
+        seen |= zip(short, await prober.probe(short, reverse=reverse), strict=True)
+    return list(seen.values())
 
 
 def everything_came(seen: SeenProbe) -> bool:
@@ -54,8 +59,7 @@ def everything_came(seen: SeenProbe) -> bool:
     return seen.sent > 0 and seen.received == seen.sent
 
 
-async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
-    seen = await passed(prober, name)
+async def _permitted(name: str, link: Link, seen: SeenProbe, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
     if seen.flow is None:  # the address that the sink sees, and what is tracked, only frames of ours show
         return [arrived(f"link {name}: a permitted flow passes", seen)]
     expected = str((link.dut_out_address if behaviour.translates else link.source_address).ip)
@@ -78,11 +82,9 @@ async def _permitted(name: str, link: Link, prober: Prober, behaviour: Behaviour
     return checks
 
 
-async def _unsolicited(name: str, prober: Prober, behaviour: Behaviour) -> Check:
+def _unsolicited(name: str, seen: SeenProbe, behaviour: Behaviour) -> Check:
     if behaviour.admits_unsolicited:
-        seen = await passed(prober, name, reverse=True)
         return arrived(f"link {name}: a new flow from outside passes", seen)
-    seen = await prober.probe(name, reverse=True)
     what = f"link {name}: a new flow from outside is dropped"
     return Check(what, seen.sent > 0 and seen.received == 0, words_of(seen), by_ping=seen.flow is None)
 

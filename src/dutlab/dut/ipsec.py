@@ -122,8 +122,7 @@ class IpsecMode:
         checks += [await _pinged(source, name, link) for name, link in testbed.links.items()]
         for (host, end), held in zip(ends, before, strict=True):
             checks.append(_used(host.name, held, await end.held(host)))
-        for name in testbed.links:
-            seen = await prober.probe(name)
+        for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
             what = f"link {name}: what is not encrypted is dropped"
             checks.append(Check(what, seen.sent > 0 and seen.received == 0, f"{seen.received} of {seen.sent} probe frames arrived"))
         return checks

@@ -65,8 +65,8 @@ class SeenProbe:
 class Prober(Protocol):
     """Sends a few real frames through the DUT and looks at what comes out. The engine is one."""
 
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
-        """Ten UDP frames of a new flow from source to sink of the link, or back (`reverse`). Raises ToolFailed, HostError."""
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
+        """Ten UDP frames of a new flow on each link at once, from source to sink or back (`reverse`). Raises ToolFailed, HostError."""
 
 
 class Mode(Protocol):

@@ -146,7 +146,7 @@ class OpenRig:
 
     async def insist_on_loop(self) -> None:
         """Raises TestbedError that names every link of which ten frames do not come back."""
-        seen = [(link, await self.site.engine.probe(link.name)) for link in self.site.paths]
+        seen = zip(self.site.paths, await self.site.engine.probe([link.name for link in self.site.paths]), strict=True)
         if lost := [
             f"link {link.name}: of {s.sent} frames from {link.source} {s.received} came to {link.sink}"
             for link, s in seen

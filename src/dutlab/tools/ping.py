@@ -194,12 +194,15 @@ class ProbesByEnds:
     testbed: Testbed
     framed: frozenset[str]
 
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Raises ToolFailed, MeasurementError, HostError, PortRefused."""
-        of = self.testbed.links[link]
-        if self.framed.issuperset(of.ends):
-            return await self.engine.probe(link, reverse=reverse)
-        return SeenProbe(1, int(await self.ping.passes(of, reverse=reverse)), None, None)
+        framed = [link for link in links if self.framed.issuperset(self.testbed.links[link].ends)]
+        seen = dict(zip(framed, await self.engine.probe(framed, reverse=reverse), strict=True)) if framed else {}
+        for link in links:
+            if link not in seen:
+                passes = await self.ping.passes(self.testbed.links[link], reverse=reverse)
+                seen[link] = SeenProbe(1, int(passes), None, None)
+        return [seen[link] for link in links]
 
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:

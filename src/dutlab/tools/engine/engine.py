@@ -126,17 +126,23 @@ class Engine:
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
         return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[direction.link]) for direction in directions)))
 
-    async def probe(self, link: str, *, reverse: bool = False) -> SeenProbe:
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Raises ToolFailed, HostError, PortRefused."""
-        direction = await direction_of(
-            self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop
+        if not links:
+            return []
+        directions = await asyncio.gather(
+            *(
+                direction_of(
+                    self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop
+                )
+                for link in links
+            )
         )
-        shortest = SHORTEST_FRAME if "." in direction.source else SHORTEST_IPV6_FRAME
+        shortest = SHORTEST_FRAME if all("." in direction.source for direction in directions) else SHORTEST_IPV6_FRAME
         load = EngineLoad(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
-        async with self._opened([direction]):
-            (heard,) = await self._part([direction], load, await self._clocks([direction])).carry_out()
-        flow = UdpFlow(ip_address(direction.source), ip_address(direction.destination), direction.source_port, DESTINATION_PORT)
-        return SeenProbe(heard.flow.sent_frames, heard.flow.received_frames, " ".join(heard.flow.sources) or None, flow)
+        async with self._opened(directions):
+            heard = await self._part(directions, load, await self._clocks(directions)).carry_out()
+        return [_seen(account) for account in heard]
 
     def on(self, cores: Sequence[int]) -> Engine:
         """Another engine in the same place, whose sources send from these cores."""
@@ -240,6 +246,12 @@ def _lasting(before: Mapping[str, Offset], after: Mapping[str, Offset], link: Li
     """How far the sink's clock was ahead of the source's, throughout."""
     source, sink = link.source.host, link.sink.host
     return before[sink].since(before[source]).lasting(after[sink].since(after[source]))
+
+
+def _seen(account: FlowAccount) -> SeenProbe:
+    of, flow = account.direction, account.flow
+    sent_as = UdpFlow(ip_address(of.source), ip_address(of.destination), of.source_port, DESTINATION_PORT)
+    return SeenProbe(flow.sent_frames, flow.received_frames, " ".join(flow.sources) or None, sent_as)
 
 
 def _hosts_of(directions: Iterable[Direction]) -> list[str]:
