@@ -21,7 +21,7 @@ async def test_every_request_keeps_to_the_contract(engine, tmp_path):
     await one.probe(["b"], reverse=True)
     validator = jsonschema.Draft202012Validator({"$ref": "#/$defs/Request", "$defs": SCHEMA["$defs"]})
     requests = [q for of_agent in asked(tmp_path) for q in of_agent]
-    assert {q["op"] for q in requests} == {"hello", "open", "arm", "start", "wait", "settle", "close"}
+    assert {q["op"] for q in requests} == {"hello", "open", "arm", "start", "wait", "status", "settle", "close"}
     for q in requests:
         validator.validate(q)
 
@@ -75,6 +75,20 @@ async def test_a_probe_is_ten_frames_at_1_kpps_as_a_new_flow_each_time(engine, t
     ways = sorted((p["source"], p["destination"]) for p in plans)
     assert ways == [("172.16.0.2", "172.16.10.2"), ("172.16.10.2", "172.16.0.2")]
     assert plans[0]["source_port"] != plans[1]["source_port"]
+
+
+@pytest.mark.parametrize(("came", "drain_ns"), [(10, 0), (9, 200_000_000)])
+async def test_a_probe_waits_for_late_frames_only_while_some_are_missing(engine, tmp_path, came, drain_ns):
+    await engine(f"if op == 'status': ok['receiving']['streams'][0].update(received={came})").probe(["a"])
+    assert [q["drain_ns"] for log in asked(tmp_path) for q in log if q["op"] == "settle"] == [drain_ns]
+
+
+async def test_links_are_probed_at_once_each_as_a_flow_of_its_own(engine, tmp_path):
+    seen = await engine().probe(["a", "b"])
+    assert [str(of.flow.source) for of in seen] == ["172.16.0.2", "172.16.1.2"]
+    assert [q["ports"] for log in asked(tmp_path) for q in log if q["op"] == "start" and q["half"] == "send"] == [
+        ["source:eth-a", "source:eth-b"]
+    ]
 
 
 async def test_a_profile_is_sent_in_stretches_and_warmed_up_for_at_its_first_rate(engine, tmp_path):

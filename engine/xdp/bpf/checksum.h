@@ -42,7 +42,7 @@ fail:
 }
 
 /* Whether the transport checksum is right. 0 in UDP over IPv4 means that there is none (RFC 768). */
-static __noinline int is_sound(struct xdp_md *ctx)
+__noinline int is_sound(struct xdp_md *ctx)
 {
 	struct found found = {}, *f = &found;
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
@@ -99,7 +99,7 @@ static __noinline int is_sound(struct xdp_md *ctx)
 		left -= (n);                                \
 	} while (0)
 
-static __noinline __u64 sum_behind(struct xdp_md *ctx, __u32 left)
+__noinline __u64 sum_behind(struct xdp_md *ctx, __u32 left)
 {
 	void *data_end = (void *)(long)ctx->data_end;
 	void *p = (void *)(long)ctx->data + SHORTEST;

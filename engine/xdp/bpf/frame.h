@@ -34,14 +34,16 @@ static __always_inline int is_extension(__u8 protocol)
 }
 
 /* Finds where a probe would lie: Ethernet, up to four tags, IPv4 with options or IPv6 with extension headers, UDP, TCP with options, ICMP echo.
- * Returns the place, or 0. */
-static __noinline int find(struct xdp_md *ctx, struct found *f)
+ * Returns the place, or 0. Not static, as the other functions that follow many paths: the kernel then verifies it once, not at each call. */
+__noinline int find(struct xdp_md *ctx, struct found *f)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	__u32 l3 = 14, l4;
 	__u16 type;
 	__u8 *p;
 
+	if (!f)
+		return 0;
 	f->tags = 0;
 	f->probe = 0;
 	if (data + 14 > data_end)

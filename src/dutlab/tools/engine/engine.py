@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -141,7 +142,8 @@ class Engine:
         shortest = SHORTEST_FRAME if all("." in direction.source for direction in directions) else SHORTEST_IPV6_FRAME
         load = EngineLoad(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
         async with self._opened(directions):
-            heard = await self._part(directions, load, await self._clocks(directions)).carry_out()
+            part = self._part(directions, load, await self._clocks(directions))
+            heard = await replace(part, ends_when_all_came=True).carry_out()
         return [_seen(account) for account in heard]
 
     def on(self, cores: Sequence[int]) -> Engine:

@@ -21,6 +21,7 @@ from dutlab.tools.engine.loss_watch import LossWatch
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
+from dutlab.units import Seconds
 
 LOOK_S = 0.2
 """How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""
@@ -75,6 +76,8 @@ class Part:
     """None: all agents read one clock."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
     """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
+    ends_when_all_came: bool = False
+    """What comes after the last frame does not matter: a direction of which every frame has arrived is not waited for."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
     """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
 
@@ -176,13 +179,21 @@ class Part:
         if sent is not None and arrived is not None:
             watch.see(sent, arrived)
 
+    async def _arrived(self, direction: Direction) -> int:
+        """Different frames, as the receiver counts them now."""
+        status = await self.agents[direction.receiver].ask("status", port=str(direction.receives_on))
+        now = time.monotonic()
+        with read(direction.receiver):
+            return arrived_so_far(status["receiving"], self.streams[direction.name], since_s=now, until_s=now).unique
+
     async def _settle(self, direction: Direction, sent: Mapping[str, Any]) -> FlowAccount:
-        stream, drain = self.streams[direction.name], self.load.drain
+        stream = self.streams[direction.name]
         if (err := sent.get("err")) is not None:
             raise fault(err, host=direction.sender)
         with read(direction.sender):
             of_sender = of_stream(sent, stream)
             frames = int(of_sender["sent"])
+        drain = Seconds(0) if self.ends_when_all_came and await self._arrived(direction) == frames else self.load.drain
         received = await self.agents[direction.receiver].ask(
             "settle",
             port=str(direction.receives_on),
