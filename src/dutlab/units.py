@@ -10,7 +10,6 @@ import re
 from typing import NewType
 
 Seconds = NewType("Seconds", float)
-Nanos = NewType("Nanos", int)
 Pps = NewType("Pps", float)
 BpsL1 = NewType("BpsL1", float)
 BpsL2 = NewType("BpsL2", float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from dutlab.cli import told
 from dutlab.cli.report import report as report_command
+from dutlab.report import print_report, report_text
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, word_table
 from dutlab.report.model.words import better_of
 from dutlab.report.pages.terminal import terminal_table
@@ -84,6 +86,20 @@ def test_names_cannot_move_the_cursor() -> None:
     text = "\n".join(terminal_table(rates(("\x1b[2Jnat", figure(1e6))), colour=True))
     assert "\x1b" not in text
     assert "?[2Jnat" in text
+
+
+def test_what_limited_it_what_failed_and_facts_are_printed_too(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=2, seconds=2, cores=1, sizes=(64,)))
+    told = json.loads(report_text([run], "json"))["runs"][0]
+    lines = "\n".join(print_report([run], width=1000, colour=False)).splitlines()
+    assert told["limits"] and [t for t in told["trials"] if t["why"]]
+    assert all(
+        any(limit["words"] in line and limit["evidence"][0] in line for line in lines) for limit in told["limits"] if limit["evidence"]
+    )
+    for trial in told["trials"]:
+        assert trial["status"] == "measured" or any(trial["why"] in line and trial["status"] in line for line in lines)
+    assert not any("all held" in line for line in lines), "checks that held are folded"
+    assert any(line.startswith("fact ") and all(host in line for host in told["hosts"]) for line in lines)
 
 
 def test_report_prints_its_tables_and_writes_nothing(tmp_path: Path) -> None:

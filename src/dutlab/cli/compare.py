@@ -255,11 +255,11 @@ def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[
 
 
 def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:
-    from dutlab.report.model.words import bit_rate_unit, unit_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import unit_for  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     sides = [s for s in (c.first, c.second) if s]
-    unit = bit_rate_unit([s.value for s in sides]) if c.pair.figure.endswith("_bps") else unit_of(c.pair.figure)
+    unit = unit_for(c.pair.figure, [s.value for s in sides])
     medians = [f"{unit.text(s.value).strip()}{f' (n {s.n})' if counted else ''}" if s else "none" for s in (c.first, c.second)]
     ratio = _ratio(c.ratio.ratio) if c.ratio else "none"
     interval = f"{_ratio(c.ratio.interval.low)} to {_ratio(c.ratio.interval.high)}" if c.ratio and c.ratio.interval else "none"

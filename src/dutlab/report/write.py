@@ -12,6 +12,7 @@ from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.report.gather import gather, read_run, report_of
 from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.words import plural
 from dutlab.report.pages.csv_table import csv_table, table_csv
 from dutlab.report.pages.html import html
@@ -87,9 +88,11 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         for words in (*(w for s in r.sections for w in s.words), r.repeated):
             yield from _wrapped(words, width)
-        for table in (*(t for s in r.sections for t in s.tables if not t.folded), *r.losses, *(cpu.table for cpu in r.cpus)):
-            yield ""
-            yield from terminal_table(table, width=width, colour=colour)
+        of_sections = (table for section in r.sections for table in section.tables)
+        of_run = (*limit_tables(r.limits), *unsuccessful_tables(r.unsuccessful), *check_tables(r.checks), *fact_tables(r.facts, r.hosts))
+        for table in (*of_sections, *r.losses, *(cpu.table for cpu in r.cpus), *of_run):
+            if not table.folded:
+                yield from ("", *terminal_table(table, width=width, colour=colour))
         yield from ("", *_notes(r, width))
 
 

@@ -51,7 +51,6 @@ KNOBS: Mapping[str, KnobKind] = {
     "pcie-aspm": KnobKind(re.compile(_WORD), "performance", of_ports=False),
 }
 """Factors that dutlab sets and puts back by itself; beside them `sysctl.NAME`, which takes any text."""
-ETHTOOL_KNOBS = frozenset({"offloads", "rings", "coalescing"})
 
 
 def is_knob(name: str) -> bool:

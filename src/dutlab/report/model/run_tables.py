@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from dutlab.report.model.run_report import CheckLine, FactRow, LimitRow, TrialLine
 from dutlab.report.model.table import Column, Links, Row, Table
-from dutlab.report.model.words import bit_rate_unit, plural, unit_of
+from dutlab.report.model.words import plural, unit_for
 
 MOST_OPEN = 24
 """More verdicts than these are shown only to who asks for them."""
@@ -22,7 +22,7 @@ def limit_tables(rows: Sequence[LimitRow]) -> tuple[Table, ...]:
 def _limit(row: LimitRow) -> Row:
     size = f"{row.size} bytes" if row.size.isdigit() else row.size
     what = ", ".join(filter(None, (row.workload, size, row.where if row.links else "")))
-    unit = bit_rate_unit([row.value]) if row.figure.endswith("_bps") else unit_of(row.figure)
+    unit = unit_for(row.figure, [row.value])
     verdict = f"{row.words} (also fits: {', '.join(row.others)})" if row.others else row.words
     return Row(row.label, (what, unit.text(row.value), verdict, row.confidence, row.because, row.next_experiment))
 

@@ -149,6 +149,11 @@ def unit_of(figure: str) -> Unit:
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
 
 
+def unit_for(figure: str, values: Iterable[float]) -> Unit:
+    """The unit that a figure's `values` are printed in together: of bit rates by their size, else the one that its name ends with."""
+    return bit_rate_unit(values) if figure.endswith("_bps") else unit_of(figure)
+
+
 def name_words(figure: str) -> str:
     """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it."""
     suffix = next((suffix for suffix, unit in _UNITS if figure.endswith(suffix) and suffix.startswith("_") and unit.name), "")

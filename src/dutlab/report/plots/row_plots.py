@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dutlab.report.model.run_report import Cpu
 from dutlab.report.model.table import Figure, Table
-from dutlab.report.model.words import Unit, bit_rate_unit, column_words, unit_of
+from dutlab.report.model.words import Unit, column_words, unit_for
 from dutlab.report.plots.axis import Scale, draw_x_axis
 from dutlab.report.plots.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
@@ -30,7 +30,7 @@ def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
     if not figures:
         return None
     figure = table.columns[0].figure
-    unit = bit_rate_unit(v.median for v in figures) if figure.endswith("_bps") else unit_of(figure)
+    unit = unit_for(figure, (v.median for v in figures))
     words = [column_words(c.links, c.link) for c in table.columns]
     ceilings = [c for c in rows[0].ceilings if c is not None]
     height = len(rows) * (HEAD + STEP * len(words) + AFTER)

@@ -9,7 +9,7 @@ from dutlab.analysis.compare import less_is_better
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
 from dutlab.errors import InputError
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.words import bit_rate_unit, unit_of
+from dutlab.report.model.words import unit_for
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.compared import cell_label
@@ -76,7 +76,7 @@ def level_words(of: CellHistory) -> str:
     if not of.found.levels:
         return "none"
     value = of.found.levels[-1].value
-    return (bit_rate_unit([value]) if of.figure.endswith("_bps") else unit_of(of.figure)).text(value).strip()
+    return unit_for(of.figure, [value]).text(value).strip()
 
 
 def _axis(of: CellHistory) -> str:

@@ -14,7 +14,7 @@ from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, bit_rate_unit, slug_of, unit_of
+from dutlab.report.model.words import asked_words, slug_of, unit_for
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
@@ -52,7 +52,7 @@ def headline(workload: str, table: Table) -> Headline | None:
         named = [(row.label, cell) for row in table.rows if row.label and not isinstance(cell := row.cells[i], str | float)]
         figures = [v.median for _, v in named if isinstance(v, Figure)]
         about = f"{workload} through {link_words(column.links, column.link)}"
-        unit = bit_rate_unit(figures) if column.figure.endswith("_bps") else unit_of(column.figure)
+        unit = unit_for(column.figure, figures)
         if (found := compared(about, named, unit)) is not None:
             return found
     return None
