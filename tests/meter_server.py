@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,24 @@ class Answers:
         self.status, self.body, self.kind = 200, body.encode(), "application/json"
         self.asked: list[tuple[str, str]] = []
         self.wait: threading.Event | None = None
+        self.digest_of: tuple[str, str] | None = None
+        """User and password of a login by SHA-256 digest (RFC 7616), which it then insists on."""
+
+    def lets_in(self, authorization: str, path: str) -> bool:
+        """Whether the login is right, worked out as the RFC writes it."""
+        if self.digest_of is None:
+            return True
+        said = {
+            k: v.strip('"') for k, v in (part.strip().split("=", 1) for part in authorization.removeprefix("Digest ").split(",") if part)
+        }
+
+        def hashed(text: str) -> str:
+            return hashlib.sha256(text.encode()).hexdigest()
+
+        user, password = self.digest_of
+        secret, what = hashed(f"{user}:meter:{password}"), hashed(f"GET:{path}")
+        right = hashed(f"{secret}:5f9b:{said.get('nc')}:{said.get('cnonce')}:auth:{what}")
+        return said.get("username") == user and said.get("response") == right
 
 
 @contextmanager
@@ -29,6 +48,12 @@ def serve(answers: Answers, certificate: Path | None = None) -> Iterator[str]:
             answers.asked.append((self.path, self.headers.get("Authorization", "")))
             if answers.wait is not None:
                 answers.wait.wait(30)
+            if not answers.lets_in(self.headers.get("Authorization", ""), self.path):
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Digest qop="auth", realm="meter", nonce="5f9b", algorithm=SHA-256')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             self.send_response(answers.status)
             self.send_header("Content-Type", answers.kind)
             self.end_headers()

@@ -18,15 +18,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from dutlab.errors import HostError
-from dutlab.sensors import meter
-from dutlab.sensors.meter import Meter, MeterAnswer, oddities
-from dutlab.sensors.sensor import WATCH_COST, Watched
+from dutlab.hosts.local import LocalHost
+from dutlab.sensors import asked
+from dutlab.sensors.asked import Asked, Quantity, Reading, oddities
+from dutlab.sensors.meter import make
+from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
 from dutlab.spec.sensors import MeterSensor
 from meter_server import Answers, serve
 
 SHELLY = '{"sys":{"uptime":9},"switch:0":{"id":0,"output":true,"apower":70.4,"voltage":231.0},"switch:1":{"id":1,"apower":15.1}}'
 GEN1 = '{"relays":[{"ison":true}],"meters":[{"power":90.25,"is_valid":true,"timestamp":1792000000,"total":12}],"emeters":[]}'
 TASMOTA = '{"StatusSNS":{"Time":"2026-11-22T10:00:00","ENERGY":{"Total":3.1,"Power":70,"Voltage":230}}}'
+HERE = SensorSite(LocalHost("this-machine"))
 TWO = '{"StatusSNS":{"ENERGY":{"Power":[70,15]}}}'
 
 
@@ -41,9 +44,9 @@ def url(answers: Answers) -> Iterator[str]:
         yield url
 
 
-async def read(spec: MeterSensor, enough: Callable[[Meter], Any]) -> Watched:
+async def read(spec: MeterSensor, enough: Callable[[Asked], Any]) -> Watched:
     """What the meter told until there is `enough`."""
-    sensor = Meter(spec)
+    sensor = make(spec, HERE)
     told = list[float]()
     await sensor.start(lambda _host, _name, values: told.append(values[spec.name]))
     began_s = sensor._began_s
@@ -91,7 +94,7 @@ async def test_any_json_has_a_number_somewhere_in_any_unit(answers: Answers, url
     ("status", "body", "said"),
     [
         (200, "<html>log in</html>", "it answered '<html>log in</html>', which is not JSON"),
-        (200, "[" * 100_000, "longer than 65536 bytes"),
+        (200, "[" * 1_100_000, "longer than 1048576 bytes"),
         (200, "[" * 60_000, "which is not JSON"),
         (200, '{"switch:0":{"output":true}}', "no number at switch:0.apower or pm1:0.apower or em1:0.act_power"),
         (200, '{"switch:0":{"apower":"70"}}', "no number at switch:0.apower"),
@@ -120,7 +123,7 @@ async def test_a_meter_that_refuses_a_password_is_asked_once(answers: Answers, u
     monkeypatch.setenv("PLUG_PASSWORD", "secret word")
     answers.status = 401
     spec = MeterSensor(name="wall", url=url, model="shelly-gen1", user="admin", password_from="PLUG_PASSWORD", every=0.1)
-    sensor = Meter(spec)
+    sensor = make(spec, HERE)
     await sensor.start()
     while not sensor._faults:
         await asyncio.sleep(0.01)
@@ -131,10 +134,33 @@ async def test_a_meter_that_refuses_a_password_is_asked_once(answers: Answers, u
     assert "secret" not in repr(found) + repr(spec)
 
 
+async def test_who_refused_us_in_one_trial_is_not_asked_in_the_next(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUG_PASSWORD", "secret word")
+    answers.status = 403
+    spec = MeterSensor(name="wall", url=url, model="shelly-gen1", user="admin", password_from="PLUG_PASSWORD", every=0.1)
+    found = [await read(spec, lambda m: m._faults) for _ in range(4)]
+    assert len(answers.asked) == 1, "a fourth wrong password might lock the account"
+    assert {of.faults[0] for of in found} == {"wall: it refuses us (403 Forbidden); not asked again"}
+
+
+async def test_a_shelly_that_asks_for_a_digest_gets_one(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUG_PASSWORD", "secret word")
+    answers.digest_of = ("admin", "secret word")
+    answers.body = SHELLY.encode()
+    spec = MeterSensor(name="wall", url=url, model="shelly", user="admin", password_from="PLUG_PASSWORD", every=0.1)
+    found = await read(spec, lambda m: m._readings)
+    assert next(s.value for s in found.samples if s.name == "wall") == 70.4
+    assert found.faults == ()
+    assert answers.asked[0][1] == "", "nothing is told before it is asked for"
+    monkeypatch.setenv("PLUG_PASSWORD", "wrong")
+    found = await read(spec.model_copy(update={"every": 0.2}), lambda m: m._faults)
+    assert found.faults[0] == "wall: it refuses us (401 Unauthorized); not asked again"
+
+
 async def test_a_password_that_is_not_in_the_environment_is_named_before_anything_is_asked(answers: Answers, url: str) -> None:
     spec = MeterSensor(name="wall", url=url, model="shelly-gen1", user="admin", password_from="NO_SUCH_PASSWORD")
     with pytest.raises(HostError, match="the environment has no NO_SUCH_PASSWORD"):
-        await Meter(spec).start()
+        await make(spec, HERE).start()
     assert answers.asked == []
 
 
@@ -145,7 +171,7 @@ async def test_a_slow_meter_holds_no_trial_up(answers: Answers, url: str) -> Non
 
 
 async def test_a_meter_that_does_not_answer_in_time_is_a_fault(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(asked, "PATIENCE_S", 0.2)
     answers.wait = threading.Event()
     found = await read(MeterSensor(name="wall", url=url, model="shelly", every=0.1), lambda m: m._faults)
     assert found.faults[0].startswith("wall: it did not answer within 0.2 s")
@@ -188,7 +214,7 @@ async def test_a_certificate_that_nobody_knows_is_refused_unless_it_is_pinned(an
 
 def _odd(values: list[float], *, every: float = 1.0, ended_s: float | None = None, unit: str = "W") -> list[str]:
     spec = MeterSensor(name="wall", url="http://192.0.2.1", model="shelly", every=every, unit=unit)
-    readings = [MeterAnswer(float(at) * every, value, 0.0) for at, value in enumerate(values)]
+    readings = [Reading(float(at) * every, {"wall": Quantity(value, unit)}, 0.0) for at, value in enumerate(values)]
     return list(oddities(readings, 0.0, len(values) * every if ended_s is None else ended_s, spec))
 
 

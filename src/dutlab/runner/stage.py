@@ -29,6 +29,7 @@ from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
+from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE
@@ -118,6 +119,7 @@ async def open_stage(
     Of an embedded lab, the one labelled `standing`, or one of the run's own that is taken down at the end. Machines that others can reach
     too are leased meanwhile. Raises InUse, LabError, ToolMissing, HostError.
     """
+    insist(list(missing_for(testbed.sensors.values())))
     async with AsyncExitStack() as undo:
         framed, lab = framed_hosts(experiment, testbed, cells), None
         if testbed.lab is None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
+import importlib.util
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, cast
 
 from dutlab.ending import to_its_end
-from dutlab.errors import DutlabError, HostError
+from dutlab.errors import DutlabError, HostError, ToolMissing
 from dutlab.events import Tell, nobody
+from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
 from dutlab.spec.sensors import SensorSpec
 
@@ -20,7 +22,29 @@ MODULES: Mapping[str, str] = {
     "hwmon": "dutlab.sensors.hwmon",
     "command": "dutlab.sensors.command",
     "meter": "dutlab.sensors.meter",
+    "redfish": "dutlab.sensors.redfish",
+    "ipmi": "dutlab.sensors.ipmi",
+    "snmp": "dutlab.sensors.snmp",
+    "mqtt": "dutlab.sensors.mqtt",
+    "nut": "dutlab.sensors.nut",
 }
+
+
+_LIBRARIES = {"snmp": "pysnmp", "mqtt": "paho"}
+_PROGRAMS = {"ipmi": "ipmitool"}
+
+
+def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
+    """What this machine lacks for these sensors."""
+    for spec in specs:
+        kind = spec.kind
+        if kind in _LIBRARIES and importlib.util.find_spec(_LIBRARIES[kind]) is None:
+            what, remedy = f"sensor {spec.name} needs the library {_LIBRARIES[kind]}", "pip install 'dutlab[power]'"
+        elif kind in _PROGRAMS and shutil.which(_PROGRAMS[kind]) is None:
+            what, remedy = f"sensor {spec.name} needs {_PROGRAMS[kind]}", f"Debian: apt install {_PROGRAMS[kind]}"
+        else:
+            continue
+        yield ToolMissing(what, tool=kind, host=THIS_MACHINE, remedy=remedy)
 
 
 def make(spec: SensorSpec, site: SensorSite) -> Sensor | None:

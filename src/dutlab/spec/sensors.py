@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
@@ -84,6 +84,49 @@ def _factor(number: float) -> float:
     return number
 
 
+class Address(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    @property
+    def pair(self) -> tuple[str, int]:
+        """As sockets take it."""
+        return self.host, self.port
+
+
+def _address(port: int) -> Callable[[object], object]:
+    """Of a device that listens on `port` unless another is said."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            parts = urlsplit(f"//{value}")
+            found = Address(parts.hostname or "", parts.port or port)
+        except ValueError as error:
+            raise ValueError(f"{value!r} is not an address: {error}") from error
+        if not _HOST.fullmatch(found.host) or parts.username is not None or parts.path:
+            raise ValueError(f"{value!r} is not an address, as 192.0.2.40, [2001:db8::40]:1161 or pdu.example")
+        return found
+
+    return read
+
+
+def _written_address(address: Address) -> str:
+    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
+
+
+At = Annotated[Address, PlainSerializer(_written_address)]
+Period = Annotated[Duration, AfterValidator(_period)]
+User = Annotated[str, Field(min_length=1, max_length=100)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+"""The name of an environment variable."""
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?|[0-9A-Fa-f:]*::[0-9A-Fa-f:.]*")
+_LOGIN_FAULT = fault(("user",), "user: and password-from: belong together")
+
+
 class SensorSpec(SpecModel):
     """A sensor, whatever its kind."""
 
@@ -97,7 +140,7 @@ class SensorSpec(SpecModel):
     name: Name
     host: str | None = None
     """The host that it reads, and where it runs; None for the machine that dutlab runs on."""
-    every: Annotated[Duration, AfterValidator(_period)] = Duration(1.0)
+    every: Period = Duration(1.0)
 
 
 class CpuSensor(SensorSpec):
@@ -125,47 +168,178 @@ class CommandSensor(SensorSpec):
     unit: Annotated[str, AfterValidator(_unit)]
 
 
-class MeterSensor(SensorSpec):
-    """A power meter that tells by HTTP."""
+class AskedSensor(SensorSpec):
+    """Something on the network that this machine asks or hears, whatever it measures."""
 
-    kind = "meter"
-    measures = "what a meter on the network says, asked by HTTP: a Shelly, a Tasmota, or anything that answers in JSON"
     runs_there = False
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Names of the environment variables that it needs."""
+        found = (getattr(self, name, None) for name in ("password_from", "privacy_from", "community_from"))
+        return tuple(name for name in found if name)
+
+
+class HttpDevice(SpecModel):
+    """How a device on the network is asked by HTTP."""
+
     url: Annotated[str, Field(max_length=2000), AfterValidator(_url)]
-    """Of the meter (`model`), or of the JSON that has the number (`value`)."""
-    model: Literal["shelly", "shelly-gen1", "tasmota"] | None = None
-    channel: Annotated[int, Field(ge=0, le=63)] = 0
-    """Which of the model's outlets; the first is 0."""
-    value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
-    unit: Annotated[str, AfterValidator(_unit)] = "W"
-    scale: Annotated[float, AfterValidator(_factor)] = 1.0
-    """The number times this is in `unit`: 0.001 where a meter says milliwatts."""
-    resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The meter's smallest step, in `unit`."""
-    user: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-    password_from: Annotated[str | None, Field(alias="password-from", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] = None
+    user: User | None = None
+    password_from: Variable | None = Field(default=None, alias="password-from")
     """The environment variable that has the password."""
     certificate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the meter's own certificate, in hexadecimal digits; without it the certificate must be one that this machine trusts."""
+    """SHA-256 of the device's own certificate, in hexadecimal digits; without it the certificate must be one that this machine trusts."""
+
+    @property
+    def login(self) -> Literal["basic", "digest"]:
+        """How it takes a password; `digest` is answered when it asks (RFC 7616)."""
+        return "basic"
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """One way to the number; a user has a password; a certificate is of https."""
+        """A user has a password; a certificate is of https."""
         del data
         if made is None:
             return []
-        faults = []
-        if (made.model is None) == (made.value is None):
-            faults.append(fault((), "say either model: shelly, shelly-gen1 or tasmota, or value: the place of the number in the JSON"))
-        if (made.user is None) != (made.password_from is None):
-            faults.append(fault(("user",), "user: and password-from: belong together"))
+        faults = [] if (made.user is None) == (made.password_from is None) else [_LOGIN_FAULT]
         if made.certificate and not made.url.startswith("https:"):
             faults.append(fault(("certificate",), "is of https; the address says http"))
         return faults
 
 
-_KINDS: tuple[type[SensorSpec], ...] = (CpuSensor, HwmonSensor, CommandSensor, MeterSensor)
+class RedfishSensor(HttpDevice, AskedSensor):
+    """A server's management controller that speaks Redfish."""
+
+    kind = "redfish"
+    measures = "power, temperatures and fans, as a management controller tells them by Redfish"
+
+    every: Period = Duration(5.0)
+
+
+class IpmiSensor(AskedSensor):
+    """A server's management controller that speaks IPMI 2.0."""
+
+    kind = "ipmi"
+    measures = "power (DCMI), temperatures, fans and voltages, as a management controller tells them by IPMI"
+
+    address: Annotated[At, BeforeValidator(_address(623))]
+    user: User
+    password_from: Variable = Field(alias="password-from")
+    level: Literal["USER", "OPERATOR", "ADMINISTRATOR"] = "USER"
+    """The privilege that the session asks for; a controller may want more than USER for DCMI."""
+    every: Period = Duration(10.0)
+
+
+class NumberSensor(AskedSensor):
+    """One number."""
+
+    unit: Annotated[str, AfterValidator(_unit)] = "W"
+    scale: Annotated[float, AfterValidator(_factor)] = 1.0
+    """The number times this is in `unit`: 0.001 where a meter says milliwatts."""
+    resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """The meter's smallest step, in `unit`."""
+
+
+class SnmpSensor(NumberSensor):
+    """An object of an SNMP agent."""
+
+    kind = "snmp"
+    measures = "one object of an SNMP agent: a PDU, a UPS, a switch; counters as their rate"
+
+    address: Annotated[At, BeforeValidator(_address(161))]
+    oid: Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]
+    version: Literal["1", "2c", "3"] = "2c"
+    community_from: Variable | None = Field(default=None, alias="community-from")
+    """The environment variable that has the community; without it `public`."""
+    user: User | None = None
+    """Of version 3."""
+    password_from: Variable | None = Field(default=None, alias="password-from")
+    """Its password (HMAC-SHA-96)."""
+    privacy_from: Variable | None = Field(default=None, alias="privacy-from")
+    """Its password of privacy (AES-128); without it nothing is encrypted."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Version 3 has a user with a password, the others a community."""
+        del data
+        if made is None:
+            return []
+        if (made.version == "3") != (made.user is not None):
+            return [fault(("version",), "version 3 needs user: and password-from:; the others have a community")]
+        faults = [] if (made.user is None) == (made.password_from is None) else [_LOGIN_FAULT]
+        if made.privacy_from and made.user is None:
+            faults.append(fault(("privacy-from",), "is of version 3"))
+        return faults
+
+
+class MqttSensor(NumberSensor):
+    """A topic of an MQTT broker."""
+
+    kind = "mqtt"
+    measures = "what a meter publishes to an MQTT broker"
+
+    address: Annotated[At, BeforeValidator(_address(1883))]
+    topic: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^+#\x00]+$")]
+    value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
+    """Where the number is in what is published; without it, all of it is a number."""
+    tls: bool = False
+    user: User | None = None
+    password_from: Variable | None = Field(default=None, alias="password-from")
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """A user has a password."""
+        del data
+        return [_LOGIN_FAULT] if made is not None and (made.user is None) != (made.password_from is None) else []
+
+
+class NutSensor(NumberSensor):
+    """A variable of Network UPS Tools."""
+
+    kind = "nut"
+    measures = "a variable of an uninterruptible power supply, from Network UPS Tools"
+
+    address: Annotated[At, BeforeValidator(_address(3493))]
+    ups: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
+    variable: Annotated[str, Field(pattern=r"^[a-z0-9.]{1,100}$")] = "ups.realpower"
+
+
+class MeterSensor(HttpDevice, NumberSensor):
+    """A power meter that tells by HTTP."""
+
+    kind = "meter"
+    measures = "what a meter on the network says, asked by HTTP: a Shelly, a Tasmota, or anything that answers in JSON"
+
+    model: Literal["shelly", "shelly-gen1", "tasmota"] | None = None
+    channel: Annotated[int, Field(ge=0, le=63)] = 0
+    """Which of the model's outlets; the first is 0."""
+    value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
+
+    @property
+    def login(self) -> Literal["basic", "digest"]:
+        """A Shelly of the second generation asks for a digest; a Tasmota takes the login in the address."""
+        return "digest" if self.model in ("shelly", "tasmota") else "basic"
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """One way to the number, besides what holds of any device."""
+        faults = super().cross_faults(data, made)
+        if made is not None and (made.model is None) == (made.value is None):
+            faults.append(fault((), "say either model: shelly, shelly-gen1 or tasmota, or value: the place of the number in the JSON"))
+        return faults
+
+
+_KINDS: tuple[type[SensorSpec], ...] = (
+    CpuSensor,
+    HwmonSensor,
+    CommandSensor,
+    MeterSensor,
+    RedfishSensor,
+    IpmiSensor,
+    SnmpSensor,
+    MqttSensor,
+    NutSensor,
+)
 SENSORS: Mapping[str, type[SensorSpec]] = {model.kind: model for model in _KINDS}
 WATCHES = tuple(kind for kind, model in SENSORS.items() if not any(f.is_required() for n, f in model.model_fields.items() if n != "name"))
 """What `watch` of an experiment can name: kinds that need no settings."""

@@ -1,0 +1,181 @@
+"""Sensors that this machine asks over the network, whatever they speak: the thread that asks, and what makes readings doubtful."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple, Protocol
+
+from dutlab.errors import HostError
+from dutlab.events import Tell, nobody
+from dutlab.hosts.local import THIS_MACHINE
+from dutlab.sensors.sensor import WATCH_COST, Sample, Watched
+from dutlab.spec.sensors import AskedSensor
+
+PATIENCE_S = 10.0
+"""For one answer; what takes longer has not answered."""
+SHOWN = 60
+"""Characters of an answer that a fault quotes."""
+SILENT_S, SILENT_PERIODS = 5.0, 3
+STUCK_S, STUCK_READINGS = 30.0, 20
+_LEAST_ZEROS = 3
+_JUMP, _ALIKE = 2.0, 1.2
+
+
+class Quantity(NamedTuple):
+    """A number and its unit, as one writes it behind a number."""
+
+    value: float
+    unit: str
+
+
+class Reading(NamedTuple):
+    """When an answer came (time.monotonic()), what it said by name, and the CPU that the asking took."""
+
+    at_s: float
+    quantities: Mapping[str, Quantity]
+    cpu_s: float
+
+
+class Refused(Exception):
+    """It takes no more questions from us: asked again, it might lock an account."""
+
+
+class Source(Protocol):
+    """Where the numbers come from. Made and used in one thread, and closed there."""
+
+    def read(self) -> Mapping[str, Quantity]:
+        """What it says now, by name. Raises Refused, OSError, ValueError, and nothing else."""
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+
+
+_refused: dict[AskedSensor, str] = {}
+"""Sensors that refused us in an earlier trial of this process, and why: three wrong passwords lock the account of many a controller."""
+
+
+class Asked:
+    """One sensor in one trial. A thread asks it, so that a slow answer holds nothing up; it ends with the process at the latest."""
+
+    vital = False
+
+    def __init__(self, spec: AskedSensor, open_source: Callable[[], Source]) -> None:
+        self.name = spec.name
+        self._spec, self._open = spec, open_source
+        self._place = spec.host or spec.name
+        self._readings: list[Reading] = []
+        self._faults: list[str] = []
+        self._over = threading.Event()
+        self._began_s = 0.0
+        self._tell: Tell = nobody
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self, tell: Tell = nobody) -> None:
+        """Returns at once. Raises HostError where a secret that it needs is not in the environment."""
+        for variable in self._spec.secrets:
+            secret(variable)
+        self._tell, self._loop, self._began_s = tell, asyncio.get_running_loop(), time.monotonic()
+        threading.Thread(target=self._ask_on, name=f"sensor {self.name}", daemon=True).start()
+
+    async def stop(self, began_s: float) -> Watched:
+        """What it said. An answer that is still awaited is not waited for."""
+        if self._loop is None:
+            return Watched()
+        self._over.set()
+        readings, ended_s = tuple(self._readings), time.monotonic()
+        odd = oddities(readings, self._began_s, ended_s, self._spec)
+        again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
+        faults = [f"{self._faults[0]}{again}"] if self._faults else []
+        return Watched(list(self._samples(readings, began_s)), faults=tuple(f"{self.name}: {what}" for what in (*faults, *odd)))
+
+    def _samples(self, readings: Sequence[Reading], began_s: float) -> Iterable[Sample]:
+        for reading in readings:
+            for name, (value, unit) in reading.quantities.items():
+                yield Sample(round(reading.at_s - began_s, 3), self._place, self.name, name, unit, value)
+        for before, after in pairwise(readings):
+            percent = after.cpu_s / (after.at_s - before.at_s) * 100 if after.at_s > before.at_s else 0.0
+            yield Sample(round(after.at_s - began_s, 3), THIS_MACHINE, self.name, WATCH_COST, "%", percent)
+
+    def _ask_on(self) -> None:
+        """In a thread of its own, until stop()."""
+        if (why := _refused.get(self._spec)) is not None:
+            self._faults.append(f"{why}; not asked again")
+            return
+        due_s, source = time.monotonic(), None
+        while not self._over.is_set():
+            cpu_s = time.thread_time()
+            try:
+                source = source or self._open()
+                quantities = source.read()
+                self._enter(Reading(time.monotonic(), quantities, time.thread_time() - cpu_s))
+            except Refused as refused:
+                _refused[self._spec] = str(refused)
+                self._faults.append(f"{refused}; not asked again")
+                break
+            except (OSError, ValueError) as error:
+                self._faults.append(_words(error))
+            due_s = max(due_s + self._spec.every, time.monotonic())
+            self._over.wait(due_s - time.monotonic())
+        if source is not None:
+            source.close()
+
+    def _enter(self, reading: Reading) -> None:
+        if self._over.is_set() or self._loop is None:
+            return
+        self._readings.append(reading)
+        told = {name: quantity.value for name, quantity in reading.quantities.items()}
+        try:
+            self._loop.call_soon_threadsafe(self._tell, self._place, self.name, told)
+        except RuntimeError:  # the loop has closed meanwhile
+            self._over.set()
+
+
+def oddities(readings: Sequence[Reading], began_s: float, ended_s: float, spec: AskedSensor) -> Iterator[str]:
+    """What makes readings doubtful, each in words."""
+    if not readings:
+        if ended_s - began_s > SILENT_S:
+            yield "no reading"
+        return
+    times = [began_s, *(r.at_s for r in readings), ended_s]
+    longest = max(after - before for before, after in pairwise(times))
+    if longest > max(SILENT_S, SILENT_PERIODS * spec.every):
+        yield f"it said nothing for {longest:.0f} s"
+    names = dict.fromkeys(name for reading in readings for name in reading.quantities)
+    for name in names:
+        of = [(r.at_s, r.quantities[name]) for r in readings if name in r.quantities]
+        what = "" if len(names) == 1 else f"{name}: "
+        yield from (f"{what}{odd}" for odd in _odd([v.value for _, v in of], of[0][1].unit, of[-1][0] - of[0][0]))
+
+
+def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
+    if unit != "W":  # a fan that is off, a temperature that does not move: both are as they should be
+        return
+    if min(values) < 0:
+        yield f"it says {min(values):g} W: is the meter the wrong way round?"
+    if len(values) >= _LEAST_ZEROS and not any(values):
+        yield "it says 0 W all the time: an outlet without a meter does"
+    if len(values) >= STUCK_READINGS and span_s >= STUCK_S and len(set(values)) == 1 and not values[0].is_integer():
+        yield f"it says {values[0]:g} W to the digit for {span_s:.0f} s: it may be stuck"
+    for before, between, after in zip(values, values[1:], values[2:], strict=False):
+        near = min(before, after) > 0 and max(before, after) <= _ALIKE * min(before, after)
+        if near and not fmean((before, after)) / _JUMP <= between <= fmean((before, after)) * _JUMP:
+            yield f"one reading of {between:g} W lies between {before:g} and {after:g}"
+            return
+
+
+def secret(variable: str) -> str:
+    """What the environment has under this name. Raises HostError where it has nothing."""
+    if (found := os.environ.get(variable)) is None:
+        raise HostError(f"the environment has no {variable}", host=THIS_MACHINE, remedy=f"export {variable} with the password")
+    return found
+
+
+def _words(error: Exception) -> str:
+    """Without what it was asked, which may have a password."""
+    return f"it did not answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__

@@ -1,0 +1,89 @@
+"""Sensor `ipmi`: the sensors of a management controller, by ipmitool from this machine.
+
+Power by DCMI where the controller has it (`dcmi power reading`), the others from its sensor data records (`sdr`). The password goes to
+ipmitool in its environment, so that no list of processes shows it.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+
+from dutlab.sensors.asked import Asked, Quantity, Refused, secret
+from dutlab.sensors.sensor import SensorSite
+from dutlab.spec.sensors import IpmiSensor
+
+LONGEST_S = 60.0
+"""For all records: a controller on a slow bus takes some 30 s."""
+_UNITS = {
+    "degrees C": ("celsius", "degC"),
+    "RPM": ("rpm", "rpm"),
+    "Watts": ("watts", "W"),
+    "Volts": ("volts", "V"),
+    "Amps": ("amps", "A"),
+    "percent": ("percent", "%"),
+}
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_DCMI = re.compile(r"Instantaneous power reading:\s+(\d+) Watts")
+_INACTIVE = re.compile(r"Power reading state is:\s+deactivated")
+_NOT_LET_IN = ("RAKP", "Unauthorized", "unauthorized", "Invalid user name", "password", "Insufficient privilege", "Account")
+
+
+class Controller:
+    """A Source: everything that one controller tells."""
+
+    def __init__(self, spec: IpmiSensor) -> None:
+        host, port = spec.address
+        self._begin = ["ipmitool", "-I", "lanplus", "-H", host, "-p", str(port), "-U", spec.user, "-L", spec.level]
+        self._begin += ["-E", "-N", "2", "-R", "1", "-c"]  # the password by the environment, one try of 2 s, commas
+        self._environment = {**os.environ, "IPMI_PASSWORD": secret(spec.password_from), "LC_ALL": "C"}
+        self._has_dcmi = True
+
+    def read(self) -> Mapping[str, Quantity]:
+        """Raises Refused, OSError, ValueError."""
+        found: dict[str, Quantity] = {}
+        if self._has_dcmi:
+            status, said, _ = self._ask("dcmi", "power", "reading")
+            self._has_dcmi = status == 0 and not _INACTIVE.search(said)
+            if watts := _DCMI.search(said):
+                found["dcmi_watts"] = Quantity(float(watts[1]), "W")
+        status, said, why = self._ask("sdr", "list", "full")
+        if status != 0 and not found:
+            raise ValueError(f"ipmitool ended with status {status}: {why.strip()[:200]}")
+        for name, quantity in records(said):
+            found.setdefault(name, quantity)
+        if not found:
+            raise ValueError("it has no sensor that tells a number")
+        return found
+
+    def close(self) -> None:
+        """Each question is a session of its own."""
+
+    def _ask(self, *words: str) -> tuple[int, str, str]:
+        command, nothing = [*self._begin, *words], subprocess.DEVNULL
+        try:
+            done = subprocess.run(command, env=self._environment, capture_output=True, timeout=LONGEST_S, check=False, stdin=nothing)
+        except subprocess.TimeoutExpired as error:
+            raise ValueError(f"ipmitool did not end within {LONGEST_S:g} s") from error
+        said, why = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        if done.returncode != 0 and any(words in why for words in _NOT_LET_IN):
+            raise Refused(f"it refuses us ({' '.join(why.split())[:120]})")
+        return done.returncode, said, why
+
+
+def records(text: str) -> Iterator[tuple[str, Quantity]]:
+    """Name and quantity of each record of `ipmitool -c sdr`: name, reading, unit, status. What is not read now has no number."""
+    for row in csv.reader(text.splitlines()):
+        match row:
+            case [name, value, in_words, *_] if in_words in _UNITS and _NUMBER.fullmatch(value):
+                ending, unit = _UNITS[in_words]
+                yield f"{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}_{ending}", Quantity(float(value), unit)
+
+
+def make(spec: IpmiSensor, site: SensorSite) -> Asked:
+    """The sensor that `spec` describes; it runs here whatever it measures."""
+    del site
+    return Asked(spec, lambda: Controller(spec))

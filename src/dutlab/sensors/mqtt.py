@@ -1,0 +1,80 @@
+"""Sensor `mqtt`: what a meter publishes to a broker (MQTT 3.1.1), as a plain number or somewhere in JSON."""
+
+from __future__ import annotations
+
+import json
+import queue
+import ssl
+from collections.abc import Mapping
+
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from dutlab.sensors import asked
+from dutlab.sensors.asked import SHOWN, Asked, Quantity, Refused, secret
+from dutlab.sensors.meter import number_at
+from dutlab.sensors.sensor import SensorSite
+from dutlab.spec.sensors import MqttSensor
+
+_NOT_LET_IN = ("Bad user name or password", "Not authorized", "Banned")
+
+
+class Subscription:
+    """A Source: hears what is published from now on; what the broker kept from before says nothing about this trial."""
+
+    def __init__(self, spec: MqttSensor) -> None:
+        self._spec = spec
+        self._heard: queue.Queue[bytes | Exception] = queue.Queue()
+        self._client = paho.Client(CallbackAPIVersion.VERSION2)
+        if spec.user is not None:
+            self._client.username_pw_set(spec.user, secret(spec.password_from or ""))
+        if spec.tls:
+            self._client.tls_set_context(ssl.create_default_context())
+        self._client.on_connect = self._connected
+        self._client.on_message = self._came
+        self._client.connect(*spec.address.pair)
+        self._client.loop_start()
+
+    def read(self) -> Mapping[str, Quantity]:
+        """The newest of what came since the last look, or the next to come. Raises Refused, OSError, ValueError."""
+        spec = self._spec
+        try:
+            newest = self._heard.get(timeout=max(asked.PATIENCE_S, 3 * spec.every))
+            while not self._heard.empty():
+                newest = self._heard.get_nowait()
+        except queue.Empty as error:
+            raise TimeoutError from error
+        if isinstance(newest, Exception):
+            raise newest
+        text = newest.decode("utf-8", "replace")
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which is neither a number nor JSON") from error
+        found, _ = number_at({"all": document}, "all") if spec.value is None else number_at(document, spec.value)
+        if found is None:
+            raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which has no number{f' at {spec.value}' if spec.value else ''}")
+        return {spec.name: Quantity(found * spec.scale, spec.unit)}
+
+    def close(self) -> None:
+        """Leaves the broker."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _connected(self, client: paho.Client, _data: object, _flags: object, reason: object, _properties: object) -> None:
+        if str(reason) in _NOT_LET_IN:
+            self._heard.put(Refused(f"the broker refuses us ({reason})"))
+        elif str(reason) != "Success":
+            self._heard.put(ConnectionError(f"the broker says {reason}"))
+        else:
+            client.subscribe(self._spec.topic)
+
+    def _came(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
+        if not message.retain:
+            self._heard.put(bytes(message.payload))
+
+
+def make(spec: MqttSensor, site: SensorSite) -> Asked:
+    """The sensor that `spec` describes; it runs here whatever it measures."""
+    del site
+    return Asked(spec, lambda: Subscription(spec))

@@ -1,0 +1,70 @@
+"""Sensor `nut`: a variable of an uninterruptible power supply, as the server of Network UPS Tools tells it (RFC 9271 section 4.2)."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from collections.abc import Mapping
+
+from dutlab.sensors import asked
+from dutlab.sensors.asked import SHOWN, Asked, Quantity
+from dutlab.sensors.sensor import SensorSite
+from dutlab.spec.sensors import NutSensor
+
+_MOST_BYTES = 4096
+_ANSWER = ("VAR", "ups", "variable", "value")
+
+
+class Upsd:
+    """A Source: one connection to the server."""
+
+    def __init__(self, spec: NutSensor) -> None:
+        self._spec = spec
+        self._line = socket.create_connection(spec.address.pair, timeout=asked.PATIENCE_S)
+
+    def read(self) -> Mapping[str, Quantity]:
+        """Raises OSError, ValueError."""
+        spec, said = self._spec, b""
+        self._line.sendall(f"GET VAR {spec.ups} {spec.variable}\n".encode())
+        while not said.endswith(b"\n"):
+            part = self._line.recv(_MOST_BYTES)
+            if not part or len(said) > _MOST_BYTES:
+                raise ConnectionError("it broke the connection off" if not part else "its answer does not end")
+            said += part
+        words = shlex.split(said.decode("utf-8", "replace"))
+        if words[:3] != ["VAR", spec.ups, spec.variable] or len(words) != len(_ANSWER):
+            raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace').strip()!r} for {spec.variable} of {spec.ups}")
+        return {spec.name: Quantity(float(words[3]) * spec.scale, spec.unit)}
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._line.close()
+
+
+class Reconnecting:
+    """A Source that connects anew after a fault."""
+
+    def __init__(self, spec: NutSensor) -> None:
+        self._spec = spec
+        self._upsd: Upsd | None = None
+
+    def read(self) -> Mapping[str, Quantity]:
+        """As Upsd.read()."""
+        self._upsd = self._upsd or Upsd(self._spec)
+        try:
+            return self._upsd.read()
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._upsd is not None:
+            self._upsd.close()
+            self._upsd = None
+
+
+def make(spec: NutSensor, site: SensorSite) -> Asked:
+    """The sensor that `spec` describes; it runs here whatever it measures."""
+    del site
+    return Asked(spec, lambda: Reconnecting(spec))

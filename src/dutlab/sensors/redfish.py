@@ -1,0 +1,101 @@
+"""Sensor `redfish`: power, temperatures and fans of a server, as its management controller tells them (DMTF DSP0266, DSP2046)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from dutlab.sensors.asked import Asked, Quantity
+from dutlab.sensors.sensor import SensorSite
+from dutlab.sensors.web import get_json
+from dutlab.spec.sensors import RedfishSensor
+
+_MOST_CHASSIS = 16
+
+
+class Controller:
+    """A Source: what all chassis of one controller tell. Which documents there are is asked once."""
+
+    def __init__(self, spec: RedfishSensor) -> None:
+        self._spec = spec
+        self._root = urlsplit(spec.url).path.rstrip("/")
+        self._documents: list[tuple[str, Callable[[Any], Iterable[tuple[str, Quantity]]]]] | None = None
+
+    def read(self) -> Mapping[str, Quantity]:
+        """Raises Refused, OSError, ValueError."""
+        if self._documents is None:
+            self._documents = list(self._there())
+        found: dict[str, Quantity] = {}
+        for target, readings in self._documents:
+            for name, quantity in readings(self._get(target)):
+                found.setdefault(name, quantity)
+        if not found:
+            raise ValueError("none of its chassis tells a power, a temperature or a fan")
+        return found
+
+    def close(self) -> None:
+        """Each question has a connection of its own."""
+
+    def _there(self) -> Iterator[tuple[str, Callable[[Any], Iterable[tuple[str, Quantity]]]]]:
+        """The old resources (Power, Thermal) and the new one (EnvironmentMetrics), as each chassis links to them."""
+        members = _list(self._get("/redfish/v1/Chassis"), "Members")
+        for member in members[:_MOST_CHASSIS]:
+            chassis = self._get(_id(member))
+            for key, readings in (("Power", _power), ("Thermal", _thermal), ("EnvironmentMetrics", _metrics)):
+                if target := _id(chassis.get(key) if isinstance(chassis, dict) else None):
+                    yield target, readings
+
+    def _get(self, target: str) -> Any:  # noqa: ANN401 any JSON
+        return get_json(self._spec, f"{self._root}{target}")
+
+
+def _power(document: Any) -> Iterator[tuple[str, Quantity]]:  # noqa: ANN401
+    for at, of in enumerate(_list(document, "PowerControl")):
+        if (watts := _number(of, "PowerConsumedWatts")) is not None:
+            yield f"{_word(of, f'power_{at}')}_watts", Quantity(watts, "W")
+
+
+def _thermal(document: Any) -> Iterator[tuple[str, Quantity]]:  # noqa: ANN401
+    for at, of in enumerate(_list(document, "Temperatures")):
+        if (celsius := _number(of, "ReadingCelsius")) is not None:
+            yield f"{_word(of, f'temperature_{at}')}_celsius", Quantity(celsius, "degC")
+    for at, of in enumerate(_list(document, "Fans")):
+        if (reading := _number(of, "Reading")) is not None:
+            name, percent = _word(of, f"fan_{at}"), of.get("ReadingUnits") == "Percent"
+            yield f"{name}_{'percent' if percent else 'rpm'}", Quantity(reading, "%" if percent else "rpm")
+
+
+def _metrics(document: Any) -> Iterator[tuple[str, Quantity]]:  # noqa: ANN401
+    of = document if isinstance(document, dict) else {}
+    for key, name, unit in (("PowerWatts", "chassis_watts", "W"), ("TemperatureCelsius", "chassis_celsius", "degC")):
+        if (reading := _number(of.get(key), "Reading")) is not None:
+            yield name, Quantity(reading, unit)
+
+
+def _list(document: Any, key: str) -> list[Any]:  # noqa: ANN401
+    found = document.get(key) if isinstance(document, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _number(of: Any, key: str) -> float | None:  # noqa: ANN401
+    """None where the controller says `null`: it has no reading now, as of a server that is off."""
+    found = of.get(key) if isinstance(of, dict) else None
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def _id(link: object) -> str:
+    found = link.get("@odata.id") if isinstance(link, dict) else None
+    return found if isinstance(found, str) and found.startswith("/redfish/") else ""
+
+
+def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401
+    name = of.get("Name") if isinstance(of, dict) else None
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60] or otherwise if isinstance(name, str) else otherwise
+
+
+def make(spec: RedfishSensor, site: SensorSite) -> Asked:
+    """The sensor that `spec` describes; it runs here whatever it measures."""
+    del site
+    return Asked(spec, lambda: Controller(spec))

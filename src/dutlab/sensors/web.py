@@ -1,0 +1,123 @@
+"""One JSON document from a device on the network: by HTTP or HTTPS, with a pinned certificate, and a login that is tried once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+import ssl
+import time
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from dutlab.sensors import asked
+from dutlab.sensors.asked import SHOWN, Refused, secret
+from dutlab.spec.sensors import HttpDevice
+
+_MOST_BYTES = 1_048_576
+_UNAUTHORIZED = 401
+_REFUSED = (_UNAUTHORIZED, 403)
+_OK = (200, 204)
+_CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
+_HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}
+
+
+def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401 any JSON
+    """What `device` answers to `target` (a path with its query); None where it answers nothing.
+
+    Raises Refused, OSError, ValueError.
+    """
+    said = _ask(device, target, method, None if body is None else json.dumps(body).encode())
+    if not said:
+        return None
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace')!r}, which is not JSON") from error
+
+
+def _ask(device: HttpDevice, target: str, method: str, body: bytes | None) -> bytes:
+    until_s = time.monotonic() + asked.PATIENCE_S
+    url = urlsplit(device.url)
+    connection = _connection(device, url.hostname or "", url.port)
+    headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
+    login = _basic(device) if device.user is not None and device.login == "basic" else None
+    try:
+        connection.connect()
+        _insist_on_certificate(device, connection)
+        connection.request(method, target, body, headers | ({"Authorization": login} if login else {}))
+        answer = connection.getresponse()
+        challenge = answer.getheader("WWW-Authenticate", "")
+        if answer.status == _UNAUTHORIZED and login is None and device.user is not None and challenge.lower().startswith("digest "):
+            _body(answer, connection, until_s)
+            connection.request(method, target, body, headers | {"Authorization": _digest(device, method, target, challenge)})
+            answer = connection.getresponse()
+        if answer.status in _REFUSED:
+            raise Refused(f"it refuses us ({answer.status} {answer.reason})")
+        if answer.status not in _OK:
+            raise ValueError(f"it answered {answer.status} {answer.reason}")
+        return _body(answer, connection, until_s)
+    except ssl.SSLCertVerificationError as error:
+        raise ValueError(f"its certificate is not trusted ({error.verify_message}); name it with certificate:") from error
+    except HTTPException as error:
+        raise ValueError(f"it does not speak HTTP: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def _body(answer: HTTPResponse, connection: HTTPConnection, until_s: float) -> bytes:
+    said = b""
+    while (part := answer.read1(_MOST_BYTES)) and len(said) <= _MOST_BYTES:
+        said += part
+        if (left_s := until_s - time.monotonic()) <= 0:
+            raise TimeoutError
+        if connection.sock is not None:
+            connection.sock.settimeout(left_s)
+    if len(said) > _MOST_BYTES:
+        raise ValueError(f"its answer is longer than {_MOST_BYTES} bytes")
+    return said
+
+
+def _connection(device: HttpDevice, host: str, port: int | None) -> HTTPConnection:
+    if device.url.startswith("http:"):
+        return HTTPConnection(host, port, timeout=asked.PATIENCE_S)
+    context = ssl.create_default_context()
+    if device.certificate:  # what is pinned needs no name and no authority
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return HTTPSConnection(host, port, timeout=asked.PATIENCE_S, context=context)
+
+
+def _insist_on_certificate(device: HttpDevice, connection: HTTPConnection) -> None:
+    if not device.certificate or not isinstance(connection.sock, ssl.SSLSocket):
+        return
+    found = hashlib.sha256(connection.sock.getpeercert(binary_form=True) or b"").hexdigest()
+    if found != device.certificate:
+        raise Refused(f"its certificate is {found}, not the one of the testbed file")
+
+
+def _basic(device: HttpDevice) -> str:
+    login = f"{device.user}:{secret(device.password_from or '')}"
+    return f"Basic {base64.b64encode(login.encode()).decode('ascii')}"
+
+
+def _digest(device: HttpDevice, method: str, target: str, challenge: str) -> str:
+    """RFC 7616 section 3.4 with `qop=auth`, as Shelly Gen2 asks for it with SHA-256."""
+    said = {name.lower(): quoted or plain for name, quoted, plain in _CHALLENGE.findall(challenge)}
+    algorithm = said.get("algorithm", "MD5").upper()
+    if algorithm not in _HASHES or "auth" not in said.get("qop", "").split(","):
+        raise Refused(f"it asks for a login that dutlab does not know ({challenge[:SHOWN]})")
+
+    def hashed(*parts: str) -> str:
+        return _HASHES[algorithm](":".join(parts).encode()).hexdigest()
+
+    realm, nonce, own = said.get("realm", ""), said.get("nonce", ""), secrets.token_hex(8)
+    ha1 = hashed(device.user or "", realm, secret(device.password_from or ""))
+    response = hashed(ha1, nonce, "00000001", own, "auth", hashed(method, target))
+    opaque = f', opaque="{said["opaque"]}"' if "opaque" in said else ""
+    return (
+        f'Digest username="{device.user}", realm="{realm}", nonce="{nonce}", uri="{target}", algorithm={algorithm}, '
+        f'qop=auth, nc=00000001, cnonce="{own}", response="{response}"{opaque}'
+    )
