@@ -42,6 +42,11 @@ class DoubtKind(enum.Enum):
         "sensors took more than 1 % of a core of their host",
         "compare with a run that has `watch: []` and no sensors there; counters are read before and after each trial all the same",
     )
+    THROTTLED = (
+        Grade.SEVERE,
+        "heat throttled a processor during the trial: its rate is that of a hot machine",
+        "cool the device, let it rest between trials, and look at its temperatures over time",
+    )
     SENSOR_FAILED = (
         Grade.WARNING,
         "a sensor failed or was silent: its readings have holes or are missing",

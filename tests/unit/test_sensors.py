@@ -6,7 +6,9 @@ import asyncio
 import importlib
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -24,9 +26,10 @@ from dutlab.sensors import watch
 from dutlab.sensors.command import CommandLoop
 from dutlab.sensors.hwmon import HwmonLoop, readings
 from dutlab.sensors.loop import ShellLoop
-from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
+from dutlab.sensors.processor import ProcessorLoop, turn_of
+from dutlab.sensors.sensor import THROTTLED, WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
-from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, SensorSpec
+from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, ProcessorSensor, SensorSpec
 from dutlab.spec.testbed import HostSpec
 from dutlab.systems.windows import WINDOWS
 
@@ -149,6 +152,64 @@ def monitors(sys_folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     return sys_folder
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{text}\n")
+
+
+async def test_processors_tell_watts_of_each_zone_frequency_and_throttling(tmp_path: Path) -> None:
+    def at(package: int, dram: int, throttled: int) -> dict[str, str]:
+        zones = {"0": ("package-0", package), "0:0": ("dram", dram)}
+        files = {f"class/powercap/intel-rapl:{zone}/name": name for zone, (name, _) in zones.items()}
+        files |= {f"class/powercap/intel-rapl:{zone}/energy_uj": str(uj) for zone, (_, uj) in zones.items()}
+        files |= {f"class/powercap/intel-rapl:{zone}/max_energy_range_uj": "262143328850" for zone in zones}
+        files |= {f"devices/system/cpu/cpu{n}/cpufreq/scaling_cur_freq": khz for n, khz in enumerate(("2400000", "1200000"))}
+        return files | {"devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": str(throttled)}
+
+    write(tmp_path, at(1_000_000, 262_143_328_000, 3))
+    sensor = ProcessorLoop(ProcessorSensor(name="cpu-power", every=0.3), here(), sys=str(tmp_path))
+    await sensor.start()
+    write(tmp_path, at(31_000_000, 9_999_150, 5))  # the second counter began again: 10 J in all
+    await until(lambda: len(sensor._turns) > 2)
+    found = await sensor.stop()
+    totals = defaultdict[str, float](float)
+    times = [turn.at_s for turn in sensor._turns]
+    for sample, span_s in zip((s for s in found.samples if s.name == "package_0_watts"), (b - a for a, b in pairwise(times)), strict=True):
+        totals["package"] += sample.value * span_s
+    for sample, span_s in zip((s for s in found.samples if s.name == "dram_watts"), (b - a for a, b in pairwise(times)), strict=True):
+        totals["dram"] += sample.value * span_s
+    assert totals == pytest.approx({"package": 30.0, "dram": 10.0}, rel=0.01)
+    assert {s.value for s in found.samples if s.name == "frequency_mhz"} == {1800.0}
+    assert {s.value for s in found.samples if s.name == "lowest_frequency_mhz"} == {1200.0}
+    assert sum(s.value for s in found.samples if s.name == THROTTLED) == 2
+    assert [d.detail for d in doubts_of(found) if d.kind is DoubtKind.THROTTLED] == ["here: 2 times"]
+
+
+def test_two_packages_keep_their_zones_apart() -> None:
+    text = "\x1eenergy\nintel-rapl:0|package-0|5|9\nintel-rapl:0:0|core|6|9\nintel-rapl:1:0|core|7|9\nintel-rapl:2|psys|no|9\n"
+    assert turn_of(0.0, text).energy_uj == {"package_0": (5, 9), "core_0_0": (6, 9), "core_1_0": (7, 9)}
+
+
+async def test_processors_that_tell_nothing_are_a_fault(tmp_path: Path) -> None:
+    sensor = ProcessorLoop(ProcessorSensor(name="cpu-power"), here(), sys=str(tmp_path))
+    await sensor.start()
+    assert "tells neither energy (RAPL, as root) nor frequency nor throttling" in (await sensor.stop()).faults[0]
+
+
+def test_a_bsd_tells_its_monitors_by_sysctl() -> None:
+    openbsd = "hw.sensors.cpu0.temp0=48.00 degC\nhw.sensors.it0.fan0=1180 RPM\nhw.sensors.it0.volt0=1.20 VDC (VCORE_A)\n"
+    openbsd += "hw.sensors.acpibat0.power0=12.50 W (rate), OK\nhw.sensors.softraid0.drive0=online (sd1), OK\n"
+    freebsd = "dev.cpu.0.temperature: 45.0C\ndev.cpu.0.freq: 2400\ndev.cpu.1.temperature: 47.5C\nhw.acpi.thermal.tz0.temperature: 27.9C\n"
+    freebsd += "hw.acpi.thermal.tz0._CRT: 105.1C\ndev.cpu.0.coretemp.tjmax: 100.0C\n"
+    assert readings(f"\x1esysctl\n{openbsd}") == {
+        "cpu0_temp0_celsius": ("degC", 48.0), "it0_fan0_rpm": ("rpm", 1180.0), "acpibat0_power0_watts": ("W", 12.5)
+    }  # fmt: skip
+    assert readings(f"\x1esysctl\n{freebsd}") == {
+        "cpu_0_celsius": ("degC", 45.0), "cpu_1_celsius": ("degC", 47.5), "tz0_celsius": ("degC", 27.9)
+    }  # fmt: skip
 
 
 async def test_hardware_monitors_are_read_by_name_and_in_their_units(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from dutlab.runner.command_book import CommandBook
 from dutlab.runner.headroom import with_headroom
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
-from dutlab.sensors.sensor import WATCH_COST, Sample, Sensor, SensorSite, Watched
+from dutlab.sensors.sensor import THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
@@ -146,12 +146,14 @@ def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Tri
 
 def doubts_of(watched: Watched) -> list[Doubt]:
     """What sensors say against the trial: time that a hypervisor took, what watching itself cost, and readings that are missing."""
-    cost, steal = defaultdict[tuple[str, str], list[float]](list), list[float]()
+    cost, steal, throttled = defaultdict[tuple[str, str], list[float]](list), list[float](), defaultdict[str, float](float)
     for s in watched.samples:
         if s.name == WATCH_COST:
             cost[s.host, s.sensor].append(s.value)
         elif s.name.endswith("_steal_percent"):
             steal.append(s.value)
+        elif s.name == THROTTLED:
+            throttled[s.host] += s.value
     doubts = [Doubt(DoubtKind.SENSOR_FAILED, detail=fault) for fault in watched.faults]
     of_host = defaultdict[str, float](float)
     for (host, _), taken in cost.items():
@@ -159,6 +161,8 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     dear = [f"{host}: {percent:.1f} % of one core on average" for host, percent in of_host.items() if percent > WATCH_DOUBT_PERCENT]
     if dear:
         doubts.append(Doubt(DoubtKind.WATCHING_COSTS, detail=", ".join(dear)))
+    if hot := ", ".join(f"{host}: {count:.0f} times" for host, count in sorted(throttled.items()) if count):
+        doubts.append(Doubt(DoubtKind.THROTTLED, detail=hot))
     if steal and (mean := fmean(steal)) > STEAL_DOUBT_PERCENT:
         doubts.append(Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average"))
     return doubts

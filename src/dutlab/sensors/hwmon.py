@@ -1,7 +1,9 @@
-"""Sensor `hwmon`: temperatures, fans and power as the kernel of a Linux host knows them.
+"""Sensor `hwmon`: temperatures, fans and power as a host's kernel knows them.
 
 Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts) and
-Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius). Everything is read by the shell itself: no program is started.
+Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius). Of a Linux the shell itself reads everything; of a BSD
+sysctl(8) tells it: `hw.sensors` (OpenBSD, sys/sensors.h: `hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and
+`hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4): `dev.cpu.0.temperature: 45.0C`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,15 @@ _LOOP = loop_of(r"""
     printf '%s|%s||%s\n' "$kind" "${zone##*/}" "$value"
   done
 """)
+_BSD_LOOP = loop_of(r"""
+  printf '\036sysctl\n'
+  sysctl hw.sensors dev.cpu hw.acpi.thermal 2>/dev/null
+""")
+_SYSCTL = re.compile(
+    r"(?:hw\.sensors\.|hw\.acpi\.thermal\.|dev\.)(?P<place>[A-Za-z]+\.?\d+(?:\.[a-z]+\d+)?)(?:\.temperature)?[:=] ?"
+    r"(?P<value>-?\d+(?:\.\d+)?) ?(?P<unit>degC|C|RPM|W)\b"
+)
+_SYSCTL_KINDS = {"degC": ("celsius", "degC"), "C": ("celsius", "degC"), "RPM": ("rpm", "rpm"), "W": ("watts", "W")}
 _KINDS = {
     "temp": ("celsius", "degC", 1e-3),
     "thermal_zone": ("celsius", "degC", 1e-3),
@@ -49,7 +60,8 @@ class HwmonLoop(ShellLoop):
     needs = "the host needs sh"
 
     def __init__(self, spec: HwmonSensor, site: SensorSite, *, sys: str = "/sys") -> None:
-        super().__init__(spec.name, site, _LOOP, [sys], interval_s=spec.every)
+        loop = _BSD_LOOP if site.host.system.kernel.endswith("BSD") else _LOOP
+        super().__init__(spec.name, site, loop, [sys], interval_s=spec.every)
         self._values: list[tuple[float, dict[str, tuple[str, float]]]] = []
 
     def _turn(self, at_s: float, text: str) -> None:
@@ -82,6 +94,10 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
             number += 1
             name = f"{first}_{number}_{what}"
         found[name] = (unit, round(int(raw) * scale, 6))
+    for line in sections(text).get("sysctl", "").splitlines():
+        if m := _SYSCTL.match(line):
+            what, unit = _SYSCTL_KINDS[m["unit"]]
+            found.setdefault(f"{_word(m['place'])}_{what}", (unit, float(m["value"])))
     return found
 
 

@@ -29,7 +29,8 @@ _UNITS = {
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DCMI = re.compile(r"Instantaneous power reading:\s+(\d+) Watts")
 _INACTIVE = re.compile(r"Power reading state is:\s+deactivated")
-_NOT_LET_IN = ("RAKP", "Unauthorized", "unauthorized", "Invalid user name", "password", "Insufficient privilege", "Account")
+_NOT_LET_IN = ("RAKP", "Invalid user name", "Unauthorized")
+"""What ipmitool says where a user or a password is wrong, other than where nobody answers."""
 
 
 class Controller:
@@ -38,7 +39,7 @@ class Controller:
     def __init__(self, spec: IpmiSensor) -> None:
         host, port = spec.address
         self._begin = ["ipmitool", "-I", "lanplus", "-H", host, "-p", str(port), "-U", spec.user, "-L", spec.level]
-        self._begin += ["-E", "-N", "2", "-R", "1", "-c"]  # the password by the environment, one try of 2 s, commas
+        self._begin += ["-E", "-N", "2", "-R", "1", "-c", "-v"]  # the password by the environment, one try of 2 s, commas, why
         self._environment = {**os.environ, "IPMI_PASSWORD": secret(spec.password_from), "LC_ALL": "C"}
         self._has_dcmi = True
 
@@ -52,7 +53,7 @@ class Controller:
                 found["dcmi_watts"] = Quantity(float(watts[1]), "W")
         status, said, why = self._ask("sdr", "list", "full")
         if status != 0 and not found:
-            raise ValueError(f"ipmitool ended with status {status}: {why.strip()[:200]}")
+            raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
         for name, quantity in records(said):
             found.setdefault(name, quantity)
         if not found:
@@ -70,7 +71,8 @@ class Controller:
             raise ValueError(f"ipmitool did not end within {LONGEST_S:g} s") from error
         said, why = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
         if done.returncode != 0 and any(words in why for words in _NOT_LET_IN):
-            raise Refused(f"it refuses us ({' '.join(why.split())[:120]})")
+            line = next(line for line in why.splitlines() if any(words in line for words in _NOT_LET_IN))
+            raise Refused(f"it refuses us ({line.strip('> ')})")
         return done.returncode, said, why
 
 

@@ -16,6 +16,9 @@ from dutlab.hosts.host import Host
 WATCH_COST = "watch_core_percent"
 """Name of the sample by which a sensor says what it takes of one core of its host."""
 
+THROTTLED = "throttled"
+"""Name of the sample that counts how often heat throttled a processor since the sample before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

@@ -30,8 +30,9 @@ from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import SnmpSensor
 
 _WRAPS = {"Counter32": 2**32, "Counter64": 2**64}
-_NOT_LET_IN = ("authorization", "authentication", "unknown user", "unknownUserName", "wrongDigest", "decryption")
+_NOT_LET_IN = ("digest", "usm user", "authorization", "authentication", "decrypt")
 _PUBLIC = "public"
+_LEAST_CHARACTERS = 8
 _VERSIONS = {"1": 0, "2c": 1}
 
 
@@ -39,9 +40,8 @@ class Agent:
     """A Source: one object of one agent, asked by a loop of its own."""
 
     def __init__(self, spec: SnmpSensor) -> None:
-        self._spec, self._loop = spec, asyncio.new_event_loop()
-        self._engine = SnmpEngine()
-        self._who = _credentials(spec)
+        self._spec, self._who = spec, _credentials(spec)
+        self._loop, self._engine = asyncio.new_event_loop(), SnmpEngine()
         self._object = ObjectType(ObjectIdentity(spec.oid))
         self._before: tuple[float, int] | None = None
 
@@ -67,7 +67,7 @@ class Agent:
         if fault is not None:
             if "timeout" in str(fault).lower():
                 raise TimeoutError
-            if any(words in str(fault) for words in _NOT_LET_IN):
+            if any(words in str(fault).lower() for words in _NOT_LET_IN):
                 raise Refused(f"it refuses us ({fault})")
             raise ValueError(f"it answers with a fault: {fault}")
         if status:
@@ -77,6 +77,7 @@ class Agent:
     def close(self) -> None:
         """Closes the socket and the loop."""
         self._engine.close_dispatcher()
+        self._loop.run_until_complete(asyncio.sleep(0))  # the transport closes its socket in the loop's next turn
         self._loop.close()
 
 
@@ -95,6 +96,8 @@ def _credentials(spec: SnmpSensor) -> CommunityData | UsmUserData:
     if spec.user is None:
         community = secret(spec.community_from) if spec.community_from else _PUBLIC
         return CommunityData(community, mpModel=_VERSIONS[spec.version])
+    if any(len(secret(name)) < _LEAST_CHARACTERS for name in spec.secrets):
+        raise Refused(f"version 3 takes passwords of {_LEAST_CHARACTERS} characters and more (RFC 3414 section 11.2)")
     auth = secret(spec.password_from or "")
     if spec.privacy_from is None:
         return UsmUserData(spec.user, auth, authProtocol=usmHMACSHAAuthProtocol)

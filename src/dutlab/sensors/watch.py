@@ -20,6 +20,7 @@ from dutlab.spec.sensors import SensorSpec
 MODULES: Mapping[str, str] = {
     "cpu": "dutlab.sensors.cores",
     "hwmon": "dutlab.sensors.hwmon",
+    "processor": "dutlab.sensors.processor",
     "command": "dutlab.sensors.command",
     "meter": "dutlab.sensors.meter",
     "redfish": "dutlab.sensors.redfish",

@@ -28,12 +28,20 @@ __all__ = [
     "DEFAULT_WATCH",
     "SENSORS",
     "WATCHES",
+    "AskedSensor",
     "CommandSensor",
     "CpuSensor",
+    "HttpDevice",
     "HwmonSensor",
+    "IpmiSensor",
     "MeterSensor",
+    "MqttSensor",
+    "NutSensor",
+    "ProcessorSensor",
+    "RedfishSensor",
     "SensorSpec",
     "Sensors",
+    "SnmpSensor",
     "host_faults",
 ]
 
@@ -151,10 +159,17 @@ class CpuSensor(SensorSpec):
 
 
 class HwmonSensor(SensorSpec):
-    """What the hardware monitors of a Linux host tell."""
+    """What the hardware monitors of a host tell."""
 
     kind = "hwmon"
-    measures = "temperatures, fans and power that the kernel of a Linux host knows (hwmon, thermal zones)"
+    measures = "temperatures, fans and power that a host's kernel knows (hwmon and thermal zones of Linux, sysctl of a BSD)"
+
+
+class ProcessorSensor(SensorSpec):
+    """What processors tell of themselves."""
+
+    kind = "processor"
+    measures = "energy (RAPL, never the power at the wall), frequency, and throttling by heat, of a Linux host's processors"
 
 
 class CommandSensor(SensorSpec):
@@ -332,6 +347,7 @@ class MeterSensor(HttpDevice, NumberSensor):
 _KINDS: tuple[type[SensorSpec], ...] = (
     CpuSensor,
     HwmonSensor,
+    ProcessorSensor,
     CommandSensor,
     MeterSensor,
     RedfishSensor,

@@ -1,0 +1,110 @@
+"""Sensor `processor`: what a Linux host's processors tell of themselves: energy (RAPL), frequency, and how often heat throttled them.
+
+Files: Documentation/power/powercap/powercap.rst (microjoules; the counter begins again behind `max_energy_range_uj`; only root reads it),
+Documentation/admin-guide/pm/cpufreq.rst (kHz), Documentation/ABI/testing/sysfs-devices-system-cpu (thermal_throttle). What RAPL tells is
+of the package or its memory, part of it worked out from events: it is never the power at the wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.sensor import THROTTLED, Sample, SensorSite
+from dutlab.spec.sensors import ProcessorSensor
+from dutlab.systems.watched import loop_of, sections
+
+_LOOP = loop_of(r"""
+  printf '\036energy\n'
+  for zone in "$2"/class/powercap/intel-rapl:*; do
+    [ -r "$zone/energy_uj" ] || continue
+    name= joules= range=
+    { read -r name <"$zone/name"; read -r joules <"$zone/energy_uj"; read -r range <"$zone/max_energy_range_uj"; } 2>/dev/null
+    printf '%s|%s|%s|%s\n' "${zone##*/}" "$name" "$joules" "$range"
+  done
+  printf '\036frequency\n'
+  for file in "$2"/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq; do
+    { read -r value <"$file" && printf '%s\n' "$value"; } 2>/dev/null
+  done
+  printf '\036throttled\n'
+  for file in "$2"/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count \
+      "$2"/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count; do
+    { read -r value <"$file" && printf '%s\n' "$value"; } 2>/dev/null
+  done
+""")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One look at a host's processors."""
+
+    at_s: float
+    energy_uj: Mapping[str, tuple[int, int]]
+    """Zone → counter, and where it begins again."""
+    mhz: tuple[float, ...]
+    throttled: int | None
+    """By all cores and packages since boot; None where the kernel does not count it."""
+
+
+class ProcessorLoop(ShellLoop):
+    """Reads all of them in a loop on the host."""
+
+    needs = "the host needs sh"
+
+    def __init__(self, spec: ProcessorSensor, site: SensorSite, *, sys: str = "/sys") -> None:
+        super().__init__(spec.name, site, _LOOP, [sys], interval_s=spec.every)
+        self._turns: list[Turn] = []
+
+    def _turn(self, at_s: float, text: str) -> None:
+        turn = turn_of(at_s, text)
+        if not turn.energy_uj and not turn.mhz and turn.throttled is None:
+            raise ValueError(f"{self.host} tells neither energy (RAPL, as root) nor frequency nor throttling of its processors")
+        self._turns.append(turn)
+        if len(self._turns) > 1:
+            self._tell(self.host, self.name, {s.name: s.value for s in between(self._turns[-2], turn, self.host, self.name, 0.0)})
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        for before, after in pairwise(self._turns):
+            yield from between(before, after, self.host, self.name, began_s)
+        yield from self._costs(began_s)
+
+
+def turn_of(at_s: float, text: str) -> Turn:
+    """What a turn printed. Two zones of one name (two packages have a `core` each) have the number of the zone behind it."""
+    parts = sections(text)
+    rows = [line.split("|") for line in parts.get("energy", "").splitlines()]
+    zones = [(zone, name, joules, most) for zone, name, joules, most in (row for row in rows if len(row) == 4) if joules.isdigit()]  # noqa: PLR2004
+    names = [name for _, name, _, _ in zones]
+    energy = {
+        (name if names.count(name) == 1 else f"{name}_{zone.partition(':')[2]}").replace("-", "_").replace(":", "_"): (
+            int(joules),
+            int(most) if most.isdigit() else 0,
+        )
+        for zone, name, joules, most in zones
+    }
+    counts = [int(count) for count in parts.get("throttled", "").split() if count.isdigit()]
+    mhz = tuple(int(khz) / 1e3 for khz in parts.get("frequency", "").split() if khz.isdigit())
+    return Turn(at_s, energy, mhz, sum(counts) if counts else None)
+
+
+def between(before: Turn, after: Turn, host: str, sensor: str, began_s: float) -> Iterable[Sample]:
+    """What happened between two looks."""
+    t_s, span_s = round(after.at_s - began_s, 3), after.at_s - before.at_s
+    for name, (joules, most) in after.energy_uj.items():
+        if name in before.energy_uj and span_s > 0:
+            grown = joules - before.energy_uj[name][0]
+            if grown >= 0 or most:
+                yield Sample(t_s, host, sensor, f"{name}_watts", "W", round((grown if grown >= 0 else grown + most) / span_s / 1e6, 3))
+    if after.mhz:
+        yield Sample(t_s, host, sensor, "frequency_mhz", "MHz", round(fmean(after.mhz), 1))
+        yield Sample(t_s, host, sensor, "lowest_frequency_mhz", "MHz", min(after.mhz))
+    if before.throttled is not None and after.throttled is not None:
+        yield Sample(t_s, host, sensor, THROTTLED, "", after.throttled - before.throttled)
+
+
+def make(spec: ProcessorSensor, site: SensorSite) -> ProcessorLoop | None:
+    """The sensor that `spec` describes; None on other systems than Linux."""
+    return ProcessorLoop(spec, site) if site.host.system.kernel == "Linux" else None
