@@ -28,6 +28,7 @@ from dutlab.workloads import settable
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 TESTBED_PAGE = (REFERENCE / "testbed-file.md").read_text()
+SENSORS_PAGE = (REFERENCE / "sensors.md").read_text()
 EXPERIMENT_PAGE = (REFERENCE / "experiment-file.md").read_text()
 
 
@@ -73,7 +74,8 @@ def test_every_key_has_its_row(page, model):
 
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
-        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec, *SENSORS.values())),
+        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec)),
+        (SENSORS_PAGE, tuple(SENSORS.values())),
         (
             EXPERIMENT_PAGE,
             (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode, LevelCommands),
@@ -88,7 +90,9 @@ def test_the_reference_names_everything_that_can_be_named():
     for name in (*FAMILY_MODES, *FAMILY_MODES["linux"]):
         assert f"`{name}`" in TESTBED_PAGE
     for kind in SENSORS:
-        assert f"`{kind}`" in TESTBED_PAGE
+        assert f"| `{kind}` |" in SENSORS_PAGE
+        for key in SENSORS[kind].file_keys():
+            assert f"`{key}`" in SENSORS_PAGE, f"{key} of {kind}"
     for name in (*NAMED_MIXES, *WATCHES, *GENERATORS):
         assert f"`{name}`" in EXPERIMENT_PAGE
     for name in LABS:

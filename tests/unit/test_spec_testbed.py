@@ -187,9 +187,10 @@ def test_sensors_are_of_a_kind_and_keep_what_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("kind: command, ", "", ":12:3: sensors.wall.kind: missing (known: command, cpu, hwmon, meter)"),
-        ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon, meter; did you mean hwmon?)"),
+        ("kind: command, ", "", ":12:3: sensors.wall.kind: missing (known: command, cpu, hwmon, ipmi, meter, mqtt, nut, processor, redfish, snmp)"),
+        ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon, ipmi, meter, mqtt, nut, processor, redfish, snmp; did you mean hwmon?)"),
         ("kind: hwmon", "kind: [hwmon]", ":13:10: sensors.heat.kind: unknown kind of sensor \"['hwmon']\""),
+        ("{kind: command, command: cat /run/watts, unit: W", "{kind: snmp, oid: 1.3.6, address: 'a b'", "'a b' is not an address, as 192.0.2.40"),
         (", unit: W", "", ":12:3: sensors.wall.unit: missing"),
         ("unit: W", "unit: w a t t", ":12:50: sensors.wall.unit: 'w a t t' is not a unit"),
         ("500ms", "1ms", ":12:59: sensors.wall.every: must be from 100ms to 1h"),

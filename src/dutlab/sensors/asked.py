@@ -27,18 +27,18 @@ _LEAST_ZEROS = 3
 _JUMP, _ALIKE = 2.0, 1.2
 
 
-class Quantity(NamedTuple):
+class Amount(NamedTuple):
     """A number and its unit, as one writes it behind a number."""
 
     value: float
     unit: str
 
 
-class Reading(NamedTuple):
+class TimedAnswer(NamedTuple):
     """When an answer came (time.monotonic()), what it said by name, and the CPU that the asking took."""
 
     at_s: float
-    quantities: Mapping[str, Quantity]
+    quantities: Mapping[str, Amount]
     cpu_s: float
 
 
@@ -46,10 +46,10 @@ class Refused(Exception):
     """It takes no more questions from us: asked again, it might lock an account."""
 
 
-class Source(Protocol):
+class ReadingSource(Protocol):
     """Where the numbers come from. Made and used in one thread, and closed there."""
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """What it says now, by name. Raises Refused, OSError, ValueError, and nothing else."""
 
     def close(self) -> None:
@@ -65,11 +65,11 @@ class Asked:
 
     vital = False
 
-    def __init__(self, spec: AskedSensor, open_source: Callable[[], Source]) -> None:
+    def __init__(self, spec: AskedSensor, open_source: Callable[[], ReadingSource]) -> None:
         self.name = spec.name
         self._spec, self._open = spec, open_source
         self._place = spec.host or spec.name
-        self._readings: list[Reading] = []
+        self._readings: list[TimedAnswer] = []
         self._faults: list[str] = []
         self._over = threading.Event()
         self._began_s = 0.0
@@ -94,7 +94,7 @@ class Asked:
         faults = [f"{self._faults[0]}{again}"] if self._faults else []
         return Watched(list(self._samples(readings, began_s)), faults=tuple(f"{self.name}: {what}" for what in (*faults, *odd)))
 
-    def _samples(self, readings: Sequence[Reading], began_s: float) -> Iterable[Sample]:
+    def _samples(self, readings: Sequence[TimedAnswer], began_s: float) -> Iterable[Sample]:
         for reading in readings:
             for name, (value, unit) in reading.quantities.items():
                 yield Sample(round(reading.at_s - began_s, 3), self._place, self.name, name, unit, value)
@@ -113,7 +113,7 @@ class Asked:
             try:
                 source = source or self._open()
                 quantities = source.read()
-                self._enter(Reading(time.monotonic(), quantities, time.thread_time() - cpu_s))
+                self._enter(TimedAnswer(time.monotonic(), quantities, time.thread_time() - cpu_s))
             except Refused as refused:
                 _refused[self._spec] = str(refused)
                 self._faults.append(f"{refused}; not asked again")
@@ -125,7 +125,7 @@ class Asked:
         if source is not None:
             source.close()
 
-    def _enter(self, reading: Reading) -> None:
+    def _enter(self, reading: TimedAnswer) -> None:
         if self._over.is_set() or self._loop is None:
             return
         self._readings.append(reading)
@@ -136,7 +136,7 @@ class Asked:
             self._over.set()
 
 
-def oddities(readings: Sequence[Reading], began_s: float, ended_s: float, spec: AskedSensor) -> Iterator[str]:
+def oddities(readings: Sequence[TimedAnswer], began_s: float, ended_s: float, spec: AskedSensor) -> Iterator[str]:
     """What makes readings doubtful, each in words."""
     if not readings:
         if ended_s - began_s > SILENT_S:

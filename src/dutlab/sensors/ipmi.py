@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 
-from dutlab.sensors.asked import Asked, Quantity, Refused, secret
+from dutlab.sensors.asked import Amount, Asked, Refused, secret
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import IpmiSensor
 
@@ -33,8 +33,8 @@ _NOT_LET_IN = ("RAKP", "Invalid user name", "Unauthorized")
 """What ipmitool says where a user or a password is wrong, other than where nobody answers."""
 
 
-class Controller:
-    """A Source: everything that one controller tells."""
+class IpmiController:
+    """A ReadingSource: everything that one controller tells."""
 
     def __init__(self, spec: IpmiSensor) -> None:
         host, port = spec.address
@@ -43,14 +43,14 @@ class Controller:
         self._environment = {**os.environ, "IPMI_PASSWORD": secret(spec.password_from), "LC_ALL": "C"}
         self._has_dcmi = True
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
-        found: dict[str, Quantity] = {}
+        found: dict[str, Amount] = {}
         if self._has_dcmi:
             status, said, _ = self._ask("dcmi", "power", "reading")
             self._has_dcmi = status == 0 and not _INACTIVE.search(said)
             if watts := _DCMI.search(said):
-                found["dcmi_watts"] = Quantity(float(watts[1]), "W")
+                found["dcmi_watts"] = Amount(float(watts[1]), "W")
         status, said, why = self._ask("sdr", "list", "full")
         if status != 0 and not found:
             raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
@@ -76,16 +76,16 @@ class Controller:
         return done.returncode, said, why
 
 
-def records(text: str) -> Iterator[tuple[str, Quantity]]:
+def records(text: str) -> Iterator[tuple[str, Amount]]:
     """Name and quantity of each record of `ipmitool -c sdr`: name, reading, unit, status. What is not read now has no number."""
     for row in csv.reader(text.splitlines()):
         match row:
             case [name, value, in_words, *_] if in_words in _UNITS and _NUMBER.fullmatch(value):
                 ending, unit = _UNITS[in_words]
-                yield f"{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}_{ending}", Quantity(float(value), unit)
+                yield f"{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}_{ending}", Amount(float(value), unit)
 
 
 def make(spec: IpmiSensor, site: SensorSite) -> Asked:
     """The sensor that `spec` describes; it runs here whatever it measures."""
     del site
-    return Asked(spec, lambda: Controller(spec))
+    return Asked(spec, lambda: IpmiController(spec))

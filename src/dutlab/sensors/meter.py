@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
-from dutlab.sensors.asked import SHOWN, Asked, Quantity, secret
+from dutlab.sensors.asked import SHOWN, Amount, Asked, secret
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import get_json
 from dutlab.spec.sensors import MeterSensor
@@ -25,7 +25,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class Meter:
-    """A Source: one number of one meter."""
+    """A ReadingSource: one number of one meter."""
 
     def __init__(self, spec: MeterSensor) -> None:
         self._spec = spec
@@ -36,7 +36,7 @@ class Meter:
         if spec.model == "tasmota" and spec.user is not None:  # it takes them in the address only
             self._target += f"&user={quote(spec.user)}&password={quote(secret(spec.password_from or ''))}"
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
         spec = self._spec
         document = get_json(spec, self._target)
@@ -46,7 +46,7 @@ class Meter:
             if found is not None:
                 if not valid:
                     raise ValueError(f"it says that {place} is not valid")
-                return {spec.name: Quantity(found * spec.scale, spec.unit)}
+                return {spec.name: Amount(found * spec.scale, spec.unit)}
         raise ValueError(f"no number at {' or '.join(places)} in its answer {str(document)[:SHOWN]!r}")
 
     def close(self) -> None:

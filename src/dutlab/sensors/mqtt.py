@@ -11,7 +11,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import SHOWN, Asked, Quantity, Refused, secret
+from dutlab.sensors.asked import SHOWN, Amount, Asked, Refused, secret
 from dutlab.sensors.meter import number_at
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import MqttSensor
@@ -20,7 +20,7 @@ _NOT_LET_IN = ("Bad user name or password", "Not authorized", "Banned")
 
 
 class Subscription:
-    """A Source: hears what is published from now on; what the broker kept from before says nothing about this trial."""
+    """A ReadingSource: hears what is published from now on; what the broker kept from before says nothing about this trial."""
 
     def __init__(self, spec: MqttSensor) -> None:
         self._spec = spec
@@ -35,7 +35,7 @@ class Subscription:
         self._client.connect(*spec.address.pair)
         self._client.loop_start()
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """The newest of what came since the last look, or the next to come. Raises Refused, OSError, ValueError."""
         spec = self._spec
         try:
@@ -54,7 +54,7 @@ class Subscription:
         found, _ = number_at({"all": document}, "all") if spec.value is None else number_at(document, spec.value)
         if found is None:
             raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which has no number{f' at {spec.value}' if spec.value else ''}")
-        return {spec.name: Quantity(found * spec.scale, spec.unit)}
+        return {spec.name: Amount(found * spec.scale, spec.unit)}
 
     def close(self) -> None:
         """Leaves the broker."""

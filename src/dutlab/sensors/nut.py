@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import SHOWN, Asked, Quantity
+from dutlab.sensors.asked import SHOWN, Amount, Asked
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import NutSensor
 
@@ -16,13 +16,13 @@ _ANSWER = ("VAR", "ups", "variable", "value")
 
 
 class Upsd:
-    """A Source: one connection to the server."""
+    """A ReadingSource: one connection to the server."""
 
     def __init__(self, spec: NutSensor) -> None:
         self._spec = spec
         self._line = socket.create_connection(spec.address.pair, timeout=asked.PATIENCE_S)
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """Raises OSError, ValueError."""
         spec, said = self._spec, b""
         self._line.sendall(f"GET VAR {spec.ups} {spec.variable}\n".encode())
@@ -34,7 +34,7 @@ class Upsd:
         words = shlex.split(said.decode("utf-8", "replace"))
         if words[:3] != ["VAR", spec.ups, spec.variable] or len(words) != len(_ANSWER):
             raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace').strip()!r} for {spec.variable} of {spec.ups}")
-        return {spec.name: Quantity(float(words[3]) * spec.scale, spec.unit)}
+        return {spec.name: Amount(float(words[3]) * spec.scale, spec.unit)}
 
     def close(self) -> None:
         """Ends the connection."""
@@ -42,13 +42,13 @@ class Upsd:
 
 
 class Reconnecting:
-    """A Source that connects anew after a fault."""
+    """A ReadingSource that connects anew after a fault."""
 
     def __init__(self, spec: NutSensor) -> None:
         self._spec = spec
         self._upsd: Upsd | None = None
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """As Upsd.read()."""
         self._upsd = self._upsd or Upsd(self._spec)
         try:

@@ -38,7 +38,7 @@ _LOOP = loop_of(r"""
 
 
 @dataclass(frozen=True)
-class Turn:
+class ProcessorTurn:
     """One look at a host's processors."""
 
     at_s: float
@@ -56,7 +56,7 @@ class ProcessorLoop(ShellLoop):
 
     def __init__(self, spec: ProcessorSensor, site: SensorSite, *, sys: str = "/sys") -> None:
         super().__init__(spec.name, site, _LOOP, [sys], interval_s=spec.every)
-        self._turns: list[Turn] = []
+        self._turns: list[ProcessorTurn] = []
 
     def _turn(self, at_s: float, text: str) -> None:
         turn = turn_of(at_s, text)
@@ -72,7 +72,7 @@ class ProcessorLoop(ShellLoop):
         yield from self._costs(began_s)
 
 
-def turn_of(at_s: float, text: str) -> Turn:
+def turn_of(at_s: float, text: str) -> ProcessorTurn:
     """What a turn printed. Two zones of one name (two packages have a `core` each) have the number of the zone behind it."""
     parts = sections(text)
     rows = [line.split("|") for line in parts.get("energy", "").splitlines()]
@@ -87,10 +87,10 @@ def turn_of(at_s: float, text: str) -> Turn:
     }
     counts = [int(count) for count in parts.get("throttled", "").split() if count.isdigit()]
     mhz = tuple(int(khz) / 1e3 for khz in parts.get("frequency", "").split() if khz.isdigit())
-    return Turn(at_s, energy, mhz, sum(counts) if counts else None)
+    return ProcessorTurn(at_s, energy, mhz, sum(counts) if counts else None)
 
 
-def between(before: Turn, after: Turn, host: str, sensor: str, began_s: float) -> Iterable[Sample]:
+def between(before: ProcessorTurn, after: ProcessorTurn, host: str, sensor: str, began_s: float) -> Iterable[Sample]:
     """What happened between two looks."""
     t_s, span_s = round(after.at_s - began_s, 3), after.at_s - before.at_s
     for name, (joules, most) in after.energy_uj.items():

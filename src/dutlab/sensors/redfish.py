@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dutlab.sensors.asked import Asked, Quantity
+from dutlab.sensors.asked import Amount, Asked
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import get_json
 from dutlab.spec.sensors import RedfishSensor
@@ -15,19 +15,19 @@ from dutlab.spec.sensors import RedfishSensor
 _MOST_CHASSIS = 16
 
 
-class Controller:
-    """A Source: what all chassis of one controller tell. Which documents there are is asked once."""
+class RedfishController:
+    """A ReadingSource: what all chassis of one controller tell. Which documents there are is asked once."""
 
     def __init__(self, spec: RedfishSensor) -> None:
         self._spec = spec
         self._root = urlsplit(spec.url).path.rstrip("/")
-        self._documents: list[tuple[str, Callable[[Any], Iterable[tuple[str, Quantity]]]]] | None = None
+        self._documents: list[tuple[str, Callable[[Any], Iterable[tuple[str, Amount]]]]] | None = None
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
         if self._documents is None:
             self._documents = list(self._there())
-        found: dict[str, Quantity] = {}
+        found: dict[str, Amount] = {}
         for target, readings in self._documents:
             for name, quantity in readings(self._get(target)):
                 found.setdefault(name, quantity)
@@ -38,7 +38,7 @@ class Controller:
     def close(self) -> None:
         """Each question has a connection of its own."""
 
-    def _there(self) -> Iterator[tuple[str, Callable[[Any], Iterable[tuple[str, Quantity]]]]]:
+    def _there(self) -> Iterator[tuple[str, Callable[[Any], Iterable[tuple[str, Amount]]]]]:
         """The old resources (Power, Thermal) and the new one (EnvironmentMetrics), as each chassis links to them."""
         members = _list(self._get("/redfish/v1/Chassis"), "Members")
         for member in members[:_MOST_CHASSIS]:
@@ -51,27 +51,27 @@ class Controller:
         return get_json(self._spec, f"{self._root}{target}")
 
 
-def _power(document: Any) -> Iterator[tuple[str, Quantity]]:  # noqa: ANN401
+def _power(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
     for at, of in enumerate(_list(document, "PowerControl")):
         if (watts := _number(of, "PowerConsumedWatts")) is not None:
-            yield f"{_word(of, f'power_{at}')}_watts", Quantity(watts, "W")
+            yield f"{_word(of, f'power_{at}')}_watts", Amount(watts, "W")
 
 
-def _thermal(document: Any) -> Iterator[tuple[str, Quantity]]:  # noqa: ANN401
+def _thermal(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
     for at, of in enumerate(_list(document, "Temperatures")):
         if (celsius := _number(of, "ReadingCelsius")) is not None:
-            yield f"{_word(of, f'temperature_{at}')}_celsius", Quantity(celsius, "degC")
+            yield f"{_word(of, f'temperature_{at}')}_celsius", Amount(celsius, "degC")
     for at, of in enumerate(_list(document, "Fans")):
         if (reading := _number(of, "Reading")) is not None:
             name, percent = _word(of, f"fan_{at}"), of.get("ReadingUnits") == "Percent"
-            yield f"{name}_{'percent' if percent else 'rpm'}", Quantity(reading, "%" if percent else "rpm")
+            yield f"{name}_{'percent' if percent else 'rpm'}", Amount(reading, "%" if percent else "rpm")
 
 
-def _metrics(document: Any) -> Iterator[tuple[str, Quantity]]:  # noqa: ANN401
+def _metrics(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
     of = document if isinstance(document, dict) else {}
     for key, name, unit in (("PowerWatts", "chassis_watts", "W"), ("TemperatureCelsius", "chassis_celsius", "degC")):
         if (reading := _number(of.get(key), "Reading")) is not None:
-            yield name, Quantity(reading, unit)
+            yield name, Amount(reading, unit)
 
 
 def _list(document: Any, key: str) -> list[Any]:  # noqa: ANN401
@@ -98,4 +98,4 @@ def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401
 def make(spec: RedfishSensor, site: SensorSite) -> Asked:
     """The sensor that `spec` describes; it runs here whatever it measures."""
     del site
-    return Asked(spec, lambda: Controller(spec))
+    return Asked(spec, lambda: RedfishController(spec))

@@ -25,7 +25,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
 )
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import Asked, Quantity, Refused, secret
+from dutlab.sensors.asked import Amount, Asked, Refused, secret
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import SnmpSensor
 
@@ -36,8 +36,8 @@ _LEAST_CHARACTERS = 8
 _VERSIONS = {"1": 0, "2c": 1}
 
 
-class Agent:
-    """A Source: one object of one agent, asked by a loop of its own."""
+class SnmpAgent:
+    """A ReadingSource: one object of one agent, asked by a loop of its own."""
 
     def __init__(self, spec: SnmpSensor) -> None:
         self._spec, self._who = spec, _credentials(spec)
@@ -45,17 +45,17 @@ class Agent:
         self._object = ObjectType(ObjectIdentity(spec.oid))
         self._before: tuple[float, int] | None = None
 
-    def read(self) -> Mapping[str, Quantity]:
+    def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
         found, kind = self._loop.run_until_complete(self._get())
         spec = self._spec
         if kind not in _WRAPS:
-            return {spec.name: Quantity(found * spec.scale, spec.unit)}
+            return {spec.name: Amount(found * spec.scale, spec.unit)}
         now_s, (since_s, before) = time.monotonic(), self._before or (0.0, -1)
         self._before = (now_s, int(found))
         if before < 0:
             return {}
-        return {spec.name: Quantity((int(found) - before) % _WRAPS[kind] / (now_s - since_s) * spec.scale, f"{spec.unit}/s")}
+        return {spec.name: Amount((int(found) - before) % _WRAPS[kind] / (now_s - since_s) * spec.scale, f"{spec.unit}/s")}
 
     async def _get(self) -> tuple[float, str]:
         spec = self._spec
@@ -107,4 +107,4 @@ def _credentials(spec: SnmpSensor) -> CommunityData | UsmUserData:
 def make(spec: SnmpSensor, site: SensorSite) -> Asked:
     """The sensor that `spec` describes; it runs here whatever it measures."""
     del site
-    return Asked(spec, lambda: Agent(spec))
+    return Asked(spec, lambda: SnmpAgent(spec))
