@@ -26,7 +26,7 @@ def own(kernel: str) -> OwnFacts:
 
 
 def answers_of(name: str, system: str, ports: Sequence[str]) -> tuple[Answers, TranscriptHost]:
-    """What the shell of hosts/facts/questions.py would have brought back, had it met the transcript's commands."""
+    """What the shell of hosts/facts.py would have brought back, had it met the transcript's commands."""
     host = TranscriptHost.of(name)
     found: dict[tuple[str, ...], tuple[str | None, str]] = {}
     of_all = set(BsdFacts(system).questions([]))  # test_facts_bsd.py has those

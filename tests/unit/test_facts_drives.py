@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dutlab.hosts.facts import collect_facts
-from dutlab.hosts.facts.drives import health_of
-from dutlab.hosts.facts.text import command_line, dimms
 from dutlab.hosts.local import LocalHost
 from dutlab.report.sections.drive_facts import drives_section
+from dutlab.systems.linux_facts.drives import health_of
+from dutlab.systems.linux_facts.text import command_line, dimms
 from sysfs import PciDevice, pcie_registers, write_drive
 
 # nvme-cli's Documentation/nvme-smart-log.txt and nvme-print-json.c: heat in kelvin, data in thousands of 512 bytes.

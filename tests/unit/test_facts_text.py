@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dutlab.hosts.facts import text as facts
+from dutlab.systems.linux_facts import text as facts
 
 
 def test_the_name_of_the_system_is_its_pretty_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.hosts.optics import Optic, dbm, of_ethtool, of_freebsd, of_openbsd, optic_of
+from dutlab.systems.optics import Optic, dbm, of_ethtool, of_freebsd, of_openbsd, optic_of
 from optic_outputs import FREEBSD_QSFP, FREEBSD_SFP, JSON_LATER, JSON_QSFP, JSON_SFP, NEW_RX, OLD_RX, OPENBSD, OPENBSD_QSFP, QSFP, SFP
 
 

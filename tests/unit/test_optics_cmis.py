@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.hosts.optics import of_ethtool
+from dutlab.systems.optics import of_ethtool
 from optic_outputs import CMIS, JSON_CMIS
 
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from dutlab.cli import optics as command
 from dutlab.cli.main import dutlab
-from dutlab.hosts.optics import Optic, of_openbsd, optic_of
 from dutlab.report.sections.optics import optic_rows, optics_section
+from dutlab.systems.optics import Optic, of_openbsd, optic_of
 from optic_outputs import OPENBSD, QSFP, SFP
 
 

@@ -14,7 +14,7 @@ from dutlab.workloads import WORKLOADS, settable
 SOURCE = Path(inspect.getfile(dutlab)).parent
 OTHER_MEANINGS = {
     ("cli/main.py", "*"): "names of commands",
-    ("hosts/facts/machine.py", "iperf3"): "the program",
+    ("systems/linux_facts/machine.py", "iperf3"): "the program",
     ("interop/importers.py", "*"): "names of programs whose files are read",
     ("plan/trials.py", "iperf3"): "the program",
     ("spec/goals.py", "rfc2544"): "a preset of goals",

@@ -7,7 +7,7 @@
 
     watch: [cpu, hwmon]                        # of an experiment: on the DUT, with the defaults of the kind
 
-One class a kind; sensors/registry.py names what carries each out.
+One class a kind; sensors/watch.py names what carries each out.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 Question = tuple[str, ...]
-"""A command, or a word of the script that asks (hosts/facts/questions.py): slurp, every, lines, pcie, irqs, optic,
+"""A command, or a word of the scripts that ask (hosts/facts.py, linux_facts): slurp, every, lines, pcie, irqs, optic,
 drives, smart, and `asroot` before a command that answers others too, but not whole."""
 
 
@@ -51,7 +51,7 @@ class FactTree:
 
 
 class OwnFacts(Protocol):
-    """What a system is asked beside the questions of hosts/facts, once it is known to be one: by the names of Linux's facts."""
+    """What a system is asked beside the questions of linux_facts, once it is known to be one: by the names of Linux's facts."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
         """What is asked of it and of its interfaces `names`."""

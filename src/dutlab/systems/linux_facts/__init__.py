@@ -1,34 +1,16 @@
-"""Many questions to a host in one command: POSIX sh is all it needs, and a round trip is paid once."""
+"""What a Linux is: what is asked of machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from dutlab.hosts.host import Host
-from dutlab.systems.facts import Answers, Question
+from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.linux_facts import card, drives, firewall, machine, neighbours
 
-_ANSWER, _REFUSED = "\x1e", "\x1f"
-LONGEST_WAIT_S = 60.0
-_LONGEST_WHY = 200
-
-# What is refused is asked a second time for its reason only, so that warnings never become part of an answer.
-_SCRIPT = r"""
-LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL NO_COLOR PATH
-answer() {
-  printf '\036%s\n' "$1"; shift
-  if said=$("$@" 2>/dev/null </dev/null); then printf '%s' "$said"
-  else printf '\037%s' "$("$@" 2>&1 >/dev/null </dev/null)"; fi
-}
+WORDS = r"""
 slurp() {
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
-}
-asroot() {  # as root where a way is given: these answer others too, but not whole
-  [ "$(id -u)" != 0 ] && for way in doas sudo; do
-    "$way" -n true 2>/dev/null && { "$way" -n "$@"; return; }
-  done
-  "$@"
 }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
@@ -100,9 +82,6 @@ smart() {  # ROOT: what each says of its health, or why it does not; a sleeping 
   done
   return 0
 }
-optic() {  # INTERFACE: what its transceiver says, in this system's words
-  case $(uname -s) in FreeBSD) asroot ifconfig -vvv "$1" ;; OpenBSD) asroot ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
-}
 irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what the driver calls it
   at=$(device "$1" "$2") || return 1
   while [ -n "$at" ] && [ ! -d "$at/msi_irqs" ]; do at=${at%/*}; done
@@ -115,22 +94,26 @@ irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what t
   done
 }
 """
+"""Functions of sh that questions begin with, beside those of hosts/facts.py."""
 
 
-async def ask(host: Host, questions: Sequence[Question]) -> Answers:
-    """All answers, in the order of the questions. Raises HostError when the host is gone."""
-    asked = [f"answer {n} {shlex.join(question)}" for n, question in enumerate(questions)]
-    done = await host.run(["sh", "-s"], stdin="\n".join([_SCRIPT, *asked, "exit 0", ""]).encode(), timeout_s=LONGEST_WAIT_S, check=False)
-    found: dict[Question, tuple[str | None, str]] = {}
-    for part in done.text.split(_ANSWER)[1:]:
-        number, _, body = part.partition("\n")
-        text, refused, why = body.partition(_REFUSED)
-        if number.isdigit() and int(number) < len(questions):
-            question = questions[int(number)]
-            found[question] = (None, _last_line(why) or f"`{question[0]}` failed") if refused else (text.strip(), "")
-    return Answers(found, _last_line(done.errors) or "the host's sh did not answer")
+def questions(names: Sequence[str], root: str, *, of_drives: bool) -> Iterator[Question]:
+    """What is asked, for the interfaces `names`; `root` is the folder that holds the host's /sys, /proc and /etc."""
+    yield from machine.questions(root)
+    yield from firewall.questions(root)
+    for name in names:
+        yield from card.questions(name, root)
+    yield from neighbours.questions(names)
+    if of_drives:
+        yield from drives.questions(root)
 
 
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip()[-_LONGEST_WHY:] if lines else ""
+def put(facts: FactTree, answers: Answers, names: Sequence[str], root: str, *, of_drives: bool) -> None:
+    """Every answer into the tree, by the names that all systems' facts have."""
+    machine.put(facts, answers, root)
+    firewall.put(facts, answers, root)
+    for name in names:
+        card.put(facts, answers, name, root)
+    neighbours.put(facts, answers, names)
+    if of_drives:
+        drives.put(facts, answers, root)

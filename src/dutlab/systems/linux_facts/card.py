@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dutlab.hosts.facts.text import coalescing, colon_pairs, first_of_json, irq_cores, pause_frames, ring_sizes
-from dutlab.hosts.optics import optic_of
 from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.linux_facts.text import coalescing, colon_pairs, first_of_json, irq_cores, pause_frames, ring_sizes
+from dutlab.systems.optics import optic_of
 from dutlab.systems.pcie import pcie_path
 
 _FILES = {

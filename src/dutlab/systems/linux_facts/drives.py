@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dutlab.hosts.facts.text import chosen
 from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.linux_facts.text import chosen
 from dutlab.systems.pcie import pcie_path
 
 _SECTOR, _DATA_UNIT, _KELVIN = 512, 512_000, 273

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dutlab.hosts.optics.optic import Optic, milliwatts
+from dutlab.systems.optics.optic import Optic, milliwatts
 
 _PLUGGED = re.compile(r"^\s*plugged: (?P<form>\S+) (?P<kind>.*) \((?P<connector>[^()]*)\)$", re.MULTILINE)
 _VENDOR = re.compile(r"^\s*vendor: (?P<vendor>.*) PN: (?P<part>.*) SN: (?P<serial>.*) DATE: (?P<made>.*?)\s*$", re.MULTILINE)

@@ -1,8 +1,8 @@
 """Transceivers: what each system prints of them, and a judgement by their own thresholds."""
 
-from dutlab.hosts.optics.ethtool import of_ethtool
-from dutlab.hosts.optics.ifconfig import of_freebsd, of_openbsd
-from dutlab.hosts.optics.optic import Optic, OpticFinding, dbm
+from dutlab.systems.optics.ethtool import of_ethtool
+from dutlab.systems.optics.ifconfig import of_freebsd, of_openbsd
+from dutlab.systems.optics.optic import Optic, OpticFinding, dbm
 
 __all__ = ["Optic", "OpticFinding", "dbm", "of_ethtool", "of_freebsd", "of_openbsd", "optic_of"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dutlab.hosts.optics.optic import LIMITS, Optic, made_on
+from dutlab.systems.optics.optic import LIMITS, Optic, made_on
 
 # Modules with CMIS (QSFP-DD, OSFP and their kin): identifiers of SFF-8024 table 4-1, states of OIF-CMIS 5.0 table 6-2.
 _CMIS_FORMS = {0x18: "QSFP-DD", 0x19: "OSFP", 0x1B: "DSFP", 0x1E: "QSFP (CMIS)", 0x1F: "SFP-DD", 0x20: "SFP (CMIS)"}

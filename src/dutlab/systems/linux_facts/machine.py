@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dutlab.hosts.facts.text import chosen, command_line, dimms, lscpu_fields, os_name
 from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.linux_facts.text import chosen, command_line, dimms, lscpu_fields, os_name
 
 _CPUS = "/sys/devices/system/cpu"
 _FILES = {

@@ -1,0 +1,91 @@
+"""What a host is: all that a reader of a figure must know of the machine, and nothing secret.
+
+Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
+command of the host, in two of a BSD. Host names, addresses and users are left out on purpose: they say nothing of speed. Of the kernel's
+command line only the parameters that change its speed keep their values (`linux_facts/text.py`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dutlab.hosts.host import Host
+from dutlab.systems import SYSTEMS, linux_facts
+from dutlab.systems.facts import Answers, FactTree, Question
+
+_ANSWER, _REFUSED = "\x1e", "\x1f"
+_LONGEST_WAIT_S = 60.0
+_LONGEST_WHY = 200
+
+# What is refused is asked a second time for its reason only, so that warnings never become part of an answer.
+_SCRIPT = r"""
+LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL NO_COLOR PATH
+answer() {
+  printf '\036%s\n' "$1"; shift
+  if said=$("$@" 2>/dev/null </dev/null); then printf '%s' "$said"
+  else printf '\037%s' "$("$@" 2>&1 >/dev/null </dev/null)"; fi
+}
+asroot() {  # as root where a way is given: these answer others too, but not whole
+  [ "$(id -u)" != 0 ] && for way in doas sudo; do
+    "$way" -n true 2>/dev/null && { "$way" -n "$@"; return; }
+  done
+  "$@"
+}
+optic() {  # INTERFACE: what its transceiver says, in this system's words
+  case $(uname -s) in FreeBSD) asroot ifconfig -vvv "$1" ;; OpenBSD) asroot ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
+}
+"""
+
+
+async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: bool = False, root: str = "") -> dict[str, Any]:
+    """All facts of `host`, of its test `interfaces` and where they are asked for of its drives, fit for JSON.
+
+    Raises HostError only when the host itself is gone. `root` is the folder that holds its /sys, /proc and /etc.
+    """
+    names = tuple(dict.fromkeys(interfaces))
+    if host.system.facts is not None:
+        return await _in_own_words(host, *host.system.facts, names)
+    answers = await _ask(host, list(linux_facts.questions(names, root, of_drives=of_drives)))
+    facts = FactTree()
+    linux_facts.put(facts, answers, names, root, of_drives=of_drives)
+    kernel, _ = answers.said("uname", "-s")
+    own = next((system.own_facts for system in SYSTEMS.values() if system.own_facts and system.kernel == kernel), None)
+    if own is not None:
+        own.put(facts, await _ask(host, list(own.questions(names))), names)
+    return {"host": host.name, **facts.to_json()}
+
+
+async def _in_own_words(
+    host: Host, script: str, parse: Callable[[str, Sequence[str]], dict[str, object]], names: Sequence[str]
+) -> dict[str, Any]:
+    facts = FactTree()
+    done = await host.run(host.system.shell.text(script), timeout_s=_LONGEST_WAIT_S, check=False)
+    try:
+        for path, value in parse(done.text, names).items():
+            facts.put(path, value, "not told")
+    except ValueError:
+        why = (done.errors or done.text).strip().splitlines()
+        facts.put("kernel.name", None, f"{host.system.title} did not answer: {why[-1] if why else f'status {done.status}'}")
+    return {"host": host.name, **facts.to_json()}
+
+
+async def _ask(host: Host, questions: Sequence[Question]) -> Answers:
+    """All answers, by one command that needs a POSIX sh only. Raises HostError when the host is gone."""
+    asked = [f"answer {n} {shlex.join(question)}" for n, question in enumerate(questions)]
+    script = "\n".join([_SCRIPT, linux_facts.WORDS, *asked, "exit 0", ""]).encode()
+    done = await host.run(["sh", "-s"], stdin=script, timeout_s=_LONGEST_WAIT_S, check=False)
+    found: dict[Question, tuple[str | None, str]] = {}
+    for part in done.text.split(_ANSWER)[1:]:
+        number, _, body = part.partition("\n")
+        text, refused, why = body.partition(_REFUSED)
+        if number.isdigit() and int(number) < len(questions):
+            question = questions[int(number)]
+            found[question] = (None, _last_line(why) or f"`{question[0]}` failed") if refused else (text.strip(), "")
+    return Answers(found, _last_line(done.errors) or "the host's sh did not answer")
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip()[-_LONGEST_WHY:] if lines else ""
