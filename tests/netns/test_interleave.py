@@ -105,7 +105,7 @@ def test_one_of_two_goes_on_alone_and_the_other_is_as_it_was(
     kept = {p: p.read_bytes() for p in second.rglob("*") if p.is_file()}
     alone = dutlab("resume", str(first))
     assert alone.returncode == 0, alone.stderr
-    assert f"goes on alone: {second.name} took turns with it" in alone.stderr
+    assert f"continues alone, outside of the rounds that it shared with {second.name}" in alone.stderr
     assert RunFolder.open(first).is_closed
     assert {p: p.read_bytes() for p in second.rglob("*") if p.is_file()} == kept
     for budget in ("0.3s", "10min"):  # less than one of its trials takes, and more

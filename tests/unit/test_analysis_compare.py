@@ -71,7 +71,7 @@ def test_runs_one_after_the_other_are_not_called_equivalent_within_less_than_run
     assert one(tight, tight, margin=0.02).words == "equivalent within ±2 %"
     apart = one(tight, tight, margin=0.02, design=RunOrder.ONE_AFTER_THE_OTHER)
     assert apart.verdict is Verdict.NO_DIFFERENCE
-    assert "runs of one box may lie 10 % apart" in apart.why
+    assert "runs of one box may differ by 10 %" in apart.why
     assert one(tight, tight, margin=0.2, design=RunOrder.ONE_AFTER_THE_OTHER).verdict is Verdict.EQUIVALENT
 
 

@@ -284,7 +284,7 @@ def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, 
     assert of["router · sweep 64 · link a"].p == 2 / 64
     assert not any("turns" in d.path for d in found.differences)
     monkeypatch.setattr("dutlab.report.questions.sides.open_run", lambda path: one if path.name == OLD else two)
-    assert "the order of each of 6 rounds drawn by chance: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
+    assert "a random order in each of 6 rounds: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
 
 
 def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path) -> None:
@@ -359,7 +359,7 @@ def test_modes_that_are_called_differently_are_compared_when_matched(tmp_path: P
         (["router=bridge"], "no mode bridge; there are router"),
         (["router=nat"], "two modes would be compared as one: router"),
         (["router=nat", "nat=nat"], "two modes would be compared as one"),
-        (["router=router", "router=nat"], "a mode of the baseline is matched twice"),
+        (["router=router", "router=nat"], "duplicate mode of the baseline"),
     ],
 )
 def test_a_match_of_modes_that_cannot_be_is_refused(runs: Path, words: list[str], said: str) -> None:

@@ -272,7 +272,7 @@ def test_a_cell_without_an_undisturbed_trial_has_no_figure(tmp_path: Path) -> No
         mode = "router" if n < 4 else "nat"
         run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
     found = gather(run.path, run.path)
-    assert found.busy == "machine too busy: other work disturbed every attempt at 1 cell, which have no figures."
+    assert found.busy == "machine too busy: 1 cell without a figure, since other work disturbed every attempt."
     values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
     assert "disturbed" in values["nat"].why
 

@@ -73,7 +73,7 @@ workloads:
     ("argv", "said"),
     [
         (("e.yaml", "--interleave"), "one run takes no turns; name two experiments, or the same one twice, or two testbeds with --testbed"),
-        (("e.yaml", "e.yaml"), "2 runs at once; --interleave carries them out in turn; without it, start each by itself"),
+        (("e.yaml", "e.yaml"), "2 runs at once; add --interleave, or start each separately"),
         (("e.yaml", "absent.yaml", "--interleave"), "absent.yaml:1:1: file: cannot be read: No such file or directory"),
         (("e.yaml", "wrong.yaml", "--interleave"), "wrong.yaml:1:1: factores: unknown key"),
         (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml"), "2 runs at once"),
@@ -120,4 +120,4 @@ async def test_only_all_of_the_runs_that_took_turns_go_on_in_turn(tmp_path: Path
         with pytest.raises(InputError, match=said):
             await resume_in_turn(given_, [options(tmp_path)] * len(given_), lambda _: pytest.fail("nobody is told of anything"))
     assert alone_words(RunFolder.open(by_itself)) is None
-    assert "b took turns with it" in str(alone_words(RunFolder.open(a)))
+    assert "shared with b" in str(alone_words(RunFolder.open(a)))

@@ -81,7 +81,7 @@ def test_the_command_prints_a_table_and_the_same_as_json(ethtool: Path) -> None:
     (row,) = json.loads(told("--port", "lo", "--json").stdout)["optics"]
     assert (row["host"], row["part"], row["rx_power_dbm"]) == ("this-machine", "AC-10G-SR", [-16.99])
     ethtool.write_text("")
-    assert told("--port", "lo").stdout.startswith("no port tells of a module\n")
+    assert told("--port", "lo").stdout.startswith("no transceiver found: no port reports a module\n")
 
 
 def test_a_box_of_modules_becomes_a_table_of_all_of_them(ethtool: Path, tmp_path: Path) -> None:

@@ -34,14 +34,16 @@ def planned(tmp_path: Path, modes: str = "router, nat", repeats: str = "") -> Pl
 def test_three_repeats_prove_nothing_in_one_cell_and_the_plan_says_so(tmp_path: Path) -> None:
     plan = planned(tmp_path, repeats="repeats: 3")
     assert proof_of(plan) == Proof(3, 3, None, None)
-    assert proof_words(plan) == "proves: no difference in one cell, 3 repeats cannot among 3 comparisons (5 could)"
+    assert proof_words(plan) == "can prove: no difference in one cell; 3 repeats are too few for 3 comparisons, 5 would do"
 
 
 def test_the_default_proves_differences_and_the_plan_says_from_what_on(tmp_path: Path) -> None:
     found = proof_of(planned(tmp_path))
     assert (found.repeats, found.comparisons) == (6, 3)
     assert found.least is not None and 0.02 < found.least < 0.06
-    assert f"from {found.least * 100:.2g} % on in one cell (3 comparisons" in proof_words(planned(tmp_path))
+    assert f"a difference of {found.least * 100:.2g} % or more between two modes in one cell (3 comparisons" in proof_words(
+        planned(tmp_path)
+    )
 
 
 def test_what_it_says_is_what_the_verdicts_do(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from dutlab.errors import InputError, StoreError
 from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
+from dutlab.report.model.glossary import meaning
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import KPPS, Unit, bit_rate_unit
 from dutlab.sensors.sensor import Sample
@@ -96,6 +97,11 @@ def test_the_answer_comes_before_every_table_and_names_both_ends(page: Page) -> 
     first = page.text.index("router is the fastest at 17.44 Gb/s, filter-default the slowest at 9.91 Gb/s (medians of 3).")
     assert first < page.text.index("TCP goodput, Gb/s: ")
     assert page.text.index("how fast") < first < page.text.index("why not faster") < page.text.index("what next")
+
+
+def test_a_head_of_a_column_explains_its_term(page: Page, metal: Path) -> None:
+    assert page.rows
+    assert f'title="{meaning("lost")}; lower is better"' in (metal / "report" / "report.html").read_text()
 
 
 def test_every_section_is_there(page: Page) -> None:

@@ -109,7 +109,7 @@ def test_what_a_generator_cannot_do_is_a_fault_with_its_place_and_who_can(tmp_pa
         ("trex", "sweep: {frame_sizes: [64], traffic: {flows: 4}}", "several flows: .* give it a profile of your own"),
         ("trex", "latency: {}", "latency"),
         ("pkt-gen", "sweep: {frame_sizes: [imix]}", "frames of several sizes"),
-        ("pkt-gen", "sweep: {frame_sizes: [64], directions: both}", "frames both ways at once"),
+        ("pkt-gen", "sweep: {frame_sizes: [64], directions: both}", "frames in both directions at once"),
         ("pkt-gen", "sweep: {frame_sizes: [4000]}", "2048 bytes with FCS"),
         ("ipgen", "sweep: {frame_sizes: [64], links: [[a, b]]}", "several links at once"),
         ("ipgen", "sweep: {frame_sizes: [1522]}", "ipgen sends 64 to 1518 bytes with FCS"),

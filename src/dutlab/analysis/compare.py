@@ -3,7 +3,7 @@
 Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Of
 two runs that took turns the rounds are it (dutlab.stats.rounds), of several runs a side the runs (dutlab.stats.runs). Over all pairs
 that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin that was given before anybody looked,
-and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened by what runs of one box may lie apart.
+and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened by what runs of one box may differ by.
 """
 
 from __future__ import annotations
@@ -268,12 +268,12 @@ def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | No
     if would is not None:
         said += f"; {would * 100:.2g} % would have been proven four times in five"
     if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
-        said += f"; nor can equivalence within {margin * 100:g} %: runs of one box may lie {m.least * 100:g} % apart"
+        said += f"; nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %"
     return said
 
 
 def _allowed(m: _Measured) -> str:
-    return f", widened by the {m.least * 100:g} % that two runs of one box may lie apart," if m.pair.design.one_setup_a_side else ""
+    return f", widened by the {m.least * 100:g} % by which two runs of one box may differ," if m.pair.design.one_setup_a_side else ""
 
 
 def _method(m: _Measured) -> str:

@@ -2,7 +2,7 @@
 
 Each run counts once, by the median of its repeats: repeats share a run's set-up, so they say nothing of what changes from run to run.
 Nights are seldom independent either, and where each resembles the one before, any method that takes them for independent finds changes
-every few weeks. So the autocorrelation is estimated first, from how much further runs lie apart that are two nights apart than neighbours
+every few weeks. So the autocorrelation is estimated first, from how much more runs differ that are two nights apart than neighbours
 do (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps of the level hardly touch it), and raised by its standard
 error. Then each place is tested for a step by generalised least squares; p is that of Student's t times the number of places
 (Bonferroni), so looking for the best place is in it. A step must be proven with the autocorrelation of what it leaves as well, where that
@@ -25,7 +25,7 @@ FEWEST = 6
 _SHORTEST = 2
 _KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
 """Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
-after what lies apart was taken out."""
+after outliers were taken out."""
 _MOST = 0.95
 """Largest autocorrelation of the model: with more, a series has no level that a change could move."""
 _APART = 6.0

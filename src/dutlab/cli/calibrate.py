@@ -36,9 +36,9 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
     "--loop",
     "rig",
     flag_value=RIGS[0],
-    help="Source and sink are cabled to one another now; do not ask.",
+    help="Do not ask: source and sink are cabled to one another.",
 )
-@click.option("--alone", "rig", flag_value=RIGS[1], help="Measure the generator alone, as everything is cabled; do not ask.")
+@click.option("--alone", "rig", flag_value=RIGS[1], help="Do not ask: measure the generator alone, with the cables as they are.")
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
 @click.option("--link", "links", multiple=True, default=("a",), metavar="LINKS", help=f"{LINK_WORDS}  [a]")
 @click.option("--generator", "generators", multiple=True, help="What sends; repeatable.  [engine]")
@@ -133,7 +133,9 @@ def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
 def _ask_for_loop(testbed: Testbed) -> str:
     """Has a person cable the loop. Raises UsageError where there is none."""
     if not sys.stdin.isatty():
-        raise click.UsageError("no terminal to ask for the loop cable: give --loop once it is there, or --alone for the generator alone")
+        raise click.UsageError(
+            "no terminal to ask for the loop cable: give --loop when it is plugged in, or --alone for the generator alone"
+        )
     cables = "; ".join(f"{link.source} to {link.sink}" for link in testbed.links.values())
     say(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
     click.prompt("Press Enter when it is done", default="", show_default=False, err=True)

@@ -59,7 +59,7 @@ def _cases(found: Checked) -> Iterator[tuple[str, str | None]]:
     for c in found.pair.comparisons:
         yield _name(c), found.words(c) if found.fails(c) else None
     for label in found.pair.only_first:
-        yield label, "missing: the baseline has it, and this run has not"
+        yield label, "missing: only the baseline has it"
 
 
 def _name(c: Comparison) -> str:

@@ -73,7 +73,7 @@ def _differences(claim: ClaimCard, run: RunFolder) -> Iterator[str]:
     if run.name != claim.run:
         yield f"the run is {run.name}, the card is of {claim.run}"
     if manifest_hash(run) != claim.manifest_sha256:
-        yield "the manifest is not the one that the card rests on"
+        yield "the manifest is not the one that the card was made from"
     fresh = next((c for c in cards(run.path, run.path).values() if c.about == claim.about), None)
     if fresh is None or fresh.claim != claim.claim:
         yield f"the records say: {fresh.claim if fresh else 'nothing of ' + claim.about}"

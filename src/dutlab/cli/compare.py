@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from dutlab.report.questions.sides import ComparedRun
 
 _T = TypeVar("_T")
-FIGURE = click.option("--figure", "figures", multiple=True, metavar="NAME", help="Compare this instead, as in latency_p99_ns; repeatable.")
+FIGURE = click.option(
+    "--figure", "figures", multiple=True, metavar="NAME", help="Compare this figure, as in latency_p99_ns; repeatable.  [the main figure]"
+)
 MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
-                       help="Ask whether both are equivalent within this, as in 2%, or of some cells, as in '*latency*=10%'; choose it "
+                       help="Test for equivalence within this margin, as in 2%, or for some cells, as in '*latency*=10%'; choose it "
                        "before you look.")  # fmt: skip
 LEAST = click.option("--least", type=SHARE,
                       help="Smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
@@ -52,7 +54,7 @@ _MOST_DIFFERENCES = 30
 @LEAST
 @FIGURE
 @MATCH_MODES
-@click.option("--per", metavar="WHAT[=N,N…]", help="Rates per watt or euro, as in watt=90,25 (one number per run); core reads the facts.")
+@click.option("--per", metavar="WHAT[=N,N…]", help="Rates per watt or euro, as in watt=90,25 (one number per run); per core with `core`.")
 @_PLOT
 @JSON
 def compare(
@@ -86,7 +88,7 @@ def compare(
     if baseline is not None and (others or len(opened) > 1):
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
     if per is not None and (others or len(opened) == 1):
-        raise InputError("--per sets boxes against one another, a run each", remedy="name two runs, without --against")
+        raise InputError("--per compares boxes, one run each", remedy="name two runs, without --against")
     opened = matched(opened, others, matches) if others else [opened[0], *matched(opened[1:], opened[:1], matches)]
     by = None if per is None else per_of(per, opened)
     if by is not None:
@@ -137,12 +139,12 @@ def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], match
     from dutlab.report.questions.sides import with_modes_renamed  # noqa: PLC0415 -- `--help` needs none of it
 
     if matches and not runs:
-        raise InputError("--match-modes needs two runs", remedy="of a single run, --baseline names the mode to compare with")
+        raise InputError("--match-modes needs two runs", remedy="with a single run, --baseline names the mode to compare with")
     if wrong := [text for text in matches if not all(text.partition("="))]:
         raise InputError(f"--match-modes {wrong[0]}: write A=B, the baseline's mode first")
     names = [(ours, theirs) for ours, _, theirs in (text.partition("=") for text in matches)]
     if len(dict(names)) < len(names):
-        raise InputError("--match-modes: a mode of the baseline is matched twice", remedy="match each mode once")
+        raise InputError("--match-modes: duplicate mode of the baseline", remedy="match each mode once")
     return with_modes_renamed(runs, baselines, dict(names)) if names else list(runs)
 
 
@@ -203,15 +205,15 @@ def _words_of(pair: ComparedPair) -> Iterator[str]:
 
 
 _DESIGN = {
-    RunOrder.IN_TURN: "Both took turns in one run, so what drifts fell on both alike; changes beyond {least} count.",
-    RunOrder.INTERLEAVED: "Two runs that took turns: what drifts fell on both alike. Two set-ups of one box may still lie {least} apart "
-    "(--least); several runs a side (--against) would tell.",
-    RunOrder.ROUNDS: "Two runs that took turns, the order of each of {rounds} rounds drawn by chance: a round is compared as a pair, so "
-    "what drifts fell on both alike. Two set-ups of one box may still lie {least} apart (--least); several runs a side (--against) "
-    "would tell.",
-    RunOrder.ONE_AFTER_THE_OTHER: "One after the other: what changed meanwhile is in no interval here, so only changes beyond {least} "
-    "count (--least). Compare several runs a side (--against).",
-    RunOrder.RUNS: "Each run counts once; intervals hold what changes from run to run. Changes beyond {least} count.",
+    RunOrder.IN_TURN: "Both took turns in one run, so drift affects both equally; changes beyond {least} count.",
+    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may still differ by {least} "
+    "(--least); compare several runs a side (--against) to know.",
+    RunOrder.ROUNDS: "Two runs that took turns, with a random order in each of {rounds} rounds: a round is compared as a pair, so "
+    "drift affects both equally. Two set-ups of one box may still differ by {least} (--least); compare several runs a side "
+    "(--against) to know.",
+    RunOrder.ONE_AFTER_THE_OTHER: "Measured one after the other: the intervals do not cover changes between the two runs, so only "
+    "changes beyond {least} count (--least). Compare several runs a side (--against) to see smaller ones.",
+    RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
 }
 
 
@@ -223,7 +225,7 @@ def _about_design(pair: ComparedPair) -> str:
     return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
 
 
-_ONE_RUN = f" A single run may lie wholly in a slow hour: against {ENOUGH_FOR_ONE} runs, or with a second one, smaller changes count."
+_ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
 
 
 def _together(of: Together, design: RunOrder) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PHASES: tuple[Phase, ...] = ("startup", "run", "collect", "reset")
 PLACES = "local, ssh:[user@]host[:port], TESTBED.yaml/HOST, or lab:NAME/HOST as in lab:three-node/source"
 LAB = "three-node"
-"""The testbed that a converted test names."""
+"""Testbed to write into the converted experiment."""
 
 
 @click.group()
@@ -54,10 +54,10 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 @_STRICT
 @_NO_LIMIT
 @_TRANSLATE
-@click.option("--dry-run", is_flag=True, help="Print what would run where, and run nothing.")
-@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use, as they are.")
+@click.option("--dry-run", is_flag=True, help="Only print what would run where.")
+@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use.")
 @click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Write the original's report too.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where that report goes.  [conductor.json]")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File for that report.  [conductor.json]")
 @RUNS
 @form_options
 def run(
@@ -100,8 +100,8 @@ def run(
 
 @conductor.command()
 @_FILE
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the experiment goes.  [standard output]")
-@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help="The host of a testbed that stands for one of the file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File for the experiment.  [standard output]")
+@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help="Use this host of a testbed for a host of the file.")
 @_STRICT
 @_NO_LIMIT
 @_TRANSLATE

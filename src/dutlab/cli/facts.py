@@ -22,7 +22,7 @@ MOST_PORTS = 64
 @click.command()
 @click.argument("wanted", metavar="[HOST]…", nargs=-1)
 @click.option(
-    "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="HOST is one of this file; all of them by default."
+    "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file; HOST is one of its hosts.  [all of them]"
 )
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("experiment")
 @FOLDER
-@click.option("--figure", "figures", multiple=True, metavar="NAME", help="This instead of the main one, as in latency_p99_ns; repeatable.")
+@click.option(
+    "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in latency_p99_ns; repeatable.  [the main figure]"
+)
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Path | None, as_json: bool) -> None:

@@ -31,7 +31,7 @@ MOST_WORDS = 20
 @click.option(
     "--line-rate",
     metavar="RATE",
-    help="Line rate for percentages and ceilings, if the files do not tell.  [percentages: 1G; without them no ceiling]",
+    help="Line rate for percentages and ceilings, if the files have none.  [1G for percentages; no ceilings]",
 )
 @RUNS
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")

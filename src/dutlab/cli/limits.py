@@ -148,7 +148,7 @@ def tunnel(
 @click.option("--uplink-gen", type=int, help="Generation of an uplink.")
 @click.option("--uplink-width", type=int, help="Lanes of an uplink.")
 @click.option("--uplinks", type=int, default=1, show_default=True, help="How many uplinks.")
-@click.option("--spec", type=BYTE_RATE, help="What one device is rated for, as in 7GB/s.")
+@click.option("--spec", type=BYTE_RATE, help="Rating of one device, as in 7GB/s.")
 @_JSON
 def pcie(
     *, gen: int, width: int, payload: int | None, devices: int | None, uplink_gen: int | None, uplink_width: int | None, uplinks: int,
@@ -202,8 +202,8 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
 @_MODELS
 @_MODEL
 @click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
-@click.option("--groups", type=int, help="Of RAID 50 and 60: how many RAID 5 or 6 the data are striped over.")
-@click.option("--degraded", is_flag=True, help="Also reads and writes with one drive gone.")
+@click.option("--groups", type=int, help="For RAID 50 and 60: the number of RAID 5 or 6 groups that data are striped over.")
+@click.option("--degraded", is_flag=True, help="Add reads and writes with one drive gone.")
 @_JSON
 def raid(
     *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,

@@ -52,8 +52,8 @@ class _Percent(click.ParamType[str]):
 @click.option("-rd", "--rampup_duration", "rampup", type=_Seconds(), default="600s", help="[600s]")
 @click.option("-hd", "--hold_duration", "hold", type=_Seconds(), default="30s", help="[30s]")
 @click.option("--line-rate", metavar="RATE", help="Line rate for percentages.   [the link's speed; 1G where it has none]")
-@click.option("--threshold", type=_Percent(), default="0.1%", help="Loss above which a second has failed.  [0.1%]")
-@click.option("--unidirectional", is_flag=True, help="From source to sink only; both ways without it.")
+@click.option("--threshold", type=_Percent(), default="0.1%", help="A second fails above this loss.  [0.1%]")
+@click.option("--unidirectional", is_flag=True, help="Send from source to sink only.  [both directions]")
 @where_options
 def loadtest(
     *,

@@ -25,11 +25,11 @@ def run_in_order(work: Coroutine[Any, Any, T]) -> T:
         def end() -> None:
             nonlocal asked_to_end
             if asked_to_end:
-                tell("dutlab: already ending; what was changed is being put back")
+                tell("dutlab: already ending; undoing all changes")
                 return
             asked_to_end = True
             task.cancel()
-            tell("dutlab: ending; what was changed is being put back", renew=sys.stderr.isatty())  # over the line with ^C
+            tell("dutlab: ending; undoing all changes", renew=sys.stderr.isatty())  # over the line with ^C
 
         for sig in _SIGNALS:
             loop.add_signal_handler(sig, end)

@@ -11,7 +11,7 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 @SETTINGS
 @click.option("-P", "--streams", type=int, default=1, help="Parallel streams of a pair.  [1]")
 @click.option("-t", "--duration", default="10s", metavar="TIME", help="Of each pair, whole seconds.  [10s]")
-@click.option("-O", "--omit", metavar="TIME", help="Left out at the start, while TCP finds its rate.  [1s; none of datagrams]")
+@click.option("-O", "--omit", metavar="TIME", help="Ignore this time at the start, while TCP finds its rate.  [1s; 0s for datagrams]")
 @click.option("-Z", "--zerocopy", is_flag=True, help="Send with sendfile(2), which spares the sender a copy.")
 @click.option("-u", "--udp", is_flag=True, help="Datagrams instead of TCP.")
 @click.option("-l", "--length", type=int, help="Of a datagram's payload, in bytes.  [1448]")

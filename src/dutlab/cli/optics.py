@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dutlab.report.sections.optics import OpticRow
 
 LINK_WAIT_S = 10.0
-"""What a module and its partner are given to agree."""
+"""Time for a module and its partner to agree."""
 _LOOK_S = 0.5
 _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mbps", "tx_power_dbm", "rx_power_dbm", "verdict")
 
@@ -28,7 +28,7 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
 @click.command()
 @click.argument("wanted", metavar="[HOST]…", nargs=-1)
 @click.option(
-    "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="HOST is one of this file; all of them by default."
+    "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file; HOST is one of its hosts.  [all of them]"
 )
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--each", is_flag=True, help="Test a box of modules: ask for one after the other, in one --port of one HOST.")
@@ -62,7 +62,7 @@ def optics(
         say(json.dumps({"schema_version": 1, "optics": [asdict(row) for row in rows]}, indent=2))
         return
     if not rows:
-        say("no port tells of a module")
+        say("no transceiver found: no port reports a module")
         return
     for line in table([head(name) for name in ("host", *_NARROW)], [[row.words()[name] for name in ("host", *_NARROW)] for row in rows]):
         say(line)

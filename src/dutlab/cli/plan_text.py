@@ -51,7 +51,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
     if plan.repeat_disturbed:
         longest = plan.estimate_s + plan.repeat_disturbed * sum(t.estimate_s for t in plan.trials)
         again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"
-        yield f"a trial that other work disturbs is done again, at most {again}: about {duration_words(longest)} if each of them is"
+        yield f"disturbed trials are repeated, at most {again} each: about {duration_words(longest)} if all are"
     yield from _writes(plan, testbed)
     for link in testbed.links.values():
         if link.speed is None:

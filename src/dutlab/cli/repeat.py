@@ -31,7 +31,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @click.option(
     "--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the run's]"
 )
-@click.option("--dry-run", is_flag=True, help="Say what differs here, and measure nothing.")
+@click.option("--dry-run", is_flag=True, help="List what differs here; measure nothing.")
 @click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 @RUNS
 @manner_options
@@ -101,7 +101,7 @@ async def _differing(run: Path, testbed: Testbed) -> list[str]:
 
     recorded = {name: facts for name, facts in RunFolder.open(run).hosts().items() if "~" not in name}
     if not recorded:
-        return ["the run has no facts of its machines: what differs here is not known"]
+        return ["the run has no facts of its machines, so differences are unknown"]
     now = await _facts_now(testbed, recorded)
     cards = testbed.lab is None
     found = differences(_of_machines(recorded, cards=cards), _of_machines(now, cards=cards))

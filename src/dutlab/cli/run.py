@@ -75,7 +75,7 @@ def _tell_theory() -> None:
     tell(f"Theory: IOPS at most, in drives' worth, of {drives} drives (each formula: `dutlab limits raid 5 --drives {drives} …`)")
     for line in table(("", "random reads", "random writes"), rows, right={1, 2}):
         tell(line)
-    tell("The lab's drives share one core, so what is measured may lie below.")
+    tell("The lab's drives share one core, so measured figures may be lower.")
 
 
 @click.command()
@@ -85,10 +85,10 @@ def _tell_theory() -> None:
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
 @click.option("--testbed", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
-@click.option("--interleave", is_flag=True, help="Carry two or more out in turn, a repeat of each at a time: experiments (the same one "
-              "twice shows what two runs of one box differ by), or one on several testbeds.")  # fmt: skip
+@click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
+              "one twice shows how far two runs of one box differ.")  # fmt: skip
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person.")
-@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use, as they are.")
+@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use.")
 @manner_options
 def run(
     *,
@@ -121,7 +121,7 @@ def run(
     if interleave and len(wanted) == 1:
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
-        raise InputError(f"{len(wanted)} runs at once", remedy="--interleave carries them out in turn; without it, start each by itself")
+        raise InputError(f"{len(wanted)} runs at once", remedy="add --interleave, or start each separately")
     texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides

@@ -67,7 +67,7 @@ def runs(
         if r.fault:
             say(f"note: {printable(r.name)}: {printable(r.fault)}")
     if cut := next((r.name for r in shown if r.status == "cut"), None):
-        say(f"cut: nobody carries it out any more; `dutlab resume {folder / cut}` continues it")
+        say(f"cut: no process works on it; `dutlab resume {folder / cut}` continues it")
     if len(found) > limit:
         say(f"and older ones; --limit {limit * 10} shows more")
 

@@ -59,15 +59,15 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
 
     for option in (
         click.option("-6", "--ipv6", "version", flag_value=6, type=int, default=4,
-                     help="Of ports with both kinds of addresses, take IPv6."),
+                     help="Use IPv6 where ports have both kinds of addresses."),
         click.option("--cpu", "cpus", multiple=True, type=int, metavar="N",
                      help="Core that sends; given twice, also the one that receives.  [any]"),
         click.option("--force-port", "forced", multiple=True, metavar="PORT",
                      help="Skip the in-use check of this port."),
         click.option("--address", "addresses", multiple=True, metavar="ADDRESS/PREFIX",
-                     help="Of each port, in their order; put there for the run.  [the port's own]"),
+                     help="Address of each port for the run, in the order of the ports.  [the port's own]"),
         click.option("--gateway", "gateways", multiple=True, metavar="ADDRESS",
-                     help="The box's address at each port, in their order.  [asked for]"),
+                     help="The box's address at each port, in the order of the ports.  [found by asking]"),
     ):  # fmt: skip
         with_ports = option(with_ports)
     return with_ports

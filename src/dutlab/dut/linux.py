@@ -1,6 +1,6 @@
 """Family `linux`: a Linux machine or namespace as router, firewall and end of tunnels, by forwarding, nftables, conntrack and XFRM.
 
-`dut/nft_rules.py` says what a mode is; here is how it gets there, what proves that it is there, and the way back.
+`dut/nft_rules.py` says what a mode is; here is how it is applied, verified and undone.
 """
 
 from __future__ import annotations

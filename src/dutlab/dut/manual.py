@@ -34,7 +34,9 @@ _MODES = (
     ManualMode("router", "it forwards between its test ports, its firewall off", ROUTES),
     ManualMode("filter-empty", "its firewall on, without a rule: everything passes, in both directions", ROUTES),
     ManualMode(
-        "filter-1", "its firewall on, without states: one address filter permits the test networks both ways, the rest is dropped", ROUTES
+        "filter-1",
+        "its firewall on, without states: one address filter permits the test networks in both directions, the rest is dropped",
+        ROUTES,
     ),
     ManualMode("filter-25", "as filter-1, behind 24 address filters that match no test frame (RFC 2544 section 11.4)", ROUTES),
     ManualMode(

@@ -64,6 +64,6 @@ def _words(t: LinkTunnel) -> Iterator[str]:
         transforms = f"auth hmac-sha2-256 enc aes-128 authkey 0x{hash_} enckey 0x{cipher}"
         yield f"esp tunnel from {start} to {end} spi {spi:#010x} {transforms}"
     for far in t.far:
-        # Both ways in words: a flow that is written once gets `type use` on its way in, by which unencrypted packets pass too.
+        # Both directions in words: a flow that is written once gets `type use` on its way in, by which unencrypted packets pass too.
         yield f"flow esp in from {t.near} to {far} local {dut} peer {source} type require"
         yield f"flow esp out from {far} to {t.near} local {dut} peer {source} type require"

@@ -1,6 +1,6 @@
 """The access lists of the modes of family `vpp`, in the words of its acl-plugin. Pure functions of the testbed.
 
-`permit+reflect` keeps a session, by which the way back passes whatever the list of the other direction says. A list ends with an implicit
+`permit+reflect` keeps a session, by which answers pass whatever the list of the other direction says. A list ends with an implicit
 deny (docs/aclplugin of VPP, ACL plugin design).
 """
 

@@ -55,7 +55,7 @@ def _result(text: str) -> TextResult:
     if (error := _ERROR.search(text)) is not None:
         raise UnreadableError(f"it reports: {error[1].strip()}")
     if "[TX-" in text or "[RX-" in text:
-        raise UnreadableError("it went both ways at once (--bidir), which its text does not tell apart here; use `iperf3 -J`")
+        raise UnreadableError("it measured both directions at once (--bidir), which its text does not separate; use `iperf3 -J`")
     lines = list(lines_of(text))
     streams = len(set(_STREAM.findall(text)))
     whole = SUM if any(line.stream == SUM for line in lines) else None

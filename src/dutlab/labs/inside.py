@@ -22,7 +22,7 @@ def namespace_id(path: Path) -> NamespaceId | None:
 
 
 def processes_in(namespace: NamespaceId) -> Iterator[int]:
-    """Process numbers, ours excepted."""
+    """Process numbers, without ours."""
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) != os.getpid() and namespace_id(entry / "ns" / "net") == namespace:
             yield int(entry.name)

@@ -18,7 +18,7 @@ class Bracket:
 
 
 async def bracket(holds: Callable[[int], Awaitable[bool]], *, first: int, most: int, resolution: float, said: int | None = None) -> Bracket:
-    """Between `first` and `most`; ends when the two lie at most `resolution` of the smaller apart. `said` may be wrong."""
+    """Between `first` and `most`; ends when the two differ by at most `resolution` of the smaller. `said` may be wrong."""
     good, tried = 0, min(first, most)
     while await holds(tried):
         good = tried

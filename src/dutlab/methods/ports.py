@@ -76,7 +76,7 @@ class Offer:
 
     @property
     def flow_names(self) -> tuple[str, ...]:
-        """What its flows are called, in the order of an outcome: the links, each followed by its way back if frames go both ways."""
+        """What its flows are called, in the order of an outcome: the links, each followed by its reverse direction if frames go in both."""
         return flow_names(self.links, self.directions)
 
 

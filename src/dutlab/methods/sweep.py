@@ -13,7 +13,7 @@ Figures of a link, all over the time that was sent in:
 
 Frames that arrive during the drain count as received: they were sent in the trial. At an overload this adds what the DUT had buffered.
 Several links at once give these figures for each and, under `a+b`, their sum; there loss is of all frames together and latency only the
-worst one, because percentiles of different links do not add. Both ways of link a at once have `a`, `a.back` and `a+a.back`.
+worst one, because percentiles of different links do not add. Both directions of link a at once have `a`, `a.back` and `a+a.back`.
 """
 
 from __future__ import annotations

@@ -45,13 +45,15 @@ def proof_words(plan: Plan) -> str:
     """One line for the plan."""
     found = proof_of(plan)
     if not found.comparisons:
-        return "proves: nothing by itself, since it has one mode; compare several runs of it (dutlab compare --against, dutlab check)"
+        return "can prove: nothing alone, since it has one mode; compare several runs of it (dutlab compare --against, dutlab check)"
     among = f"{found.comparisons} comparison{'' if found.comparisons == 1 else 's'}"
-    given = f"where repeats spread by {SPREAD * 100:g} %, four times in five"
+    given = f"if repeats spread by {SPREAD * 100:g} %, four times in five"
     if found.least is not None:
-        return f"proves: differences between two modes from {found.least * 100:.2g} % on in one cell ({among}; {given})"
+        return f"can prove: a difference of {found.least * 100:.2g} % or more between two modes in one cell ({among}; {given})"
     enough = repeats_needed(LEVEL / found.comparisons)
-    text = f"proves: no difference in one cell, {found.repeats} repeats cannot among {among} ({enough} could)"
+    text = f"can prove: no difference in one cell; {found.repeats} repeats are too few for {among}, {enough} would do"
     return (
-        text if found.together is None else f"{text}; over all cells together, differences from {found.together * 100:.2g} % on ({given})"
+        text
+        if found.together is None
+        else f"{text}; over all cells together, a difference of {found.together * 100:.2g} % or more ({given})"
     )

@@ -1,4 +1,4 @@
-"""What a method may do to the DUT inside a trial: a methods.ports.DutControl that journals the way back before it changes anything."""
+"""What a method may do to the DUT inside a trial: a methods.ports.DutControl that journals the undo before it changes anything."""
 
 from __future__ import annotations
 

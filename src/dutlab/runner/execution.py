@@ -57,7 +57,7 @@ class RunOptions:
     standing_lab: str | None = None
     """Label of a lab that runs already; None builds one for the run."""
     take_over: bool = False
-    """Use hosts that a dead run left in use, as they are."""
+    """Use hosts that a dead run left in use."""
     trusted: bool = False
     """Resume also a run that this user did not make on this machine."""
     budget_s: float | None = None

@@ -82,9 +82,7 @@ def alone_words(folder: RunFolder) -> str | None:
         return None
     others = " and ".join(name for place, name in enumerate(turns.runs) if place != turns.place)
     together = " ".join(str(folder.path.parent / name) for name in turns.runs)
-    return (
-        f"it goes on alone: {others} took turns with it, and no round has what is measured now; `dutlab resume {together}` goes on in turn"
-    )
+    return f"it continues alone, outside of the rounds that it shared with {others}; `dutlab resume {together}` goes on in turn"
 
 
 async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions]) -> list[RunResult]:

@@ -158,7 +158,7 @@ async def _slows(site: GeneratorSite) -> list[Known]:
     before = sum(total * _BLOCK < _SLOWS_AFTER for total in accumulate(ios))
     first = verdict.get("first_round") if verdict["state"] == pts.STEADY else None
     if before == len(ios):
-        inside, why = None, "this machine never wrote enough for the drive to get slower"
+        inside, why = None, "this machine never wrote enough to make the drive slower"
     elif min(ios[:before], default=0) < 2 * _SLOW * _ROUND_S:
         inside, why = None, "this machine was no faster before than the drive is after"
     else:

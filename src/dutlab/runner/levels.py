@@ -26,7 +26,7 @@ _Named = tuple[str, str]
 
 @dataclass(frozen=True)
 class Standing:
-    """A level that was begun, and the way back."""
+    """A level that was begun, and its undo."""
 
     application: str
     level: CommandLevel | KnobLevel

@@ -61,7 +61,7 @@ class Records:
         self._attempts.void(trials)
 
     def void(self, trials: Sequence[Trial], lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> list[Trial]:
-        """Sets aside trials whose mode nobody can vouch for; returns those to be done again.
+        """Sets aside trials whose mode is not verified to their end; returns those to be done again.
 
         Of the others `without_result` makes the record, of which it is told why.
         """

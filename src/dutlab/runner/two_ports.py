@@ -242,7 +242,7 @@ def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
         yield f"frames longer than the smaller MTU of the ports, {_mtu(ends)}"
     else:
         yield "whether the box carries more than an MTU of 1500: no longer frame was sent"
-    yield "the way back and both ways at once: frames went from the first port to the second"
+    yield "the reverse direction, and both at once: frames went from the first port to the second"
     yield "how it spreads load: all frames were of one flow, which many devices handle on one core"
     if ask.repeats == 1:
         yield "the spread between repeats: each figure was measured once"

@@ -73,8 +73,8 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
     closed = sorted(modes & set(INSIDE_ONLY) & set(FAMILY_MODES.get(bed.family, ())))
     if getattr(workload, "directions", "forward") == "both" and closed:
         yield (
-            f"sends both ways at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every frame from the "
-            "sink; write directions: forward, or drive these modes in an experiment of their own"
+            f"sends in both directions at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every "
+            "frame from the sink; write directions: forward, or drive these modes in an experiment of their own"
         )
     if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(XFRM_IPSEC))):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"

@@ -11,7 +11,7 @@ from dutlab.stats.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
 from dutlab.units import Seconds
 
 WIDTH = 0.005
-"""Share of the upper bound that the bounds may lie apart; FD.io CSIT's."""
+"""Width of the bounds as a share of the upper one, at most; FD.io CSIT's."""
 FIRST_TRIALS = Seconds(1.0)
 GLANCE = Seconds(0.5)
 """First trials where the last ones take a minute: over simulated devices the cheapest that leaves a software generator time to settle."""

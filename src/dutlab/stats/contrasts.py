@@ -170,7 +170,7 @@ def groups_of(levels: Sequence[Mapping[str, str]], factors: Sequence[str]) -> tu
 
 
 def changes(levels: Sequence[Levels], *, numeric: bool) -> list[tuple[Levels, Levels]]:
-    """Numbers are set against the next smaller one, words against the first that was met."""
+    """Numbers are compared with the next smaller one, words with the first that was met."""
     if numeric:
         return list(pairwise(sorted(levels, key=lambda of: float(of[0]))))
     return [(levels[0], of) for of in levels[1:]]

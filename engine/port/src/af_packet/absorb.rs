@@ -1,7 +1,7 @@
 //! Sockets that take our datagrams from the host's own stack, so that it does not answer them.
 //!
 //! A frame that is addressed to the receiving host passes its IP stack after the ring has seen it. With no socket on
-//! the port, the stack answers with ICMP "port unreachable", which loads the DUT on the way back. A socket whose filter
+//! the port, the stack answers with ICMP "port unreachable", which loads the DUT in the reverse direction. A socket whose filter
 //! accepts nothing makes the stack drop the datagram in silence.
 
 use crate::error::PortError;

@@ -135,7 +135,7 @@ def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[floa
 
 
 def requests(link: PcieLink, payload: int | None, traffic: BlockLoad) -> tuple[float, str]:
-    """Requests a second that a link passes, by its busier way, and how that follows: both ways go at once."""
+    """Requests a second that a link passes, by its busier direction, and how that follows: both directions carry data at once."""
     found = pcie_ceilings(link, payload=payload)
     back, forth = (found[0], found[0]) if payload is None else (found[1], found[2])
     ways = [(share, way.value) for share, way in ((traffic.to_read, back), (traffic.to_write, forth)) if share]

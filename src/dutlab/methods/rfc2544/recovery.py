@@ -1,6 +1,6 @@
 """System recovery (RFC 2544 section 26.5): after an overload the load drops to half; how long are frames still lost?
 
-Both instants are read from what the generator counts in time, so the answer is only as fine as its readings lie apart. The drop is found
+Both instants are read from what the generator counts in time, so the answer is as fine as the time between readings. The drop is found
 in them too: in the reading that it falls into, the rate lies between the two. The test is repeated, and the mean of the repeats is the
 answer, as the section has it; a repeat without an answer leaves none.
 """

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dutlab.report.model.glossary import meaning
 from dutlab.report.model.run_report import DoubtNote, RunReport, Section
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
@@ -64,7 +65,13 @@ def environment() -> Environment:
         autoescape=True, undefined=StrictUndefined, trim_blocks=False,
     )  # fmt: skip
     made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code, "breakable": _breakable}
-    made.globals |= {"plural": plural, "numbers_words": numbers_words, "number_text": number_text, "spread_text": spread_text}
+    made.globals |= {
+        "plural": plural,
+        "numbers_words": numbers_words,
+        "number_text": number_text,
+        "spread_text": spread_text,
+        "meaning": meaning,
+    }
     return made
 
 

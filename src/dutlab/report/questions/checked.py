@@ -44,7 +44,7 @@ class Checked:
 
     @property
     def all_worse(self) -> bool:
-        """All cells together are worse, whatever each of them is."""
+        """The cells are worse as a whole, whatever each of them is."""
         return self.pair.together is not None and self.pair.together.verdict is Verdict.WORSE
 
     @property

@@ -86,7 +86,7 @@ def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
 def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
     found = gather(path, folder)
     if found.manifest is None:
-        raise InputError(f"{path}: has no manifest, so nothing can vouch for it", remedy="`dutlab resume` finishes it")
+        raise InputError(f"{path}: has no manifest, so it cannot be verified", remedy="`dutlab resume` finishes it")
     run = RunFolder.open(path)
     made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(found.headlines, 1)}
     kept = {name: card for name, card in made.items() if card.cells}

@@ -34,7 +34,7 @@ class CellHistory:
         for run in self.found.apart:
             newest = run == self.found.points[-1].run
             tail = "the runs before it; one more run will tell whether that stays" if newest else "the runs beside it"
-            said.append(f"{run} lies apart from {tail}")
+            said.append(f"{run} differs from {tail}")
         return (*said, self.found.why) if self.found.why else tuple(said)
 
 

@@ -74,7 +74,7 @@ def _judged_by(group: Group) -> list[str]:
 
 
 def main_link(group: Group) -> str:
-    """Of what the figures of the whole cell are: the links together, and of a load that goes both ways, both."""
+    """What the figures of the whole cell are of: the links together, and both directions of a load that has both."""
     names = {name: None for r in group.measured for name in r.figures}
     return max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
 

@@ -31,7 +31,7 @@ def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -
     measured = {key_of(r.cell) for r in records if r.status == "measured"}
     without = {key_of(r.cell) for r in disturbed} - measured
     if without:
-        return f"machine too busy: other work disturbed every attempt at {plural(len(without), 'cell')}, which have no figures."
+        return f"machine too busy: {plural(len(without), 'cell')} without a figure, since other work disturbed every attempt."
     return ""
 
 

@@ -13,13 +13,13 @@ from dutlab.report.model.words import KPPS, plural
 from dutlab.stats.summary import summarise
 
 REPEATS_WITHIN = 0.03
-"""Searches of one cell that lie further apart are explained, as far as their trials can."""
+"""Searches of one cell that differ by more are explained, as far as their trials can."""
 FEW = 6
 """More limits than this are left to the table."""
 
 
 def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> Iterator[str]:
-    """Limits if they are few, and how far repeats of any cell lie apart if that is too far."""
+    """Limits if they are few, and the spread of any cell's repeats if it is too large."""
     measured = [g for g in groups if g.measured]
     for group in measured:
         for name in names:
@@ -42,7 +42,7 @@ def _limit(name: str, group: Group, book: NoteBook) -> str:
 
 
 def _repeats(name: str, group: Group) -> Iterator[str]:
-    """How far repeats lie apart, if further than they should, and why."""
+    """The spread of repeats, if it is too large, and why."""
     link, figure = group.cell.link_label, f"{name}_lower_pps"
     have = [r for r in group.measured if figure in r.figures.get(link, {})]
     if len(have) < 2:  # noqa: PLR2004 -- one search repeats nothing

@@ -76,7 +76,7 @@ class Rfc2544Setting(DirectedSetting):
     scale: Positive
     """Every duration that the text prescribes is this share of it."""
     width_ratio: Positive
-    """Of the throughput: the bounds lie at most this share of the upper one apart."""
+    """Width of the throughput's bounds as a share of the upper one, at most."""
     latency_repeats: _Repeats
     burst_repeats: _Repeats
     burst_limit_s: SecondsLong

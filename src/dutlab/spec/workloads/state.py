@@ -94,7 +94,7 @@ class StateWorkload(FrameWorkload):
     loss: Share = 0.001
     """Share of flows that may fail."""
     width: Share = 0.05
-    """The bounds of either result lie at most so far apart."""
+    """Width of the bounds of either result, at most."""
     fill_rate: FrameRate | None = None
     """New flows a second while the table is filled; None is half of the rate that was found."""
     most_flows: _Flows = MOST_FLOWS

@@ -85,7 +85,7 @@ def dbm(milliwatts: float) -> float:
 
 
 def milliwatts(decibels: float) -> float:
-    """The way back, to the 0.1 µW in which modules count."""
+    """The inverse, to the 0.1 µW in which modules count."""
     return round(10 ** (min(decibels, _BRIGHTEST_DBM) / 10), 4)
 
 

@@ -112,7 +112,7 @@ class Account:
 
     @property
     def failed(self) -> list[StepDone]:
-        """In the order of their end."""
+        """Results, in the order in which the steps ended."""
         return [d for d in self.done if d.failed]
 
     def keep(self, step: StepDone) -> None:

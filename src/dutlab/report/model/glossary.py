@@ -1,0 +1,16 @@
+"""What the column heads of reports mean: the terms of docs/glossary.md, as scripts/docs writes them into glossary.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+MEANINGS: Final[dict[str, str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+"""Term, in small letters → its meaning."""
+
+
+def meaning(head: str) -> str:
+    """The glossary's words on a column's head, whose unit may follow a comma; empty for a plain word."""
+    words = head.replace("\u00ad", "").casefold()
+    return MEANINGS.get(words) or MEANINGS.get(words.partition(",")[0], "")
