@@ -246,6 +246,15 @@ _PLUGS = (
         section="dutlab.report.sections.state:section",
     ),
     WorkloadPlug(
+        "connections",
+        says="TCP connections with requests and answers: new ones a second, and most at once.",
+        settings="dutlab.spec.workloads.connections:ConnectionsWorkload",
+        method="dutlab.methods.connections:measure",
+        section="dutlab.report.sections.connections:section",
+        figures=("connections_lower_per_s", "concurrent_connections"),
+        load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
         "steps",
         says="Commands of your own on the hosts, in four phases.",
         settings="dutlab.spec.workloads.steps:StepsWorkload",

@@ -2,6 +2,7 @@
 //!
 //! - [`agent`], [`session`]: the conversation with a controller
 //! - [`cli`]: the command line for people
+//! - [`connections`]: both ends of TCP connections
 //! - [`trial`]: what a port does in one
 //! - [`ports`]: opening ports; [`kernel_speed`]: those of the `xdp` back end
 //! - [`lower`]: from plans to templates and paces
@@ -12,6 +13,7 @@
 
 mod agent;
 mod cli;
+mod connections;
 mod guard;
 mod handed;
 mod held;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Agent => agent::serve(),
         Command::Schema => schema(),
+        Command::TcpClient(a) => connections::connect(&a),
+        Command::TcpServer(a) => connections::serve(&a),
         Command::Yardstick(y) => yardstick::run(&y),
         command => cli::run(&command),
     }

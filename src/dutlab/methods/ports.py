@@ -14,6 +14,7 @@ from typing import Protocol
 from dutlab.analysis.interference import CpuAccount
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
+from dutlab.methods.connection_ports import Connections
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
@@ -334,6 +335,8 @@ class Bench:
     routes: RouteTable | None = None
     """None: nothing can be loaded into the DUT. Likewise `states`."""
     states: StateTable | None = None
+    connections: Connections | None = None
+    """None: nobody makes TCP connections on the links."""
     management: Beside | None = None
     """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
     updates: Beside | None = None

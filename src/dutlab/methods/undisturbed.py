@@ -67,7 +67,9 @@ class Undisturbed:
             await self.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (len(thrown_away) - 1)))
 
     def counted(self, measured: Measured) -> Measured:
-        """What a method found, with how many of its offers were disturbed."""
+        """What a method found, with how many of its offers were disturbed; nothing of those where it made none."""
+        if not self._made:
+            return measured
         again = self._disturbed - self._kept
         said = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
         offers = OfferCount(self._made, self._disturbed, self._kept)

@@ -38,6 +38,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.tools.engine.binary import EngineFile, engine_on
+from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.registry import make
@@ -286,6 +287,7 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
         device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         management=Manager(site.hosts, testbed),
+        connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries),
     )
     if not device.dut.system.kernel_tables:
         return bench

@@ -9,6 +9,7 @@ use dutlab_protocol::request::Backend;
 use dutlab_units::Nanos;
 use dutlab_wire::Mac;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 /// Sends and receives test frames and accounts for every one of them.
 ///
@@ -45,6 +46,14 @@ pub enum Command {
     /// Print the JSON Schema of the protocol that `agent` speaks
     #[command(after_help = "Example: dutlab-engine schema > protocol.schema.json")]
     Schema,
+    /// Begin TCP connections at a rate, ask over each, and say what became of every one (RFC 3511, RFC 9411)
+    #[command(
+        after_help = "Example: dutlab-engine tcp-client --from 172.16.0.2 --to 172.16.10.2 --rate 1000 --count 5000"
+    )]
+    TcpClient(TcpClient),
+    /// Answer TCP connections until stdin ends
+    #[command(after_help = "Example: dutlab-engine tcp-server 172.16.10.2 --ports 20000-20015")]
+    TcpServer(TcpServer),
     /// What tests and benches hold the engine against
     #[command(subcommand, hide = true)]
     Yardstick(crate::yardstick::Yardstick),
@@ -147,6 +156,59 @@ pub struct Probe {
     pub iface: String,
     #[command(flatten)]
     pub output: Output,
+}
+
+#[derive(Args)]
+pub struct TcpClient {
+    /// Addresses of this host, one or several
+    #[arg(long, value_name = "IP,IP", value_delimiter = ',', required = true)]
+    pub from: Vec<IpAddr>,
+    /// Address of the server
+    #[arg(long, value_name = "IP")]
+    pub to: IpAddr,
+    /// Ports of the server
+    #[arg(long, value_name = "FIRST-LAST", default_value = "20000-20015", value_parser = quantity::ports)]
+    pub ports: RangeInclusive<u16>,
+    /// Which of all addresses and ports come first: another number begins with others
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub first: u64,
+    /// New connections a second
+    #[arg(long, value_name = "N", value_parser = quantity::per_second)]
+    pub rate: f64,
+    /// How many connections
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
+    pub count: u64,
+    /// Requests over each connection, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub requests: u32,
+    /// Length of a request with its head; as short as can be where that is longer
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub request_bytes: usize,
+    /// Length of a response's body
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(..=dutlab_tcp::message::LONGEST_BODY))]
+    pub response_bytes: u64,
+    /// Keep all open until the last has been answered, then ask over each once more
+    #[arg(long)]
+    pub hold: bool,
+    /// A handshake or an answer that takes longer has failed
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = quantity::duration)]
+    pub timeout: Nanos,
+    /// End connections with RST instead of FIN
+    #[arg(long)]
+    pub reset: bool,
+}
+
+#[derive(Args)]
+pub struct TcpServer {
+    /// Address of this host
+    #[arg(value_name = "IP")]
+    pub address: IpAddr,
+    /// Ports that it listens on
+    #[arg(long, value_name = "FIRST-LAST", default_value = "20000-20015", value_parser = quantity::ports)]
+    pub ports: RangeInclusive<u16>,
+    /// How many connections may be open at once
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub connections: u64,
 }
 
 /// What is sent.

@@ -39,7 +39,9 @@ pub fn run(command: &Command) -> ExitCode {
         Command::Bench(a) => (bench::run(a), "bench", &a.output),
         Command::Probe(a) => (probe::run(a), "probe", &a.output),
         // Served by `main`.
-        Command::Agent | Command::Schema | Command::Yardstick(_) => return ExitCode::FAILURE,
+        Command::Agent | Command::Schema | Command::TcpClient(_) | Command::TcpServer(_) | Command::Yardstick(_) => {
+            return ExitCode::FAILURE;
+        }
     };
     let exit = done.unwrap_or_else(|refused| {
         eprintln!("dutlab-engine {name}: {refused}");

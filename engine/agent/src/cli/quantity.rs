@@ -6,6 +6,7 @@ use dutlab_traffic::mixes::MIXES;
 use dutlab_units::Nanos;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 /// A number and the unit behind it.
 pub fn split(text: &str) -> Option<(f64, &str)> {
@@ -31,6 +32,23 @@ pub fn speed(text: &str) -> Result<f64, String> {
     let of = |(n, unit): (f64, &str)| ["bit/s", ""].iter().find_map(|u| scale(unit, u)).map(|by| n * by);
     let asked = split(text).and_then(of).filter(|n| *n >= 1e3);
     asked.ok_or_else(|| format!("{text:?} is not a link speed; write 10G or 2.5Gbit/s"))
+}
+
+/// `20000-20015`, or one port.
+pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
+        _ => Err("not ports; write 20000-20015, the lower first".to_owned()),
+    }
+}
+
+/// Something a second, above nothing.
+pub fn per_second(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|n: &f64| n.is_finite() && *n > 0.0)
+        .ok_or_else(|| "not a rate; write a number above 0, as in 5000".to_owned())
 }
 
 /// `500ms`, `10s`, `2min`.

@@ -74,6 +74,11 @@ class Engine:
         # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
+    @property
+    def binaries(self) -> Mapping[str, str]:
+        """Host → where it lies there."""
+        return self._binaries
+
     async def check(self) -> str:
         """The version, of each host when they differ. Raises ToolMissing, ToolFailed, HostError."""
         return versions_of({host: str((await self._agent(host)).hello.get("version", "unknown")) for host in self._binaries})

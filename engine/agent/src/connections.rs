@@ -1,0 +1,118 @@
+//! Both ends of TCP connections, for a controller: one line of JSON when the end is in place, and one for what it did.
+
+use crate::cli::args::{TcpClient, TcpServer};
+use dutlab_port::clock::monotonic;
+use dutlab_tcp::client::{self, Plan};
+use dutlab_tcp::poll::allow_sockets;
+use dutlab_tcp::server::Server;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Duration;
+
+/// How long a word on stdin may wait.
+const TURN: Duration = Duration::from_millis(20);
+/// Files beside sockets.
+const OTHER_FILES: u64 = 64;
+/// What the kernel counts of a host's TCP (RFC 4022, and the kernel's snmp.h) and a reader of failures asks for.
+const COUNTED: [&str; 6] =
+    ["OutRsts", "RetransSegs", "EstabResets", "ListenOverflows", "ListenDrops", "SyncookiesSent"];
+
+/// Begins connections; prints what became of them.
+pub fn connect(asked: &TcpClient) -> ExitCode {
+    let plan = Plan {
+        from: asked.from.clone(),
+        to: asked.to,
+        ports: asked.ports.clone(),
+        first: asked.first,
+        rate_per_s: asked.rate,
+        count: asked.count,
+        requests: asked.requests,
+        request_bytes: asked.request_bytes,
+        response_bytes: asked.response_bytes,
+        hold: asked.hold,
+        timeout: asked.timeout,
+        resets: asked.reset,
+    };
+    let sockets = allow_sockets(plan.count + OTHER_FILES);
+    let before = counters();
+    match client::run(&plan, monotonic) {
+        Ok(report) => {
+            println!("{}", json!({"connections": report, "sockets_allowed": sockets, "tcp": risen(&before)}));
+            ExitCode::SUCCESS
+        }
+        Err(e) => failed(&format!("epoll: {e}")),
+    }
+}
+
+/// Answers connections until stdin ends; a line on stdin is answered with what was seen since the line before.
+pub fn serve(asked: &TcpServer) -> ExitCode {
+    let sockets = allow_sockets(asked.connections + OTHER_FILES);
+    let mut server = match Server::listening(asked.address, asked.ports.clone()) {
+        Ok(server) => server,
+        Err((address, e)) => return failed(&format!("{address}: {e}")),
+    };
+    let mut before = counters();
+    println!("{}", json!({"ready": true, "sockets_allowed": sockets}));
+    let (said, lines) = channel();
+    std::thread::spawn(move || {
+        std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| said.send(line))
+    });
+    loop {
+        match lines.try_recv() {
+            Ok(_) => {
+                println!("{}", json!({"served": server.served(), "tcp": risen(&before)}));
+                before = counters();
+            }
+            Err(TryRecvError::Disconnected) => return ExitCode::SUCCESS,
+            Err(TryRecvError::Empty) => {}
+        }
+        if let Err(e) = server.turn(TURN) {
+            return failed(&format!("epoll: {e}"));
+        }
+    }
+}
+
+fn failed(why: &str) -> ExitCode {
+    println!("{}", json!({"error": why}));
+    eprintln!("dutlab-engine: {why}");
+    ExitCode::from(3)
+}
+
+/// The kernel's counters of this network namespace.
+fn counters() -> BTreeMap<String, u64> {
+    let texts = ["/proc/net/snmp", "/proc/net/netstat"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    texts.iter().flat_map(|text| table(text)).filter(|(name, _)| COUNTED.contains(&name.as_str())).collect()
+}
+
+/// Names on a line, and on the next their values (proc_pid_net(5)).
+fn table(text: &str) -> Vec<(String, u64)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).flat_map(|two| two[0].split(' ').zip(two[1].split(' ')));
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+fn risen(before: &BTreeMap<String, u64>) -> Value {
+    json!(
+        counters()
+            .into_iter()
+            .map(|(name, now)| {
+                let was = before.get(&name).copied().unwrap_or(0);
+                (name, now - was)
+            })
+            .collect::<BTreeMap<_, _>>()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn names_and_values_stand_on_two_lines() {
+        let text = "Tcp: ActiveOpens OutRsts MaxConn\nTcp: 5 7 -1\nUdp: InDatagrams\nUdp: 9\n";
+        assert_eq!(table(text), [("ActiveOpens".into(), 5), ("OutRsts".into(), 7), ("InDatagrams".into(), 9)]);
+    }
+}

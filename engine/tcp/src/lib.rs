@@ -1,0 +1,16 @@
+//! TCP connections of the kernel's own, with requests and responses of HTTP/1.1, counted at both ends (RFC 3511, RFC 9411).
+//!
+//! - [`client`]: begins connections at a rate, and says what became of each
+//! - [`server`]: answers them
+//! - [`message`]: the bytes of requests and responses
+//! - [`tuples`]: which addresses and ports the n-th connection has
+//! - [`poll`]: sockets that do not block, and what has happened to them
+//!
+//! The clock is an argument: a function that says how many nanoseconds have passed since some moment.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod message;
+pub mod poll;
+pub mod server;
+pub mod tuples;

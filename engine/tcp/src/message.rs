@@ -1,0 +1,140 @@
+//! Requests and responses of HTTP/1.1 (RFC 9112): only as much of them as a load needs.
+
+/// Where a head ends.
+const END: &[u8] = b"\r\n\r\n";
+/// More than this without an end is not a head.
+pub const LONGEST_HEAD: usize = 16 * 1024;
+/// The longest body that is answered with.
+pub const LONGEST_BODY: u64 = 64 << 20;
+
+/// A request for a body of `response` bytes, `bytes` long where that is longer than the least.
+#[must_use]
+pub fn request(host: &str, response: u64, bytes: usize) -> Vec<u8> {
+    let mut text = format!("GET /{response} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
+    let least = text.len() + "X-Pad: \r\n\r\n".len();
+    if bytes >= least {
+        text.extend(b"X-Pad: ");
+        text.resize(text.len() + bytes - least, b'x');
+        text.extend(b"\r\n");
+    }
+    text.extend(b"\r\n");
+    text
+}
+
+/// A response with a body of `bytes`.
+#[must_use]
+pub fn response(bytes: u64) -> Vec<u8> {
+    let mut text = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
+    text.resize(text.len() + usize::try_from(bytes).expect("a body fits into memory"), b'x');
+    text
+}
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Of the head, with its empty line.
+    pub head_bytes: usize,
+    /// Of the body to answer with.
+    pub response_bytes: u64,
+    /// Whether the connection ends after the answer.
+    pub closes: bool,
+}
+
+/// What a response says of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Of the head, with its empty line.
+    pub head_bytes: usize,
+    /// Of the body.
+    pub body_bytes: u64,
+    /// Whether it is a 200.
+    pub ok: bool,
+}
+
+/// Bytes that are not what they should be.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// The request that `bytes` begin with; `None` while its head has not come whole.
+pub fn asked(bytes: &[u8]) -> Result<Option<Asked>, Malformed> {
+    let Some(head_bytes) = end_of_head(bytes)? else { return Ok(None) };
+    let (first, fields) = lines(&bytes[..head_bytes])?;
+    let mut words = first.split(' ');
+    let (Some("GET"), Some(path)) = (words.next(), words.next()) else { return Err(Malformed) };
+    let response_bytes =
+        path.strip_prefix('/').and_then(|n| n.parse().ok()).filter(|n| *n <= LONGEST_BODY).ok_or(Malformed)?;
+    let closes = value(fields, "connection").is_some_and(|v| v.eq_ignore_ascii_case("close"));
+    Ok(Some(Asked { head_bytes, response_bytes, closes }))
+}
+
+/// The response that `bytes` begin with; `None` while its head has not come whole.
+pub fn answered(bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
+    let Some(head_bytes) = end_of_head(bytes)? else { return Ok(None) };
+    let (first, fields) = lines(&bytes[..head_bytes])?;
+    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).ok_or(Malformed)?;
+    let body_bytes = value(fields, "content-length").and_then(|v| v.parse().ok()).ok_or(Malformed)?;
+    Ok(Some(Answered { head_bytes, body_bytes, ok: status == "200" }))
+}
+
+fn end_of_head(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    match bytes.windows(END.len()).position(|w| w == END) {
+        Some(at) => Ok(Some(at + END.len())),
+        None if bytes.len() > LONGEST_HEAD => Err(Malformed),
+        None => Ok(None),
+    }
+}
+
+fn lines(head: &[u8]) -> Result<(&str, &str), Malformed> {
+    std::str::from_utf8(head).ok().and_then(|text| text.split_once("\r\n")).ok_or(Malformed)
+}
+
+fn value<'a>(fields: &'a str, name: &str) -> Option<&'a str> {
+    fields
+        .split("\r\n")
+        .filter_map(|line| line.split_once(':'))
+        .find(|(n, _)| n.eq_ignore_ascii_case(name))
+        .map(|(_, v)| v.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_as_long_as_it_was_asked_for_and_is_read_back() {
+        let text = request("192.0.2.1", 1024, 200);
+        assert_eq!(text.len(), 200);
+        assert_eq!(asked(&text), Ok(Some(Asked { head_bytes: 200, response_bytes: 1024, closes: false })));
+        assert_eq!(asked(&text[..199]), Ok(None));
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_so_short_is_the_shortest() {
+        assert_eq!(request("h", 1, 0), b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+
+    #[test]
+    fn a_response_of_another_server_is_read() {
+        let text = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello";
+        assert_eq!(answered(text), Ok(Some(Answered { head_bytes: text.len() - 5, body_bytes: 5, ok: true })));
+        assert_eq!(response(5).len(), 38 + 5);
+    }
+
+    #[test]
+    fn what_is_no_request_is_malformed() {
+        for text in [
+            &b"POST /1 HTTP/1.1\r\n\r\n"[..],
+            b"GET /x HTTP/1.1\r\n\r\n",
+            b"GET /99999999999 HTTP/1.1\r\n\r\n",
+            &[b'x'; 20_000],
+        ] {
+            assert_eq!(asked(text), Err(Malformed));
+        }
+        assert_eq!(answered(b"HTTP/1.1 200 OK\r\n\r\n"), Err(Malformed));
+    }
+
+    #[test]
+    fn close_is_asked_for_by_its_field() {
+        assert!(asked(b"GET /1 HTTP/1.1\r\nconnection: Close\r\n\r\n").unwrap().unwrap().closes);
+    }
+}

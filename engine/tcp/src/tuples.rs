@@ -1,0 +1,61 @@
+//! Which addresses and ports the n-th connection has: no two of them the same for as long as there are others.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
+/// Ports that a connection may begin from: those that need no privilege (RFC 6335 section 6).
+pub const SOURCE_PORTS: RangeInclusive<u16> = 1024..=65535;
+
+/// All connections that can be told apart. The destination port changes first, then the source port, then the source address.
+pub struct Tuples {
+    sources: Vec<IpAddr>,
+    to: IpAddr,
+    ports: RangeInclusive<u16>,
+    next: u64,
+}
+
+impl Tuples {
+    /// From `sources`, which are not empty, to `ports` of `to`; begins with the `first`.
+    #[must_use]
+    pub fn new(sources: Vec<IpAddr>, to: IpAddr, ports: RangeInclusive<u16>, first: u64) -> Self {
+        assert!(!sources.is_empty() && !ports.is_empty(), "a connection has two ends");
+        Self { sources, to, ports, next: first }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        (self.sources.len() * self.ports.len() * SOURCE_PORTS.len()) as u64
+    }
+
+    /// The next: source and destination. After the last comes the first again.
+    pub fn take(&mut self) -> (SocketAddr, SocketAddr) {
+        let (n, of_ports, of_sources) = (self.next % self.count(), self.ports.len() as u64, SOURCE_PORTS.len() as u64);
+        self.next += 1;
+        let at = |i: u64| usize::try_from(i).expect("below the length of a list");
+        let to = self.ports.clone().nth(at(n % of_ports)).expect("within the range");
+        let from = SOURCE_PORTS.clone().nth(at(n / of_ports % of_sources)).expect("within the range");
+        (SocketAddr::new(self.sources[at(n / of_ports / of_sources)], from), SocketAddr::new(self.to, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn all_differ_before_any_comes_again() {
+        let sources = vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2))];
+        let mut tuples = Tuples::new(sources, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3)), 80..=82, 7);
+        // 65536 ports less the 1024 of the system, three destination ports, two addresses
+        assert_eq!(tuples.count(), 64_512 * 3 * 2);
+        let first = tuples.take();
+        let mut seen = HashSet::from([first]);
+        for _ in 1..tuples.count() {
+            assert!(seen.insert(tuples.take()));
+        }
+        assert_eq!(tuples.take(), first);
+    }
+}

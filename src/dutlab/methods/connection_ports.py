@@ -1,0 +1,91 @@
+"""What a method sees of TCP connections through the DUT: how many are asked for, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dutlab.units import Seconds
+
+FAILURES = ("refused", "unreachable", "no_handshake", "reset", "closed_early", "no_answer", "malformed")
+"""How a connection can fail: RST instead of a handshake; ICMP or no route; no answer to SYN in time; RST, FIN or silence where an answer
+was due; an answer that is none."""
+
+
+@dataclass(frozen=True)
+class ConnectionLoad:
+    """What is asked of both ends. Sizes in bytes: of a request with its head, of a response without."""
+
+    link: str
+    rate_per_s: float
+    """New connections a second."""
+    count: int
+    requests: int
+    request_bytes: int
+    response_bytes: int
+    timeout: Seconds
+    hold: bool = False
+    """All stay open until the last was answered, and each is asked once more then."""
+    resets: bool = False
+    """They end with RST instead of FIN."""
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Of times in nanoseconds; nothing where there is none."""
+
+    p50_ns: float = 0.0
+    p99_ns: float = 0.0
+    max_ns: float = 0.0
+
+
+@dataclass(frozen=True)
+class ConnectionReport:
+    """What became of all: asked = begun + not_begun; begun = completed + the sum of `failed`."""
+
+    asked: int
+    begun: int
+    established: int
+    completed: int
+    failed: Mapping[str, int]
+    """By the words of FAILURES."""
+    open_max: int
+    """Established at once, at most."""
+    transactions: int
+    body_bytes: int
+    begun_s: float
+    """From the first SYN to the last."""
+    answered_s: float
+    """From the first SYN to the last byte of an answer."""
+    handshake: Percentiles = Percentiles()
+    first_byte: Percentiles = Percentiles()
+    response: Percentiles = Percentiles()
+    reset_by_sink: int = 0
+    """Of the refused and reset: so many RSTs the sink's kernel sent."""
+    reset_by_path: int = 0
+    """The rest: something between the ends sent them."""
+    retransmits: int = 0
+    """Segments that either end sent again."""
+    overflows: int = 0
+    """SYNs that the sink's own queues had no room for: the rig's limit, not the DUT's."""
+    system_refused: str = ""
+    """Why the source had no socket or port, if it had none."""
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def not_begun(self) -> int:
+        """The generator was late, or had no socket or port."""
+        return self.asked - self.begun
+
+    @property
+    def balances(self) -> bool:
+        """Every connection has one end."""
+        return self.begun == self.completed + sum(self.failed.values())
+
+
+class Connections(Protocol):
+    """Begins connections at a link's source, answers them at its sink."""
+
+    async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
+        """Raises ToolFailed, HostError."""

@@ -1,0 +1,224 @@
+"""Method `connections`: TCP connections with handshakes, requests and answers, through a DUT that keeps state.
+
+Figures of a link; what is not known is absent:
+
+    connections_lower_per_s, connections_upper_per_s   RFC 3511 section 5.3, RFC 9411 section 7.2
+    transactions_per_s, goodput_bps                    at the lower bound: RFC 3511 section 5.7, RFC 9411 section 7.3; bits of bodies
+    handshake_p50_ns, _p99_ns, first_byte_p50_ns, _p99_ns, response_p50_ns, _p99_ns   there too: RFC 9411 section 7.4
+    concurrent_connections, concurrent_upper_connections   RFC 3511 section 5.2, RFC 9411 section 7.5
+
+Tables `connection_trials` and `concurrent_trials` have every trial, how its connections failed, and which end reset them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dutlab.doubts import Doubt
+from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.methods.bracket import bracket
+from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Connections, Percentiles
+from dutlab.methods.dut_tables import StateTable
+from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row, Table
+from dutlab.methods.search import method as search
+from dutlab.methods.search.account import doubts
+from dutlab.methods.search.request import Search
+from dutlab.plan.cell import Cell
+from dutlab.spec.goals import Goal
+from dutlab.spec.mixes import Mix
+from dutlab.spec.workloads.connections import ConnectionsSetting, ConnectionsTest
+from dutlab.units import Pps, Seconds
+
+GOAL = "connections"
+FILL_SHARE = 0.5
+"""Of the rate that was found, when many are opened."""
+FIRST_CONCURRENT = 1000
+_ROOM = 0.9
+"""Share of the DUT's table that a trial may fill."""
+_MIX = Mix(name="connection", parts=((64, 1),))
+"""A search counts frames; here each of them is a connection."""
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Raises InputError, HostError, ToolMissing, ToolFailed, and MeasurementError when no test found anything."""
+    setting, link = cell.setting_as(ConnectionsSetting), cell.links[0]
+    if bench.connections is None:
+        raise MeasurementError("nothing makes TCP connections on this testbed", remedy="name hosts of Linux at both ends of the link")
+    trials = _Trials(bench.connections, bench.states, setting, link)
+    figures, tables, notes, failed = dict[str, float](), dict[str, Table](), list[str](), list[str]()
+    found: tuple[Doubt, ...] = ()
+    rate: float | None = None
+    if ConnectionsTest.RATE in setting.tests:
+        try:
+            searched = await search.find(trials, await _search(trials, setting), bench.tell)
+        except MachineTooBusy:
+            raise
+        except MeasurementError as e:
+            failed.append(f"connections a second: {e}")
+        else:
+            result = searched.results[GOAL]
+            bounds = {"connections_lower_per_s": result.lower_pps, "connections_upper_per_s": result.upper_pps}
+            figures |= {name: float(value) for name, value in bounds.items() if value is not None}
+            rate = None if result.lower_pps is None else float(result.lower_pps)
+            figures |= trials.at(rate)
+            found = tuple(replace(d, about=d.about.replace("_pps", "_per_s")) for d in doubts(searched, {}))
+            notes += [n.replace(" pps", " /s").replace("frames", "connections") for n in searched.notes]
+        tables["connection_trials"] = trials.taken_rows()
+    if ConnectionsTest.CONCURRENT in setting.tests:
+        fill = setting.fill_per_s or (rate or 0.0) * FILL_SHARE
+        if fill > 0:
+            figures |= await _concurrent(trials, fill, notes)
+            tables["concurrent_trials"] = trials.taken_rows()
+        else:
+            failed.append("concurrent connections: no rate was found at which they could be opened; write a fill_rate")
+    if not figures:
+        raise MeasurementError("; ".join(failed) or "no connection was completed", remedy="see the failures of each trial in its raw files")
+    return Measured(figures={link: figures}, notes=[*notes, *trials.notes, *failed], doubts=found, tables=tables, raw=trials.raw)
+
+
+async def _search(trials: _Trials, setting: ConnectionsSetting) -> Search:
+    """Up to the rate that was asked for, or at which a trial fills the DUT's table."""
+    room, highest, why = await trials.room(), setting.highest_per_s, "the rate that was asked for"
+    if room is not None and room / setting.trial_s < highest:
+        highest, why = (
+            room / setting.trial_s,
+            f"the rate at which a trial of {setting.trial_s:g} s begins {room} connections, as many as it may",
+        )
+    goal = Goal(
+        GOAL, setting.failed_ratio, 0.0, setting.trial_s, setting.trial_s, width=max(setting.width_ratio, setting.failed_ratio),
+        initial_s=setting.trial_s, steps=0,
+    )  # fmt: skip
+    return Search(
+        links=(trials.link,),
+        mix=_MIX,
+        goals=(goal,),
+        highest=Pps(highest),
+        highest_is=why,
+        warmup=Seconds(0.0),
+        drain=Seconds(0.0),
+    )
+
+
+async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping[str, float]:
+    """The most that were open at once, each of which was answered after the last had been opened."""
+    setting = trials.setting
+
+    async def holds(count: int) -> bool:
+        report = await trials.carry_out(fill, count, hold=True)
+        return report.completed >= count * (1 - setting.failed_ratio)
+
+    found = await bracket(holds, first=FIRST_CONCURRENT, most=setting.most_connections, resolution=setting.width_ratio)
+    if found.failed_from is None:
+        notes.append(f"concurrent connections: {found.held} were open at once, as many as were asked for; the DUT may hold more")
+    bounds = {"concurrent_connections": found.held, "concurrent_upper_connections": found.failed_from}
+    return {name: float(value) for name, value in bounds.items() if value}
+
+
+@dataclass
+class _Trials:
+    """A generator to whom each frame is a connection, before each of whose trials the DUT forgets all others."""
+
+    connections: Connections
+    states: StateTable | None
+    setting: ConnectionsSetting
+    link: str
+    rows: list[Row] = field(default_factory=list)
+    reports: dict[float, ConnectionReport] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    made: int = 0
+    overflows: int = 0
+    why: str = ""
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port of a generator asks."""
+        rate = float(offer.rate or self.setting.highest_per_s)
+        report = await self.carry_out(rate, max(1, math.floor(rate * offer.duration)))
+        failed = report.begun - report.completed
+        flow = Flow(
+            self.link, report.asked, report.begun, report.not_begun, report.completed, failed, 0, 0, 0,
+            sent_seconds=max(report.begun_s, 1e-9), mean_frame_bytes=64.0, received_bytes=64 * report.completed,
+        )  # fmt: skip
+        return Outcome((flow,))
+
+    async def carry_out(self, rate: float, count: int, *, hold: bool = False) -> ConnectionReport:
+        """One trial in an empty table. Raises MeasurementError for an account that does not add up."""
+        s = self.setting
+        before = None
+        if self.states is not None:
+            await self.states.forget()
+            before = await self.states.counts()
+        requests = 1 if hold else s.requests
+        report = await self.connections.carry_out(
+            ConnectionLoad(self.link, rate, count, requests, s.request_bytes, s.response_bytes, s.timeout_s, hold, s.closes == "reset")
+        )
+        if not report.balances:
+            raise MeasurementError(f"of {report.begun} connections begun {report.completed} completed and {dict(report.failed)} failed")
+        after = None if self.states is None else await self.states.counts()
+        self.made += 1
+        self.overflows += report.overflows
+        self.why = report.system_refused or self.why
+        self.raw |= {f"trial-{self.made}-{name}": said for name, said in report.raw.items()}
+        self.reports[rate] = report
+        took_s = max(report.answered_s, 1e-9)
+        dropped = {} if before is None or after is None else {
+            f"{name}_count": float(n - before.counters.get(name, 0)) for name, n in after.counters.items()
+        }  # fmt: skip
+        self.rows.append(
+            {
+                "asked_per_s": rate,
+                "asked_connections": report.asked,
+                "begun_connections": report.begun,
+                "established_connections": report.established,
+                "completed_connections": report.completed,
+                "open_max_connections": report.open_max,
+                "transactions_per_s": report.transactions / took_s if not hold else None,
+                "goodput_bps": report.body_bytes * 8 / took_s if not hold else None,
+                "first_byte_p99_ns": report.first_byte.p99_ns,
+                **{f"{name}_connections": report.failed.get(name, 0) for name in FAILURES},
+                "reset_by_sink_count": report.reset_by_sink,
+                "reset_by_path_count": report.reset_by_path,
+                "retransmits": report.retransmits,
+                "tracked_flows": None if after is None else after.tracked,
+                **dropped,
+            }
+        )
+        return report
+
+    async def room(self) -> int | None:
+        """How many connections the DUT's table has room for; None where it does not tell."""
+        if self.states is None:
+            return None
+        await self.states.forget()
+        counts = await self.states.counts()
+        return None if counts.most is None else int(counts.most * _ROOM)
+
+    def taken_rows(self) -> list[Row]:
+        """The rows since the last call."""
+        rows, self.rows = self.rows, []
+        return rows
+
+    def at(self, rate: float | None) -> Mapping[str, float]:
+        """What was seen in the last trial at a rate."""
+        report = self.reports.get(rate) if rate is not None else None
+        if report is None or report.answered_s <= 0:
+            return {}
+        times: Mapping[str, Percentiles] = {
+            "handshake": report.handshake, "first_byte": report.first_byte, "response": report.response,
+        }  # fmt: skip
+        return {
+            "transactions_per_s": report.transactions / report.answered_s,
+            "goodput_bps": report.body_bytes * 8 / report.answered_s,
+            **{f"{name}_{at}": getattr(of, at) for name, of in times.items() for at in ("p50_ns", "p99_ns")},
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """What concerns the rig, in sentences."""
+        notes = []
+        if self.overflows:
+            notes.append(f"the sink's own queues had no room for {self.overflows} SYNs: those failures are the rig's, not the DUT's")
+        if self.why:
+            notes.append(f"the source had no socket or port for some connections: {self.why}")
+        return notes

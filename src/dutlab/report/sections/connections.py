@@ -1,0 +1,121 @@
+"""TCP connections: a row a mode with rates, times and the most at once; how connections failed in every trial, and who reset them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.store.run_folder import RunFolder
+
+_RESULTS = (
+    ("new a second, lower bound (RFC 9411 section 7.2)", "connections_lower_per_s"),
+    ("upper bound", "connections_upper_per_s"),
+    ("transactions (RFC 3511 section 5.7)", "transactions_per_s"),
+    ("goodput (RFC 9411 section 7.3)", "goodput_bps"),
+    ("first byte, median (RFC 9411 section 7.4)", "first_byte_p50_ns"),
+    ("99 %", "first_byte_p99_ns"),
+    ("at once (RFC 9411 section 7.5)", "concurrent_connections"),
+    ("no longer", "concurrent_upper_connections"),
+)
+_TRIALS = {"connection_trials": "New connections a second: every trial", "concurrent_trials": "Concurrent connections: every trial"}
+_ALWAYS = (
+    ("asked", "asked_per_s"),
+    ("begun", "begun_connections"),
+    ("completed", "completed_connections"),
+    ("open at most", "open_max_connections"),
+)
+_OF_RISEN = {
+    "refused_connections": "refused",
+    "unreachable_connections": "unreachable",
+    "no_handshake_connections": "no answer to SYN",
+    "reset_connections": "reset",
+    "closed_early_connections": "closed early",
+    "no_answer_connections": "no answer",
+    "malformed_connections": "malformed",
+    "reset_by_sink_count": "RST of the sink",
+    "reset_by_path_count": "RST of the DUT",
+    "retransmits": "sent again",
+    "tracked_flows": "tracked by the DUT",
+}
+LEAD = """TCP connections of the source's kernel to the sink's: handshake, requests, answers, end. Transactions, goodput (bits of
+bodies) and times are those of a trial at the lower bound; the time to the first byte runs from SYN (RFC 9411 section 7.4.1). A connection
+counts when every request was answered in time. Concurrent connections count when each was answered once more after the last had been opened
+(RFC 3511 section 5.2). A reset is the sink's as far as its kernel sent as many; the others came from between the ends."""
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """A table of results, and one of each test's trials."""
+    del run
+    groups = sorted(groups, key=lambda g: labels.index(g.label))
+    rows = [_row(g, book) for g in groups]
+    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    columns = (Column("link"), *(Column(head, figure) for head, figure in _RESULTS))
+    return Section(
+        slug="connections",
+        workload="connections",
+        title="TCP connections",
+        lead=LEAD,
+        tables=(
+            Table("connections", "Connections through the DUT", columns, tuple(rows), book.common(marks)),
+            *(of_test for name in _TRIALS if (of_test := _trials(name, groups)) is not None),
+        ),
+        words=tuple(_words(groups)),
+        deviations=tuple(_short(groups)),
+    )
+
+
+def _row(group: Group, book: NoteBook) -> Row:
+    link = group.cell.link_label
+    found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
+    return Row(group.label, (link, *found), links=link, link=link)
+
+
+def _rows(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for record in group.measured:
+        for row in record.tables.get(table, ()):
+            yield record.trial, row
+
+
+def _trials(table: str, groups: Sequence[Group]) -> Table | None:
+    """Failures and counters that rose in no trial are left out."""
+    found = [(g, trial, row) for g in groups for trial, row in _rows(table, g)]
+    if not found:
+        return None
+    counters = dict.fromkeys(name for _, _, row in found for name in row if name.endswith("_count") and name not in _OF_RISEN)
+    risen = [
+        (_OF_RISEN.get(name, name.removesuffix("_count")), name)
+        for name in (*_OF_RISEN, *counters)
+        if any(row.get(name) for _, _, row in found)
+    ]
+    columns = (Column("link"), *(Column(head, name) for head, name in (*_ALWAYS, *risen)))
+    rows = [
+        Row(
+            group.label,
+            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in (*_ALWAYS, *risen))),
+            links=group.cell.link_label,
+            link=group.cell.link_label,
+        )
+        for group, trial, row in found
+    ]
+    return Table(table.replace("_", "-"), _TRIALS[table], columns, tuple(rows))
+
+
+def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
+    return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
+
+
+def _words(groups: Sequence[Group]) -> Iterator[str]:
+    for group in groups:
+        for note in dict.fromkeys(note for r in group.measured for note in r.notes):
+            yield f"{group.label}, link {group.cell.link_label}: {note}."
+
+
+def _short(groups: Sequence[Group]) -> Iterator[str]:
+    longest = max((float(g.cell.params.get("trial_s") or 0) for g in groups), default=0.0)
+    if longest < 300:  # noqa: PLR2004 -- seconds, RFC 9411 section 7.2.3.2
+        yield f"connections: a trial lasts {longest:g} s; RFC 9411 section 7.2 sustains the rate for 300 s"

@@ -1,0 +1,126 @@
+"""Workload `connections`: TCP connections with requests and answers, a second and at once."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Duration, Share
+from dutlab.spec.model import fault
+from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.frames import alone, each_once, outside
+from dutlab.spec.workloads.setting import NotNegative, Positive, SecondsLong, Setting
+from dutlab.units import Seconds
+
+_TRIALS_OF_A_SEARCH = 12
+_TRIALS_OF_A_BRACKET = 10
+_AROUND_S = 1.0
+"""What both ends take to begin and to end a trial."""
+MOST_CONNECTIONS = 1_000_000
+_PerSecond = Annotated[int, Strict(), Field(ge=20, le=1_000_000)]
+_Count = Annotated[int, Strict(), Field(ge=1000, le=MOST_CONNECTIONS)]
+_Bytes = Annotated[int, Strict(), Field(ge=0, le=64 << 20)]
+_RequestBytes = Annotated[int, Strict(), Field(ge=64, le=15_000)]
+
+
+class ConnectionsTest(enum.Enum):
+    """What is found; the word is that of the experiment file."""
+
+    RATE = "rate"
+    CONCURRENT = "concurrent"
+
+
+class ConnectionsSetting(Setting):
+    """What is asked of connections."""
+
+    kind: Literal["connections"] = "connections"
+    tests: tuple[ConnectionsTest, ...]
+    requests: Annotated[int, Field(ge=1)]
+    request_bytes: Annotated[int, Field(ge=0)]
+    response_bytes: Annotated[int, Field(ge=0)]
+    closes: Literal["fin", "reset"]
+    trial_s: SecondsLong
+    failed_ratio: NotNegative
+    width_ratio: Positive
+    highest_per_s: Positive
+    most_connections: Annotated[int, Field(ge=1)]
+    fill_per_s: Positive | None = None
+    timeout_s: SecondsLong
+
+    @property
+    def flows(self) -> int:
+        """The DUT's table must hold a trial's connections, those that have ended too."""
+        of_rate = int(self.highest_per_s * self.trial_s) if ConnectionsTest.RATE in self.tests else 0
+        return max(of_rate, self.most_connections if ConnectionsTest.CONCURRENT in self.tests else 0)
+
+
+class ConnectionsWorkload(WorkloadModel):
+    """New TCP connections a second, transactions and goodput at that rate, and most concurrent connections (RFC 3511, RFC 9411)."""
+
+    tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = ConnectionsSetting
+
+    tests: tuple[ConnectionsTest, ...] = tuple(ConnectionsTest)
+    requests: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 1
+    """Over each connection, one after the other; above 1 it is kept alive (RFC 9411 section 7.3 asks for 10)."""
+    request_bytes: _RequestBytes = 200
+    response_bytes: _Bytes = 1024
+    """Of a body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
+    closes: Literal["fin", "reset"] = "fin"
+    """How the client ends a connection."""
+    trial: Duration = Seconds(5.0)
+    failed: Share = 0.00001
+    """Share of connections that may fail: RFC 9411 section 7.2.3.4 allows less than 0.001 %."""
+    width: Share = 0.05
+    highest: _PerSecond = 20_000
+    """Connections a second that are tried at most."""
+    most: _Count = 100_000
+    """Concurrent connections that are tried at most."""
+    fill_rate: _PerSecond | None = None
+    """Connections a second while many are opened; None is half of the rate that was found."""
+    timeout: Duration = Seconds(3.0)
+    """A handshake or an answer that takes longer has failed."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether tests are there, each once, and the numbers make sense."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += each_once("tests", [test.value for test in made.tests])
+        faults += alone(made.links, "its connections fill the DUT's table")
+        if ConnectionsTest.RATE not in made.tests and made.fill_rate is None:
+            faults.append(fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened"))
+        return [
+            *faults,
+            *outside([("trial", made.trial, 1, 600), ("timeout", made.timeout, 0.1, 60)]),
+            *outside([("failed", made.failed, 0, 0.5), ("width", made.width, 0.001, 0.5)], unit=""),
+        ]
+
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
+        """One a link; the tests follow one another inside it."""
+        rate, concurrent = (test in self.tests for test in ConnectionsTest)
+        seconds = _TRIALS_OF_A_SEARCH * (self.trial + _AROUND_S) if rate else 0.0
+        fill = self.fill_rate or self.highest / 4
+        seconds += _TRIALS_OF_A_BRACKET * (self.most / fill + _AROUND_S) if concurrent else 0.0
+        for links in self.link_sets(every_link):
+            setting = ConnectionsSetting(
+                tests=tuple(test for test in ConnectionsTest if test in self.tests),
+                requests=self.requests,
+                request_bytes=self.request_bytes,
+                response_bytes=self.response_bytes,
+                closes=self.closes,
+                trial_s=self.trial,
+                failed_ratio=self.failed,
+                width_ratio=self.width,
+                highest_per_s=float(self.highest),
+                most_connections=self.most,
+                fill_per_s=None if self.fill_rate is None else float(self.fill_rate),
+                timeout_s=self.timeout,
+            )
+            yield WorkloadDrive(links, setting, Seconds(seconds))

@@ -1,0 +1,159 @@
+"""Both ends of TCP connections: a methods.connection_ports.Connections of the engine's `tcp-client` and `tcp-server`.
+
+The server listens on ports of its own on the sink's test address for one trial, and ends with it. A process may have only so many sockets
+(RLIMIT_NOFILE), so many connections at once take several clients, each with a server and ports of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dutlab.errors import ToolFailed
+from dutlab.hosts.host import Host, Process
+from dutlab.hosts.running import together
+from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Percentiles
+from dutlab.methods.ports import IPAddress
+from dutlab.spec.testbed import Testbed
+from dutlab.tools.engine.agent import TOOL
+
+FIRST_PORT = 20000
+PORTS_EACH = 16
+MOST_EACH = 16_000
+"""Connections of a client that are open at once, where its host allows more sockets."""
+_SPARE_FILES = 128
+_GRACE_S = 20.0
+
+
+@dataclass(frozen=True)
+class _End:
+    """A host, what begins its commands, and the address that it is tested by."""
+
+    host: Host
+    engine: tuple[str, ...]
+    address: str
+
+
+class EngineConnections:
+    """`cpus` is host → cores; `binaries` where the engine lies on each host."""
+
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], binaries: Mapping[str, str]) -> None:
+        self._hosts, self._testbed, self._cpus, self._binaries = hosts, testbed, cpus, binaries
+        self._first = itertools.count(0, 250_000)  # addresses and ports of an earlier trial may be in TIME-WAIT for a minute
+
+    async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
+        """Raises ToolFailed, HostError."""
+        link = self._testbed.links[load.link]
+        source, sink = self._end(link.source.host, link.source_address.ip), self._end(link.sink.host, link.sink_address.ip)
+        each = await self._most_each(source.host, sink.host) if load.hold else load.count
+        several, first = max(1, math.ceil(load.count / each)), next(self._first)
+        async with AsyncExitStack() as ended:
+            servers = [await _server(sink, _ports(n), load.count, ended) for n in range(several)]
+            clients = await together(_client(source, sink.address, _ports(n), first, _share(load, n, several)) for n in range(several))
+            seen = [await _asked(server, sink.host) for server in servers]
+        return _report(clients, seen, raw=f"{json.dumps({'clients': clients, 'servers': seen})}\n".encode())
+
+    def _end(self, name: str, address: IPAddress) -> _End:
+        host = self._hosts[name]
+        return _End(host, (*host.system.pinned(self._cpus.get(name) or ()), self._binaries[name]), str(address))
+
+    @staticmethod
+    async def _most_each(*hosts: Host) -> int:
+        said = [(await host.run(["sh", "-c", "ulimit -Hn"])).text.strip() for host in hosts]
+        return max(1, min([MOST_EACH, *(int(limit) - _SPARE_FILES for limit in said if limit.isdecimal())]))
+
+
+def _share(load: ConnectionLoad, nth: int, several: int) -> ConnectionLoad:
+    """That of one of several clients, which begin together."""
+    return replace(load, rate_per_s=load.rate_per_s / several, count=load.count // several + (nth < load.count % several))
+
+
+async def _server(sink: _End, ports: str, count: int, ended: AsyncExitStack) -> Process:
+    server = await sink.host.spawn([*sink.engine, "tcp-server", sink.address, "--ports", ports, "--connections", str(count)])
+    ended.push_async_callback(server.end)
+    said = _read(await server.readline())
+    if not said.get("ready"):
+        why = f"the server does not listen on {sink.address} ports {ports}: {said.get('error', 'it said nothing')}"
+        raise ToolFailed(why, tool=TOOL, host=sink.host.name, remedy="end what holds the ports")
+    return server
+
+
+async def _client(source: _End, to: str, ports: str, first: int, load: ConnectionLoad) -> dict[str, Any]:
+    argv = [*source.engine, "tcp-client", "--from", source.address, "--to", to, "--ports", ports, "--first", str(first)]
+    argv += ["--rate", f"{load.rate_per_s:.6f}", "--count", str(load.count), "--requests", str(load.requests)]
+    argv += ["--request-bytes", str(load.request_bytes), "--response-bytes", str(load.response_bytes)]
+    argv += ["--timeout", f"{load.timeout:g}s", *(["--hold"] if load.hold else []), *(["--reset"] if load.resets else [])]
+    takes_s = load.count / load.rate_per_s * (2 if load.hold else 1) + load.timeout * (load.requests + 2)
+    done = await source.host.run(argv, timeout_s=takes_s + _GRACE_S, check=False)
+    said = _read(done.stdout)
+    if done.status or "connections" not in said:
+        what = said.get("error") or done.complaint or "it said nothing"
+        raise ToolFailed(
+            f"the client ended with {done.status}: {what}", tool=TOOL, host=source.host.name, raw={"tcp-client.txt": done.stdout}
+        )
+    return said
+
+
+def _ports(nth: int) -> str:
+    return f"{FIRST_PORT + nth * PORTS_EACH}-{FIRST_PORT + nth * PORTS_EACH + PORTS_EACH - 1}"
+
+
+async def _asked(server: Process, host: Host) -> dict[str, Any]:
+    await server.write(b"report\n")
+    said = _read(await server.readline())
+    if "served" not in said:
+        raise ToolFailed("the server ended during the trial", tool=TOOL, host=host.name, remedy="see whether its host has memory left")
+    return said
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _report(clients: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]], *, raw: bytes) -> ConnectionReport:
+    """Of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
+    of = [client["connections"] for client in clients]
+
+    def total(name: str) -> int:
+        return sum(int(c[name]) for c in of)
+
+    def risen(ends: Sequence[Mapping[str, Any]], name: str) -> int:
+        return max(int(end["tcp"].get(name, 0)) for end in ends)
+
+    seen = total("refused") + total("reset")
+    by_sink = min(seen, risen(servers, "OutRsts"))
+    return ConnectionReport(
+        asked=total("asked"),
+        begun=total("begun"),
+        established=total("established"),
+        completed=total("completed"),
+        failed={name: total(name) for name in FAILURES},
+        open_max=total("open_max"),
+        transactions=total("transactions"),
+        body_bytes=total("body_bytes"),
+        begun_s=max(c["begun_ns"] for c in of) / 1e9,
+        answered_s=max(c["answered_ns"] for c in of) / 1e9,
+        handshake=_times(of, "handshake"),
+        first_byte=_times(of, "first_byte"),
+        response=_times(of, "response"),
+        reset_by_sink=by_sink,
+        reset_by_path=seen - by_sink,
+        retransmits=risen(clients, "RetransSegs") + risen(servers, "RetransSegs"),
+        overflows=risen(servers, "ListenOverflows"),
+        system_refused="; ".join(dict.fromkeys(c["refused_by_system"] for c in of if c["refused_by_system"])),
+        raw={"connections.json": raw},
+    )
+
+
+def _times(of: Sequence[Mapping[str, Any]], name: str) -> Percentiles:
+    """Of one client its own; of several the worst of theirs."""
+    return Percentiles(*(float(max(c[name][at] for c in of)) for at in ("p50_ns", "p99_ns", "max_ns")))
