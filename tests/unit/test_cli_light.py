@@ -98,6 +98,6 @@ def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(tm
     modules = loaded("conductor", "run", "t.cfg", "--map", "a=local", cwd=tmp_path)
     assert {name.split(".")[0] for name in modules} & (HEAVY - {"pydantic", "jinja2"}) == set()
     assert {name for name in modules if name.startswith(("dutlab.labs", "dutlab.tools.engine.", "dutlab.methods."))} == {
-        "dutlab.methods.ports", "dutlab.methods.dut_tables", "dutlab.tools.engine.clocks"
+        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_tables", "dutlab.tools.engine.clocks"
     }  # fmt: skip
     assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}

@@ -16,6 +16,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.connections import ConnectionsTest
 from dutlab.spec.workloads.rfc2544 import Benchmark, HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.setting import Setting
@@ -70,6 +71,11 @@ FIELDS = {
 OF_WORKLOAD = {
     "rfc2544": {"tests": st.lists(st.sampled_from(Benchmark), unique=True).map(tuple)},
     "state": {"tests": st.lists(st.sampled_from(StateTest), unique=True).map(tuple)},
+    "connections": {
+        "tests": st.lists(st.sampled_from(ConnectionsTest), unique=True).map(tuple), "requests": counts, "request_bytes": counts,
+        "response_bytes": st.integers(0, 10**6), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
+        "highest_per_s": rates, "most_connections": counts, "fill_per_s": st.none() | rates, "timeout_s": seconds,
+    },
     "routes": {"goals": st.none(), "preset": st.none()},
     "fio": {
         "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),

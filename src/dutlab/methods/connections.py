@@ -13,6 +13,7 @@ Tables `connection_trials` and `concurrent_trials` have every trial, how its con
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -63,8 +64,10 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             figures |= {name: float(value) for name, value in bounds.items() if value is not None}
             rate = None if result.lower_pps is None else float(result.lower_pps)
             figures |= trials.at(rate)
-            found = tuple(replace(d, about=d.about.replace("_pps", "_per_s")) for d in doubts(searched, {}))
-            notes += [n.replace(" pps", " /s").replace("frames", "connections") for n in searched.notes]
+            found = tuple(
+                replace(d, about=d.about.replace("_pps", "_per_s"), detail=_in_connections(d.detail)) for d in doubts(searched, {})
+            )
+            notes += [_in_connections(note) for note in searched.notes]
         tables["connection_trials"] = trials.taken_rows()
     if ConnectionsTest.CONCURRENT in setting.tests:
         fill = setting.fill_per_s or (rate or 0.0) * FILL_SHARE
@@ -114,6 +117,11 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
         notes.append(f"concurrent connections: {found.held} were open at once, as many as were asked for; the DUT may hold more")
     bounds = {"concurrent_connections": found.held, "concurrent_upper_connections": found.failed_from}
     return {name: float(value) for name, value in bounds.items() if value}
+
+
+def _in_connections(words: str) -> str:
+    """What a search says of frames a second, said of connections."""
+    return re.sub(r"([kM]?)pps\b", r"\1/s", words).replace("frames", "connections")
 
 
 @dataclass

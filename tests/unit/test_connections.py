@@ -1,0 +1,122 @@
+"""Connections a second and at once, over a simulated DUT with a known rate and a known table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from pydantic import ValidationError
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Percentiles
+from dutlab.methods.connections import measure
+from dutlab.methods.ports import Bench
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.connections import ConnectionsWorkload
+from dutlab.tools.engine.connections import _report
+from simulated import Dut, Simulation
+from simulated_tables import States
+
+
+@dataclass
+class Firewall:
+    """Resets what comes above `per_s`; drops SYNs of more than `holds` at once. `per_s_made` is the generator's own limit."""
+
+    per_s: float = 9000.0
+    holds: int = 30_000
+    per_s_made: float = 1e9
+    spoils: int = 0
+    loads: list[ConnectionLoad] = field(default_factory=list)
+
+    async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
+        """As the port asks."""
+        self.loads.append(load)
+        seconds = load.count / load.rate_per_s
+        begun = min(load.count, int(self.per_s_made * seconds))
+        reset = max(0, begun - int(self.per_s * seconds)) if load.rate_per_s > self.per_s else 0
+        dropped = max(0, begun - reset - self.holds) if load.hold else 0
+        done = begun - reset - dropped
+        return ConnectionReport(
+            asked=load.count, begun=begun, established=done, completed=done - self.spoils,
+            failed=dict.fromkeys(FAILURES, 0) | {"refused": reset, "no_handshake": dropped},
+            open_max=done if load.hold else 10, transactions=done * load.requests, body_bytes=done * load.requests * load.response_bytes,
+            begun_s=seconds, answered_s=seconds, first_byte=Percentiles(1e6, 2e6, 3e6), reset_by_path=reset,
+        )  # fmt: skip
+
+
+def cell(**body):
+    (drive,) = ConnectionsWorkload.model_validate({"links": [["a"]], "trial": "1s", "failed": "0%", **body}).drives(["a"])
+    return Cell(mode="nat", factors={"mode": "nat"}, tool="engine", links=drive.links, setting=drive.setting, repeat=1)
+
+
+async def found(firewall, states=None, **body):
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), connections=firewall, states=states), cell(**body))
+    return measured, measured.figures["a"]
+
+
+async def test_both_limits_are_found_and_what_was_seen_at_the_rate():
+    firewall = Firewall()
+    measured, figures = await found(firewall, requests=10, response_bytes=2000)
+    assert figures["connections_lower_per_s"] <= 9000 < figures["connections_upper_per_s"]
+    assert figures["connections_upper_per_s"] / figures["connections_lower_per_s"] < 1.06
+    assert figures["transactions_per_s"] == pytest.approx(10 * figures["connections_lower_per_s"], rel=0.001)
+    assert figures["goodput_bps"] == pytest.approx(8 * 2000 * figures["transactions_per_s"])
+    assert (figures["first_byte_p50_ns"], figures["first_byte_p99_ns"]) == (1e6, 2e6)
+    assert figures["concurrent_connections"] <= 30_000 < figures["concurrent_upper_connections"]
+    assert figures["concurrent_upper_connections"] <= figures["concurrent_connections"] * 1.06
+    above = [row for row in measured.tables["connection_trials"] if row["asked_per_s"] > 9000]
+    assert above and all(row["refused_connections"] == row["reset_by_path_count"] > 0 for row in above)
+    assert all(load.requests == 1 for load in firewall.loads if load.hold)
+
+
+async def test_as_many_as_were_asked_for_is_no_limit_of_the_dut():
+    measured, figures = await found(Firewall(holds=10**9), tests=["concurrent"], fill_rate=5000, most=4000)
+    assert (figures["concurrent_connections"], "concurrent_upper_connections" in figures) == (4000, False)
+    assert any("the DUT may hold more" in note for note in measured.notes)
+
+
+async def test_a_generator_that_is_too_slow_is_not_taken_for_the_dut():
+    measured, figures = await found(Firewall(per_s=1e9, per_s_made=3000.0), tests=["rate"])
+    assert "connections_upper_per_s" not in figures
+    assert any("generator" in note for note in measured.notes)
+    assert "pps" not in " ".join([*measured.notes, *(d.detail for d in measured.doubts)])
+
+
+async def test_a_trial_begins_in_an_empty_table_and_does_not_fill_it():
+    states = States(most=5000)
+    measured, figures = await found(Firewall(), states, tests=["rate"])
+    assert figures["connections_lower_per_s"] == pytest.approx(5000 * 0.9, rel=0.06)
+    assert states.forgotten > len(measured.tables["connection_trials"])
+
+
+async def test_an_account_that_does_not_add_up_is_not_a_result():
+    with pytest.raises(MeasurementError, match=r"of .* connections begun .* completed"):
+        await found(Firewall(spoils=3), tests=["rate"])
+
+
+def test_resets_are_the_sinks_as_far_as_its_kernel_sent_as_many():
+    times = {"p50_ns": 1, "p99_ns": 2, "max_ns": 3}
+    client = dict.fromkeys((*FAILURES, "asked", "begun", "established", "completed", "open_max", "transactions", "body_bytes"), 0)
+    client |= {"refused": 5, "reset": 2, "begun_ns": 10**9, "answered_ns": 10**9, "refused_by_system": None}
+    client |= dict.fromkeys(("handshake", "first_byte", "response"), times)
+    said = _report([{"connections": client, "tcp": {}}], [{"served": {}, "tcp": {"OutRsts": 4}}], raw=b"")
+    assert (said.reset_by_sink, said.reset_by_path) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"links": [["a", "b"]]}, "one link at a time"),
+        ({"tests": ["concurrent"]}, "fill_rate"),
+        ({"tests": ["rate", "rate"]}, "duplicate"),
+        ({"trial": "10ms"}, "must be 1s to 600s"),
+        ({"closes": "never"}, "closes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(body, where):
+    with pytest.raises(ValidationError, match=where):
+        cell(**body)
+
+
+def test_the_state_table_has_room_for_connections_that_have_ended():
+    assert cell(highest=10_000, trial="5s", most=1000).setting.flows == 50_000
