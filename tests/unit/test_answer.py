@@ -16,10 +16,11 @@ from dutlab.report.gather import gather, read_run
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, NextStep, RunReport
-from dutlab.report.model.table import Missing
+from dutlab.report.model.table import Figure, Missing
 from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
 from dutlab.report.sections.answer import answer_of, figure_words, with_repeats
+from dutlab.report.sections.headline import compared
 from dutlab.report.sections.storage_limit import section as storage_limit_section
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.store.record import DoubtRecord, TrialRecord
@@ -210,3 +211,21 @@ def test_one_verdict_of_all_results_is_said_once(tmp_path: Path) -> None:
     answer = answer_of(replace(report, limits=alike), [g for g in read.groups if g.measured], read.book)
     assert answer.limited == "Limited by line rate (shown)."
     assert all("limited by" not in [t.columns[i].head for i in t.shown] for t in answer.tables)
+
+
+def test_a_verdict_of_some_results_does_not_speak_for_all(tmp_path: Path) -> None:
+    read = read_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64, 1518))))
+    report, measured = gather(read.run.path, tmp_path), [g for g in read.groups if g.measured]
+    one = replace(report.limits[0], words="limited by line rate", confidence="shown")
+    answer = answer_of(replace(report, limits=(one,)), measured, read.book)
+    assert answer.limited == f"Limited by line rate (shown): 1 of {len(measured)} results; not judged: {len(measured) - 1}."
+    unknown = answer_of(replace(report, limits=(replace(one, confidence=""),)), measured, read.book)
+    assert unknown.limited == "What limited it is not known."
+
+
+def test_a_sentence_tells_rates_in_the_unit_of_their_table_and_with_the_digits_of_their_spread() -> None:
+    fast = Figure(1_058_812.0, 1_030_000.0, 1_090_000.0, True, 6, 6, (1,))
+    slow = Figure(603_712.0, 603_000.0, 604_400.0, True, 6, 6, (2,))
+    found = compared("sweep", [("router", fast), ("nat", slow)], "received_pps")
+    assert found is not None
+    assert found.sentence == "router is the fastest at 1.06 Mpps, nat the slowest at 0.604 Mpps (medians of 6)."

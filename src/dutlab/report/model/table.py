@@ -189,7 +189,7 @@ class Table:
         numbers = [[row.cells[i] for row in self.rows] for i in range(len(self.columns))]
         if self.same_figure:
             numbers = [[cell for of in numbers for cell in of]] * len(self.columns)
-        return [c.unit or _common_unit(c.figure, of) for c, of in zip(self.columns, numbers, strict=True)]
+        return [c.unit or common_unit(c.figure, of) for c, of in zip(self.columns, numbers, strict=True)]
 
     @property
     def same_figure(self) -> bool:
@@ -251,6 +251,11 @@ def number_text(cell: Figure | float, unit: Unit) -> str:
     return unit.number(cell)
 
 
+def figure_text(cell: Figure, unit: Unit) -> str:
+    """The same with the unit."""
+    return f"{number_text(cell, unit)} {unit.name}".strip()
+
+
 def _to_spread(cell: Figure, unit: Unit) -> Unit:
     """With the digits that the spread of repeats leaves: two of its own where its half begins with 1, else one."""
     half = (cell.high - cell.low) / 2 / unit.scale
@@ -269,8 +274,8 @@ def spread_text(cell: Cell, unit: Unit) -> str:
     return f"{kept.number(cell.low)}–{kept.number(cell.high)}"
 
 
-def _common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
-    """Of bit rates the one that all of them were published in, else one that suits the largest; of frame rates one that does."""
+def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
+    """The unit of `cells` together: of bit rates the one that all were published in; else, as of frame rates, one that suits them."""
     if figure.endswith("_pps"):
         return frame_rate_unit([cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):

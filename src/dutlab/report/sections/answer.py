@@ -13,7 +13,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import SIZES, Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
-from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, number_text
+from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
 from dutlab.report.sections.headline import spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
@@ -43,7 +43,7 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
     return Answer(
         fast=tuple(_fast(report, of)),
         sure=tuple(_sure(report, tables, values)),
-        limited="" if report.busy else _limited(report.limits),
+        limited="" if report.busy else _limited(report.limits, groups),
         next=tuple(_next(report, values)),
         tables=tables,
     )
@@ -254,7 +254,7 @@ def _knees(table: Table) -> Iterator[str]:
 
 
 def _with_unit(table: Table, i: int, cell: Figure) -> str:
-    return f"{number_text(cell, table.units[i])} {table.units[i].name}".strip()
+    return figure_text(cell, table.units[i])
 
 
 def _row_words(table: Table, row: Row, place: int | None = None) -> str:
@@ -288,19 +288,25 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
             yield f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})."
 
 
-def _limited(limits: Sequence[LimitRow]) -> str:
-    """As in `Limited by line rate (shown): 4 of 6 results; not known: 2`."""
+def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
+    """As in `Limited by line rate (shown): 4 of 6 results; not known: 2`. Results that nothing judges count too."""
     counted = Counter(_verdict(row) for row in limits)
     if not counted:
         return ""
+    judged = {(row.label, trial) for row in limits for trial in row.trials}
+    without = sum(1 for g in groups if g.measured and not any((g.label, r.trial) in judged for r in g.measured))
     (first, n), *rest = counted.most_common()
-    if not rest:
+    if not rest and not without:
         return "What limited it is not known." if first == "not known" else f"Limited by {first}."
     told = [(words, n) for words, n in [(first, n), *rest] if words != "not known"]
+    if not told:
+        return "What limited it is not known."
     (words, n), *more = told
-    said = [f"Limited by {words}: {n} of {plural(len(limits), 'result')}", *(f"{w}: {m}" for w, m in more)]
+    said = [f"Limited by {words}: {n} of {plural(len(limits) + without, 'result')}", *(f"{w}: {m}" for w, m in more)]
     if counted["not known"]:
         said.append(f"not known: {counted['not known']}")
+    if without:
+        said.append(f"not judged: {without}")
     return "; ".join(said) + "."
 
 

@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import IOPS, Unit, asked_words, latency_text
+from dutlab.report.model.words import Unit, asked_words, latency_text
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -67,7 +67,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     for asked in dict.fromkeys(_asked(g, groups) for g in groups):
         cells = {g.label: g for g in groups if _asked(g, groups) == asked}
         named = [(label, value_of(g, g.cell.link_label, "rebuilding_iops", book)) for label in labels if (g := cells.get(label))]
-        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, IOPS)) is not None:
+        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding_iops")) is not None:
             return found
     return None
 

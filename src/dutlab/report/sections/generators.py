@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import KPPS, by_words, size_order
+from dutlab.report.model.words import by_words, size_order
 from dutlab.report.sections.headline import compared
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
@@ -108,7 +108,7 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
             same = [g for g in groups if link in _flows(g) and str(g.cell.params.get("frame_size")) == size]
             named = [(_line_name(g), value_of(g, link, "received_pps", book)) for g in same]
             what = f"{size}-byte frames" if size.isdigit() else size
-            if (found := compared(f"generators, {what} through {label}, link {link}", named, KPPS)) is not None:
+            if (found := compared(f"generators, {what} through {label}, link {link}", named, "received_pps")) is not None:
                 yield found
                 break
 

@@ -14,7 +14,7 @@ from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, slug_of, unit_for
+from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
@@ -50,10 +50,8 @@ def headline(workload: str, table: Table) -> Headline | None:
         if column.better != "higher":  # nothing is fastest in watts
             continue
         named = [(row.label, cell) for row in table.rows if row.label and not isinstance(cell := row.cells[i], str | float)]
-        figures = [v.median for _, v in named if isinstance(v, Figure)]
         about = f"{workload} through {link_words(column.links, column.link)}"
-        unit = unit_for(column.figure, figures)
-        if (found := compared(about, named, unit)) is not None:
+        if (found := compared(about, named, column.figure)) is not None:
             return found
     return None
 

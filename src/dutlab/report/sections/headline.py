@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dutlab.report.model.run_report import Headline, LimitRow
-from dutlab.report.model.table import Figure, Value
-from dutlab.report.model.words import Unit
+from dutlab.report.model.table import Figure, Value, common_unit, figure_text
 from dutlab.stats.summary import median
 
 
@@ -42,11 +41,15 @@ def link_words(links: tuple[str, ...], link: str) -> str:
     return f"links {driven} at once, their sum" if link == "+".join(links) else f"link {link} while {driven} are driven"
 
 
-def compared(about: str, named: Sequence[tuple[str, Value]], unit: Unit) -> Headline | None:
-    """The fastest and the slowest of what is named, and whether their repeats bear the difference out. None with fewer than two figures."""
+def compared(about: str, named: Sequence[tuple[str, Value]], figure: str) -> Headline | None:
+    """The fastest and the slowest of what is named, and whether their repeats bear the difference out. None with fewer than two figures.
+
+    Both are told as a table of them would: in the unit that suits them, with the digits that their spread leaves.
+    """
     have = [(label, v) for label, v in named if isinstance(v, Figure)]
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
         return None
+    unit = common_unit(figure, [v for _, v in have])
     (top, best), (low, worst) = max(have, key=lambda h: h[1].median), min(reversed(have), key=lambda h: h[1].median)
     less = (1 - worst.median / best.median) if best.median else 0.0
     overlap = worst.high >= best.low
@@ -54,16 +57,16 @@ def compared(about: str, named: Sequence[tuple[str, Value]], unit: Unit) -> Head
         sentence = f"No difference shown: the repeats of {top} and {low}, the furthest apart, overlap."
     else:
         how = "medians" if best.n != worst.n else "one trial each, spread unknown" if best.n == 1 else f"medians of {best.n}"
-        sentence = f"{top} is the fastest at {unit.text(best.median)}, {low} the slowest at {unit.text(worst.median)} ({how})."
+        sentence = f"{top} is the fastest at {figure_text(best, unit)}, {low} the slowest at {figure_text(worst, unit)} ({how})."
         close = [label for label, v in have if label != top and v.high >= best.low]
         if close:
             sentence += f" {' and '.join(close)} overlaps with {top}." if len(close) == 1 else f" {' and '.join(close)} overlap with {top}."
     return Headline(
         about=about,
         fastest=top,
-        fastest_value=unit.text(best.median),
+        fastest_value=figure_text(best, unit),
         slowest=low,
-        slowest_value=unit.text(worst.median),
+        slowest_value=figure_text(worst, unit),
         difference="no difference shown" if overlap else f"{less * 100:.0f} % less",
         sentence=sentence,
         trials=tuple(sorted({*best.trials, *worst.trials})),

@@ -12,7 +12,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import IOPS, unit_of
+from dutlab.report.model.words import unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.watched import sums_over_time
 from dutlab.store.record import TrialRecord
@@ -170,7 +170,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
         same = [g for g in groups if g.cell.params["test"] == test and _state(g) == "steady"]
         one_mode = len({g.label for g in same}) == 1
         named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, "steady_iops", book)) for g in same]
-        if len({name for name, _ in named}) == len(named) and (found := compared(f"pts {test}, steady", named, IOPS)) is not None:
+        if len({name for name, _ in named}) == len(named) and (found := compared(f"pts {test}, steady", named, "steady_iops")) is not None:
             return found
     del labels
     return None

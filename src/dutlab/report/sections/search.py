@@ -12,7 +12,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import KPPS, size_order
+from dutlab.report.model.words import size_order
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.rescored import Rescored, rescored
 from dutlab.report.sections.search_words import deviations, findings
@@ -121,7 +121,7 @@ def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: N
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], links, f"{name}_lower_pps", book)) for label in labels if label in cells]
         what = f"{size}-byte frames" if size.isdigit() else size
-        if (found := compared(f"{name}, {what} through link {links}", named, KPPS)) is not None:
+        if (found := compared(f"{name}, {what} through link {links}", named, f"{name}_lower_pps")) is not None:
             return found
     return None
 

@@ -12,7 +12,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import IOPS, in_order
+from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
@@ -102,7 +102,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     for (place, block), same in groupby(groups, key=lambda g: (_place(g), _block(g))):
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], place[1], "peak_iops", book)) for label in labels if label in cells]
-        if (found := compared(f"{place[2]}, {block}, {place[1]}", named, IOPS)) is not None:
+        if (found := compared(f"{place[2]}, {block}, {place[1]}", named, "peak_iops")) is not None:
             return found
     return None
 

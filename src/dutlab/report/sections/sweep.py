@@ -172,6 +172,6 @@ def _headline(links: tuple[str, ...], every: Table) -> Headline | None:
     for size in dict.fromkeys(row.size for row in every.rows):
         named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]
         what = f"{size}-byte frames" if size.isdigit() else size
-        if (found := compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, KPPS)) is not None:
+        if (found := compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, RATE)) is not None:
             return found
     return None

@@ -11,7 +11,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import asked_words, unit_of
+from dutlab.report.model.words import asked_words
 from dutlab.report.sections.headline import compared
 from dutlab.store.run_folder import RunFolder
 
@@ -62,7 +62,7 @@ class _Table:
             same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]
             named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
-            if found := compared(about, named, unit_of(name)):
+            if found := compared(about, named, name):
                 return found
         return None
 
