@@ -51,6 +51,18 @@ def test_the_last_line_says_pass_and_what_it_would_have_seen(runs: Path) -> None
     assert same.output.splitlines()[-1] == "PASS: 12 results equivalent to the baseline (equivalent within ±30 %)"
 
 
+def test_a_pass_says_when_the_repeats_are_too_noisy_to_see_much(runs: Path, tmp_path: Path) -> None:
+    assert run(runs / OLD, "-o", tmp_path, command=claims).exit_code == 0
+    (card,) = tmp_path.glob("claim-1-*.json")
+    noisy = json.loads(card.read_text())
+    for cell in noisy["cells"]:
+        cell["values"] = [value * (0.4 if n % 2 else 1.6) for n, value in enumerate(cell["values"])]
+    card.write_text(json.dumps(noisy))
+    line = run(runs / OLD, "--baseline", card).output.splitlines()[-1]
+    found = re.fullmatch(r"PASS: .*none of \d+ results is worse .*; repeats spread so much that changes below (\d+) % may go unseen", line)
+    assert found is not None and int(found[1]) > 30, line
+
+
 def test_a_missing_result_fails_and_is_named(runs: Path) -> None:
     line = run(runs / GONE, "--baseline", runs / OLD).output.splitlines()[-1]
     assert line.startswith("FAIL: 4 results missing: nat · ") and line.endswith(" and 3 more")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from dutlab.analysis.compare import LEVEL, Comparison, Pair, compare, could_prove
 from dutlab.analysis.design import RunOrder
@@ -22,6 +23,8 @@ from dutlab.stats.rank import p_words, repeats_needed
 from dutlab.store.cell_figures import cells_of, name_words
 
 _WHOLE_PERCENT = 10
+NOISY: Final = 3.0
+"""A PASS says so where the smallest change that could be proven is more than so many times the least that counts."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,9 @@ class Checked:
             return f"{plural(len(found), 'result')} equivalent to the baseline ({', '.join(dict.fromkeys(c.words for c in found))})"
         better = f"{self.overall}; " if overall is not None and overall.verdict is Verdict.BETTER else ""
         least = " or ".join(dict.fromkeys(f"{c.least * 100:g} %" for c in found))
-        return f"{better}none of {plural(len(found), 'result')} is worse (only proven changes beyond {least} count)"
+        unseen = max((c.provable for c in found if c.provable is not None and c.provable > NOISY * c.least), default=None)
+        noise = "" if unseen is None else f"; repeats spread so much that changes below {_percent(unseen)} may go unseen"
+        return f"{better}none of {plural(len(found), 'result')} is worse (only proven changes beyond {least} count){noise}"
 
 
 def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run: ComparedRun, asked: CompareRequest) -> ComparedPair:
