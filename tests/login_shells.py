@@ -49,7 +49,7 @@ done
 PROGRAMS = {"csh": "csh", "tcsh": "tcsh", "fish": "fish", "busybox": "busybox"}
 """Shells that are the real ones → the program."""
 RUN_COMMANDS = ("rc.initial", "vbash", "csh", "tcsh", "fish", "busybox")
-KERNELS = {"freebsd": "FreeBSD", "macos": "Darwin"}
+KERNELS = {"freebsd": "FreeBSD", "openbsd": "OpenBSD", "macos": "Darwin"}
 """Stand-ins for whole systems of this kind: posix_standin.py."""
 _START = """
 mount --bind "$1/passwd" /etc/passwd

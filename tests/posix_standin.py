@@ -1,4 +1,4 @@
-"""Stand-ins for the programs of a FreeBSD and of a macOS behind sshd, on a Linux whose own programs, /proc and /sys the login does not see.
+"""Stand-ins for the programs of a FreeBSD, an OpenBSD and a macOS behind sshd, on a Linux whose own programs, /proc and /sys the login does not see.
 
 Each prints what its manual and source have for the options that dutlab gives; what it does not know is refused, as there.
 """
@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +19,16 @@ PROC = Path(__file__)
 OWN = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 HIDDEN = ("ip", "ethtool", "taskset", "nft", "lscpu", "systemd-detect-virt", "tc", "bash")
 """What only a Linux has, or, as bash, only some of these systems."""
-RELEASE = {"FreeBSD": "14.1-RELEASE", "Darwin": "23.6.0"}
-# sysctl(8) of both; kern.cp_times is FreeBSD's alone.
+RELEASE = {"FreeBSD": "14.1-RELEASE", "OpenBSD": "7.6", "Darwin": "23.6.0"}
+# sysctl(8) of each; kern.cp_times is FreeBSD's alone, kern.cp_time here OpenBSD's.
 SYSCTLS = {
     "FreeBSD": {"hw.model": "Intel(R) Xeon(R) D-1518", "hw.ncpu": "2", "hw.physmem": "8467316736", "kern.timecounter.hardware": "TSC-low"},
+    "OpenBSD": {"hw.model": "AMD GX-412TC SOC", "hw.ncpu": "2", "hw.physmem": "4259840000", "kern.timecounter.hardware": "tsc"},
     "Darwin": {"machdep.cpu.brand_string": "Apple M2", "hw.ncpu": "2", "hw.memsize": "17179869184", "hw.model": "Mac14,2"},
 }
 CLOCKRATE = "{ hz = 1000, tick = 1000, profhz = 8128, stathz = 100 }"
+PATIENCE = {"FreeBSD": ("-W", "1000"), "OpenBSD": ("-w", "1"), "Darwin": ("-W", "1000")}
+"""How ping(8) of each is told to wait for a second."""
 
 
 def install(folder: Path, kernel: str) -> str:
@@ -61,7 +65,7 @@ def ps(_: str, *options: str) -> int:
 
 
 def ping(kernel: str, *argv: str) -> int:
-    assert argv[:-2] == ("-n", "-c", "1", "-W", "1000", "-D", "-s"), argv
+    assert argv[:-2] == ("-n", "-c", "1", *PATIENCE[kernel], "-D", "-s"), argv
     size, far = argv[-2:]
     words = [which("ping"), "-n", "-c", "1", "-W", "1", "-M", "do", "-s", size, far]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -81,6 +85,8 @@ def netstat(kernel: str, *options: str) -> int:
                 port = int(here.rpartition(":")[2], 16)
                 say(f"{family}       0      0  *.{port:<21} *.*                    {'LISTEN' if state == '0A' else 'ESTABLISHED'}")
         return 0
+    if kernel == "OpenBSD":
+        return netstat_of_openbsd(*options)
     with_table = {"FreeBSD": ("-i", "-b", "-d", "-n", "-W"), "Darwin": ("-i", "-b", "-d", "-n")}[kernel]
     if options != with_table:
         return 1 if "-s" not in options else 0
@@ -93,10 +99,45 @@ def netstat(kernel: str, *options: str) -> int:
     return 0
 
 
+def netstat_of_openbsd(*options: str) -> int:
+    """Bytes with -b, else packets with errors (-e) or with what queues dropped (-d), of if.c 1.81."""
+    if "-s" in options:
+        return 0
+    asked = {("-i", "-b", "-n"): None, ("-i", "-n", "-e"): 2, ("-i", "-n", "-d"): 3}[options]
+    say(f"Name Mtu Network Address {'Ibytes Obytes' if asked is None else 'Ipkts Ifail Opkts Ofail Colls'}")
+    for name, of in links().items():
+        rx, tx = of[:8], of[8:]
+        told = f"{rx[0]} {tx[0]}" if asked is None else f"{rx[1]} {rx[asked]} {tx[1]} {tx[asked]} 0"
+        say(f"{name} 1500 <Link> 02:00:00:00:00:01 {told}")
+    return 0
+
+
+def systat(kernel: str, *options: str) -> int:
+    """`systat -a -B -s N cpu`: the shares of the cores over N seconds."""
+    if kernel != "OpenBSD" or (options[:3], options[4:]) != (("-a", "-B", "-s"), ("cpu",)):
+        return 127
+    before = cores()
+    time.sleep(float(options[3]))
+    say("   1 users Load 0.10 0.10 0.10    box 12:34:56\n\nCPU           User        Nice      System        Spin   Interrupt        Idle")
+    for n, (now, then) in enumerate(zip(cores(), before, strict=True)):
+        user, nice, system, idle, interrupt = (a - b for a, b in zip(now, then, strict=True))
+        ticks = max(1, user + nice + system + idle + interrupt)
+        say(f"{n}   " + "   ".join(f"{100 * share / ticks:.1f}%" for share in (user, nice, system, 0, interrupt, idle)))
+    return 0
+
+
+def cores() -> list[list[int]]:
+    """User, nice, system, idle and interrupt ticks of each."""
+    rows = re.findall(r"^cpu\d+ (\d+) (\d+) (\d+) (\d+) \d+ (\d+)", (PROC / "stat").read_text(), re.MULTILINE)
+    return [[int(word) for word in row] for row in rows]
+
+
 def ifconfig(_: str, *options: str) -> int:
     if options == ("-l",):
         return say(" ".join(links()))
-    name = options[-1]
+    if not options:
+        return say("\n".join(f"{name}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> mtu 1500" for name in links()))
+    name = next((word for word in options if word in links()), options[-1])
     if name not in links():
         print(f"ifconfig: interface {name} does not exist", file=sys.stderr)
         return 1
@@ -106,8 +147,10 @@ def ifconfig(_: str, *options: str) -> int:
 def sysctl(kernel: str, *options: str) -> int:
     name = options[-1]
     if kernel == "FreeBSD" and name == "kern.cp_times":
-        rows = re.findall(r"^cpu\d+ (\d+) (\d+) (\d+) (\d+) \d+ (\d+)", (PROC / "stat").read_text(), re.MULTILINE)
-        return say(" ".join(f"{user} {nice} {system} {interrupts} {idle}" for user, nice, system, idle, interrupts in rows))
+        return say(" ".join(f"{user} {nice} {system} {interrupts} {idle}" for user, nice, system, idle, interrupts in cores()))
+    if kernel == "OpenBSD" and name == "kern.cp_time":
+        user, nice, system, idle, interrupts = (sum(ticks) // len(cores()) for ticks in zip(*cores(), strict=True))
+        return say(f"{user},{nice},{system},0,{interrupts},{idle}")
     if name == "kern.clockrate":
         return say(CLOCKRATE)
     if name in SYSCTLS[kernel]:
@@ -139,6 +182,7 @@ def sw_vers(kernel: str, *options: str) -> int:
 
 PROGRAMS: dict[str, Callable[..., int]] = {
     "uname": uname, "ps": ps, "ping": ping, "netstat": netstat, "ifconfig": ifconfig, "sysctl": sysctl, "sw_vers": sw_vers,
+    "systat": systat,
 }  # fmt: skip
 
 

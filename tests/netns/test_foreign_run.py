@@ -39,7 +39,7 @@ def dutlab(dutlab: Command, tmp_path: Path) -> Command:
     return functools.partial(dutlab, env={"HOME": str(tmp_path)})
 
 
-@pytest.fixture(params=[("windows-cmd", "windows-powershell"), ("macos", "freebsd")], ids="-to-".join)
+@pytest.fixture(params=[("windows-cmd", "windows-powershell"), ("macos", "freebsd"), ("openbsd", "windows-cmd")], ids="-to-".join)
 def systems(request: pytest.FixtureRequest) -> tuple[str, str]:
     """Login shells of the two ends."""
     need("sshd", have_sshd())

@@ -78,7 +78,7 @@ OPENBSD = System(
     listens=listens,
     is_listening=is_listening,
     install="pkg_add {}",
-    ports=("sh", "-c", r"ifconfig | sed -n 's/^\([a-z0-9]*\):.*/\1/p'"),
+    ports=("sh", "-c", r"ifconfig | sed -n 's/^\([^[:space:]:]*\):.*/\1/p'"),
     as_root=DOAS_OR_SUDO,
     own_facts=_Facts(
         "OpenBSD",
