@@ -15,6 +15,7 @@ from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.loader import load_experiment, path_of_testbed, read_experiment
 from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
+from dutlab.spec.sensors import WATCHES
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
 from dutlab.workloads import settable
@@ -144,8 +145,8 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
         ("as-written", "random", ":10:1: order: must be 'shuffled' or 'as-written'"),
         ("seed: 7", "seed: -7", ":11:1: seed: must be at least 0"),
-        ("[cpu]", "[cpu, power]", ":12:14: watch.1: 'power' cannot be watched (known: cpu, hwmon)"),
-        ("[cpu]", "[cpu, nic]", ":12:14: watch.1: 'nic' cannot be watched (known: cpu, hwmon)"),
+        ("[cpu]", "[cpu, power]", f":12:14: watch.1: 'power' cannot be watched (known: {', '.join(sorted(WATCHES))})"),
+        ("[cpu]", "[cpu, nic]", f":12:14: watch.1: 'nic' cannot be watched (known: {', '.join(sorted(WATCHES))})"),
         ("[cpu]", "[cpu, cpu]", ":12:14: watch.1: duplicate cpu"),
         (", restore: [sysctl -w x=0]", "", ":14:3: modes.own.restore: missing; a mode that changes the DUT says how to put it back"),
         ("[test -e /]", "['']", ":14:42: modes.own.verify.0: empty command"),

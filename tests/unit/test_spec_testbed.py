@@ -13,7 +13,7 @@ from dutlab.errors import SpecRefused
 from dutlab.spec.known import MDRAID, ROLES
 from dutlab.spec.links import Link, Port
 from dutlab.spec.loader import load_testbed
-from dutlab.spec.sensors import CommandSensor, HwmonSensor
+from dutlab.spec.sensors import SENSORS, CommandSensor, HwmonSensor
 from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.systems import SYSTEMS
 from strategies import testbeds
@@ -166,6 +166,7 @@ def test_one_mistake_is_refused_where_it_stands(tmp_path, old, new, expected):
     assert expected in faults(tmp_path, RIGHT.replace(old, new, 1))
 
 
+KINDS = ", ".join(sorted(SENSORS))
 WITH_SENSORS = (
     RIGHT
     + """\
@@ -187,8 +188,8 @@ def test_sensors_are_of_a_kind_and_keep_what_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("kind: command, ", "", ":12:3: sensors.wall.kind: missing (known: command, cpu, hwmon, ipmi, meter, mqtt, nut, processor, redfish, snmp)"),
-        ("kind: hwmon", "kind: hwmom", ":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: command, cpu, hwmon, ipmi, meter, mqtt, nut, processor, redfish, snmp; did you mean hwmon?)"),
+        ("kind: command, ", "", f":12:3: sensors.wall.kind: missing (known: {KINDS})"),
+        ("kind: hwmon", "kind: hwmom", f":13:10: sensors.heat.kind: unknown kind of sensor 'hwmom' (known: {KINDS}; did you mean hwmon?)"),
         ("kind: hwmon", "kind: [hwmon]", ":13:10: sensors.heat.kind: unknown kind of sensor \"['hwmon']\""),
         ("{kind: command, command: cat /run/watts, unit: W", "{kind: snmp, oid: 1.3.6, address: 'a b'", "'a b' is not an address, as 192.0.2.40"),
         (", unit: W", "", ":12:3: sensors.wall.unit: missing"),
