@@ -216,7 +216,7 @@ def test_the_ratio_printed_is_that_of_the_medians_printed(tmp_path: Path) -> Non
                 (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
         paths.append(path)
     said = run(compare, *paths, "--figure", "received_pps").output
-    assert "1\u202f300.0 kpps" in said and "1\u202f012.0 kpps" in said and "0.778" in said and "5 repeats of each cell a side" in said
+    assert "1300.0 kpps" in said and "1012.0 kpps" in said and "0.778" in said and "5 repeats of each cell a side" in said
 
 
 def test_imported_ramps_are_compared_by_what_they_measured(tmp_path: Path) -> None:
@@ -377,3 +377,14 @@ def test_modes_that_change_places_are_matched_both(runs: Path) -> None:
 
 def test_a_single_run_has_no_modes_to_match(runs: Path) -> None:
     assert "needs two runs" in str(run(compare, runs / OLD, "--match-modes", "router=nat").exception)
+
+
+def test_cells_that_differ_in_more_than_mode_size_and_link_are_told_apart(tmp_path):
+    published = Path(__file__).parents[2] / "examples" / "published"
+    for name in ("tengig-before", "tengig-after"):
+        assert run(import_command, "figures", published / f"{name}.csv", "--runs", tmp_path).exit_code == 0
+    before, after = (next(tmp_path.glob(f"*{name}*")) for name in ("tengig-before", "tengig-after"))
+    found = json.loads(run(compare, before, after, "--match-modes", "before=after", "--json").output)
+    labels = [of["pair"]["label"] for of in found["compared"][0]["comparisons"]]
+    assert "before · matrix · link a · asus to mellanox" in labels
+    assert len(set(labels)) == len(labels) == 6

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, frame_rate_unit, grouped, unit_of
+from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, frame_rate_unit, grouped, unit_for
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
     if figure.endswith("_pps"):
         return frame_rate_unit([cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):
-        return unit_of(figure)
+        return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     found = [cell for cell in cells if isinstance(cell, Figure)]
     published = {cell.published_scale for cell in found if cell.published}
     return MBPS if published == {MBPS.scale} else bit_rate_unit([cell.median for cell in found])

@@ -26,9 +26,9 @@ class Unit:
     digits: int
 
     def number(self, value: float) -> str:
-        """Without the unit; thousands are set apart."""
-        text = f"{round(value / self.scale, self.digits):,.{max(self.digits, 0)}f}".replace(",", NARROW_SPACE)
-        return text.replace("-", MINUS)
+        """Without the unit; thousands are set apart as grouped() does."""
+        rounded = round(value / self.scale, self.digits)
+        return f"{MINUS if rounded < 0 else ''}{grouped(f'{abs(rounded):.{max(self.digits, 0)}f}')}"
 
     def text(self, value: float) -> str:
         """With the unit."""
@@ -49,6 +49,7 @@ IOPS = Unit("IOPS", 1.0, 0)
 BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
+_CAPACITIES = (Unit("TB", 1e12, 1), Unit("GB", 1e9, 1), Unit("MB", 1e6, 1))
 _UNITS = (
     ("_pps", KPPS),
     ("_bps_l1", MBPS),
@@ -159,7 +160,9 @@ def unit_of(figure: str) -> Unit:
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
-    """The unit that a figure's `values` are printed in together: of bit rates by their size, else the one that its name ends with."""
+    """The unit that a figure's `values` are printed in together: of bit rates and capacities by their size, else that of its name."""
+    if figure.endswith("capacity_bytes"):
+        return next((unit for unit in _CAPACITIES if max(values, default=0.0) >= unit.scale), _CAPACITIES[-1])
     return bit_rate_unit(values) if figure.endswith("_bps") else unit_of(figure)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
@@ -15,9 +16,10 @@ from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
+from dutlab.report.model.words import asked_words
 from dutlab.report.questions.sides import ComparedRun, side_names, without_mode
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, name_words
+from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, key_of, name_words
 from dutlab.workloads import main_figures
 
 FEWEST_RUNS = 4
@@ -89,15 +91,16 @@ def compare_runs(
             f"{names[0]} and {names[1]} have no cell in common",
             remedy=f"compare runs of the same experiment ({where or 'their trials have no result'}){match}",
         )
+    own = _own_words(cell.cell for cell in (*here.values(), *there.values()))
     if several:
         design = RunOrder.RUNS
         order = {at: place for place, at in enumerate(sorted(_begun(of) for of in (*ours, *theirs)))}
         places = [[order[_begun(of)] for of in side] for side in (ours, theirs)]
-        pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked.figures)]
+        pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked.figures, own)]
     else:
         cells = [(here[key], there[key]) for key in shared]
         design = RunOrder.ROUNDS if _have_rounds(first[0], second[0], cells) else _design(RunOrder.INTERLEAVED, cells)
-        pairs = [p for a, b in cells for p in _pairs(a, b, design, asked.figures)]
+        pairs = [p for a, b in cells for p in _pairs(a, b, design, asked.figures, own)]
         if design is RunOrder.ROUNDS and (alone := sum(_alone(a, b) for a, b in cells)):
             faults.append(f"{alone} results were measured in a round in which the other run has none, and are left out")
     _insist_on_pairs(pairs, f"{names[0]} and {names[1]}", [*here.values(), *there.values()])
@@ -108,8 +111,8 @@ def compare_runs(
         design=design,
         comparisons=comparisons,
         together=together(comparisons),
-        only_first=_labels(here, there),
-        only_second=_labels(there, here),
+        only_first=_labels(here, there, own),
+        only_second=_labels(there, here, own),
         differences=found,
         faults=tuple(faults),
         runs=(tuple(run.name for run in first), tuple(run.name for run in second)),
@@ -132,7 +135,8 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
     designs = {m: _design(RunOrder.IN_TURN, shared[m]) for m in others}
-    pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures)]
+    own = _own_words(cell.cell for of in cells.values() for cell in of.values())
+    pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures, own)]
     _insist_on_pairs([p for _, p in pairs], run.name, [c for of in cells.values() for c in of.values()])
     found = compare([p for _, p in pairs], margin=asked.margin, least=asked.least)
     of_mode = {m: tuple(c for c, (of, _) in zip(found, pairs, strict=True) if of == m) for m in others}
@@ -143,8 +147,8 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
             design=designs[m],
             comparisons=of_mode[m],
             together=together(of_mode[m]),
-            only_first=_labels(cells[base], cells[m]),
-            only_second=_labels(cells[m], cells[base]),
+            only_first=_labels(cells[base], cells[m], own),
+            only_second=_labels(cells[m], cells[base], own),
             differences=(),
             faults=run.faults,
         )
@@ -153,6 +157,8 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
 
 
 _Cells = dict[CellKey, CellFigures]
+_OwnWords = Mapping[CellKey, str]
+"""Cell → what tells it from others like it."""
 
 
 def _cells(run: ComparedRun) -> _Cells:
@@ -201,7 +207,7 @@ def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[da
     return sorted(a[1] for a, b in pairwise(order) if a[1] == b[1] and a[2] != b[2])
 
 
-def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: Sequence[str]) -> list[Pair]:
+def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: Sequence[str], own: _OwnWords) -> list[Pair]:
     """Each figure of each direction that either side has."""
     out = []
     for name, figure in _compared_by([first, second], figures):
@@ -210,7 +216,7 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: S
             a, b = _in_rounds(a, b)
         out.append(
             Pair(
-                label=_label(first.cell, name),
+                label=_label(first.cell, name, own),
                 figure=figure,
                 first=tuple(r.value for r in a),
                 second=tuple(r.value for r in b),
@@ -223,7 +229,9 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: S
     return out
 
 
-def _pairs_of_runs(key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], figures: Sequence[str]) -> list[Pair]:
+def _pairs_of_runs(
+    key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], figures: Sequence[str], own: _OwnWords
+) -> list[Pair]:
     """The same, a run being one value: the median of its repeats."""
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
     cells = [cell for side in have for cell, _ in side]
@@ -234,7 +242,7 @@ def _pairs_of_runs(key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequ
             found = [(median([r.value for r in readings]), place) for cell, place in side if (readings := cell.readings(name, figure))]
             values.append(tuple(v for v, _ in found))
             at.append(tuple(place for _, place in found))
-        label, whole = _label(cells[0].cell, name), name == cells[0].names[0]
+        label, whole = _label(cells[0].cell, name, own), name == cells[0].names[0]
         out.append(Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole))
     return out
 
@@ -265,9 +273,25 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
         )
 
 
-def _label(cell: Cell, name: str) -> str:
+def _own_words(cells: Iterable[Cell]) -> _OwnWords:
+    """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
+    alike = defaultdict[object, list[Cell]](list)
+    for cell in cells:
+        alike[cell.workload, cell.links, cell.params.get("frame_size")].append(cell)
+    found = {}
+    for same in alike.values():
+        varied = {name for cell in same for name in cell.params if any(of.params.get(name) != cell.params[name] for of in same)}
+        for cell in same:
+            own = {name: value for name, value in cell.params.items() if name in varied}
+            hosts = " to ".join(str(own.pop(end)) for end in ("client", "server") if end in own)
+            found[key_of(cell)] = ", ".join(filter(None, (hosts, asked_words(own, "").removeprefix(", ") if own else "")))
+    return found
+
+
+def _label(cell: Cell, name: str, own: _OwnWords) -> str:
     size = str(cell.params.get("frame_size") or "")
-    return cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
+    words = cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
+    return " · ".join(filter(None, (words, own.get(key_of(cell), ""))))
 
 
 def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:
@@ -276,8 +300,8 @@ def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size:
     return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", link])
 
 
-def _labels(of: _Cells, without: _Cells) -> tuple[str, ...]:
-    return tuple(_label(cell.cell, cell.cell.link_label) for key, cell in of.items() if key not in without)
+def _labels(of: _Cells, without: _Cells, own: _OwnWords) -> tuple[str, ...]:
+    return tuple(_label(cell.cell, cell.cell.link_label, own) for key, cell in of.items() if key not in without)
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:

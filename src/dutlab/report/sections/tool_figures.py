@@ -16,7 +16,7 @@ from dutlab.report.sections.headline import compared
 from dutlab.store.run_folder import RunFolder
 
 _WAYS = ("read", "write", "trim", "mixed")
-_SUFFIXES = ("_bytes_per_s", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
+_SUFFIXES = ("_bytes_per_s", "_bytes", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
 
 
 @dataclass(frozen=True)
