@@ -195,7 +195,7 @@ def test_the_answer_of_rising_depth_tells_knee_and_peak_of_each_mix(tmp_path: Pa
     answer = answer_of(report, groups, book)
     mixes = [said.replace("\u202f", " ") for said in answer.fast]
     assert "70 % reads: 5780 IOPS at the knee" in mixes[0] and " from " not in mixes[0]
-    assert mixes[1].endswith("100 % reads: 2 890 IOPS at the knee (depth 1, mean latency 332.0 µs), at most 2 961 IOPS (depth 4).")
+    assert mixes[1].endswith("100 % reads: 2890 IOPS at the knee (depth 1, mean latency 332.0 µs), at most 2961 IOPS (depth 4).")
     assert len(mixes) == 2, "a sentence a mix"
     assert "other work on the machine disturbed the trial (2 trials)" in " ".join(answer.sure), "of a warning that touches all, too"
     assert "virtual" not in " ".join(answer.sure)
