@@ -64,7 +64,7 @@ FIELDS = {
     "extension_headers": st.sampled_from(HeaderSet.__args__), "modifiers": st.lists(st.sampled_from(Modifier), unique=True).map(tuple),
     "trial_s": seconds, "fill_pps": st.none() | rates, "most_flows": counts, "destination_ports": st.integers(1, 65535),
     "table_flows": st.none() | counts, "nat_ports": st.none() | st.just((1024, 2047)), "omit_s": st.integers(0, 60),
-    "zerocopy": st.booleans(), "client": st.just("dut"), "server": st.just("sink"), "protocol": st.sampled_from(["tcp", "udp"]),
+    "zerocopy": st.booleans(), "direction": st.sampled_from(["forward", "reverse", "bidir"]), "rate_bps": st.none() | rates, "client": st.just("dut"), "server": st.just("sink"), "protocol": st.sampled_from(["tcp", "udp"]),
     "length_bytes": st.integers(16, 1500), "lengths_bytes": st.lists(st.integers(16, 1500), min_size=1).map(tuple), "routes": counts,
     "steps": st.just(StepsWorkload.model_validate({"run": {"source": [{"run": "sleep 2", "timeout": "3s"}]}, "on_failure": "stop"})),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo
 
 from dutlab.spec.model import NAME_KEY, from_file
-from dutlab.units import BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps, parse_share
+from dutlab.units import Bps, BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps, parse_share
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
@@ -78,6 +78,13 @@ BitRate = Annotated[
     PlainSerializer(lambda v: text_of(v, "bit/s"), return_type=str),
 ]
 """Bits per second on the wire; written `10G`."""
+PayloadRate = Annotated[
+    Bps,
+    BeforeValidator(_quantity(parse_bit_rate, "100Mbit/s")),
+    AfterValidator(_positive),
+    PlainSerializer(lambda v: text_of(v, "bit/s"), return_type=str),
+]
+"""Bits of payload per second; written `100Mbit/s`."""
 FrameRate = Annotated[
     Pps,
     BeforeValidator(_quantity(parse_pps, "100kpps")),

@@ -84,6 +84,7 @@ _WORDS = {
     "idle_pps": "{} pps at 0 %",
     "threshold_percent": "saturated above {} % loss",
     "directions": "direction: {}",
+    "direction": "direction: {}",
     "lowest_pps": "from {} pps",
     "highest_pps": "up to {} pps",
     "budget_s": "{} s at most",

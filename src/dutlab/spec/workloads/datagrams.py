@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration, FrameRate
+from dutlab.spec.fields import Duration, FrameRate, PayloadRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
-from dutlab.spec.workloads.iperf3 import MOST_STREAMS
+from dutlab.spec.workloads.iperf3 import LONGEST_OMIT, MOST_STREAMS
 from dutlab.spec.workloads.setting import PositiveRate, Setting
 from dutlab.units import Seconds
 
@@ -30,7 +30,11 @@ class DatagramsSetting(Setting):
 
     kind: Literal["datagrams"] = "datagrams"
     lengths_bytes: Annotated[tuple[_Length, ...], Field(min_length=1)]
+    left_out: ClassVar[frozenset[str]] = frozenset({"rate_bps", "omit_s"})
     rate_pps: PositiveRate | None = None
+    rate_bps: Annotated[float, Field(gt=0)] | None = None
+    """Of payload, of all streams together."""
+    omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT)] = 0
     streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
     duration_s: Annotated[int, Field(ge=1)]
 
@@ -51,6 +55,10 @@ class DatagramsWorkload(WorkloadModel):
     """Bytes of payload (`-l`)."""
     rate: FrameRate | None = None
     """Datagrams a second on each link; None is as fast as it can."""
+    bit_rate: PayloadRate | None = None
+    """Instead: bits of payload a second on each link (`-b`), the same at each length."""
+    omit: Duration = Seconds(0.0)
+    """Left out at the start of each length (`-O`)."""
     streams: Annotated[int, Strict(), Field(ge=1, le=128)] = 1
     duration: Duration = Seconds(5.0)
     """Of each length."""
@@ -64,10 +72,21 @@ class DatagramsWorkload(WorkloadModel):
         faults += each_once("lengths", [str(n) for n in made.lengths])
         if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_TRIAL:
             faults.append(fault(("duration",), f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s"))
+        if not float(made.omit).is_integer() or not 0 <= made.omit <= LONGEST_OMIT:
+            faults.append(fault(("omit",), f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {made.omit:g}s"))
+        if made.rate is not None and made.bit_rate is not None:
+            faults.append(fault(("bit_rate",), "cannot be combined with rate; write one of them"))
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links: all lengths are one trial."""
-        setting = DatagramsSetting(lengths_bytes=self.lengths, rate_pps=self.rate, streams=self.streams, duration_s=int(self.duration))
+        setting = DatagramsSetting(
+            lengths_bytes=self.lengths,
+            rate_pps=self.rate,
+            rate_bps=self.bit_rate,
+            omit_s=int(self.omit),
+            streams=self.streams,
+            duration_s=int(self.duration),
+        )
         for links in self.link_sets(every_link):
-            yield WorkloadDrive(links, setting, Seconds(PATH_MTU_S + len(self.lengths) * (self.duration + AROUND_S)))
+            yield WorkloadDrive(links, setting, Seconds(PATH_MTU_S + len(self.lengths) * (self.omit + self.duration + AROUND_S)))

@@ -19,20 +19,25 @@ MOST_STREAMS = 128  # iperf_api.h: MAX_STREAMS
 LONGEST_OMIT = Seconds(60)  # iperf_api.h, MAX_OMIT_TIME; 3.12 refuses 61
 
 
+Direction = Literal["forward", "reverse", "bidir"]
+"""`reverse`: the client receives (`-R`); `bidir`: both send at once (`--bidir`). The client begins every connection: filters let them pass."""
+
+
 class TcpSetting(Setting):
     """What iperf3 is asked for over TCP, in whole seconds: it reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c)."""
 
-    left_out: ClassVar[frozenset[str]] = frozenset({"zerocopy"})
+    left_out: ClassVar[frozenset[str]] = frozenset({"zerocopy", "direction"})
 
     streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
     omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT)]
     duration_s: Annotated[int, Field(ge=1, le=LONGEST_TRIAL)]
     zerocopy: bool = False
+    direction: Direction = "forward"
 
     @property
     def flows(self) -> int:
-        """One a stream."""
-        return self.streams
+        """One a stream and direction."""
+        return self.streams * (2 if self.direction == "bidir" else 1)
 
     @property
     def loaded_s(self) -> Seconds:
@@ -59,6 +64,7 @@ class Iperf3Workload(WorkloadModel):
     duration: Duration = Seconds(30.0)
     zerocopy: Annotated[bool, Strict()] = False
     """Sent with sendfile(2), which spares the sender a copy (`-Z`)."""
+    direction: Direction = "forward"
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -75,6 +81,12 @@ class Iperf3Workload(WorkloadModel):
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """One a set of links."""
-        setting = Iperf3Setting(streams=self.streams, omit_s=int(self.omit), duration_s=int(self.duration), zerocopy=self.zerocopy)
+        setting = Iperf3Setting(
+            streams=self.streams,
+            omit_s=int(self.omit),
+            duration_s=int(self.duration),
+            zerocopy=self.zerocopy,
+            direction=self.direction,
+        )
         for links in self.link_sets(every_link):
-            yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), "tcp")
+            yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), None if self.direction == "bidir" else "tcp")

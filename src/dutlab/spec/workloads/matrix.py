@@ -43,7 +43,7 @@ class MatrixSetting(TcpSetting):
     @cached_property
     def params(self) -> Params:
         """Those of its protocol."""
-        others = {"length_bytes", "rate_pps"} if self.protocol == "tcp" else {"omit_s", "zerocopy"}
+        others = {"length_bytes", "rate_pps"} if self.protocol == "tcp" else {"omit_s", "zerocopy", "direction"}
         return {name: value for name, value in super().params.items() if name not in others}
 
 
@@ -68,7 +68,10 @@ class MatrixWorkload(Iperf3Workload):
         others, why = (
             (("length", "rate"), "is of datagrams: say `protocol: udp`")
             if made.protocol == "tcp"
-            else (("omit", "zerocopy"), "is of TCP: datagrams are sent at their rate from the start, and copied")
+            else (
+                ("omit", "zerocopy", "direction"),
+                "is of TCP: datagrams are sent at their rate from the start, and copied, by the client",
+            )
         )
         return [*faults, *(fault((key,), why) for key in others if getattr(made, key) != cls.model_fields[key].default)]
 
@@ -90,10 +93,11 @@ class MatrixWorkload(Iperf3Workload):
                     omit_s=int(self.omit) if tcp else 0,
                     duration_s=int(self.duration),
                     zerocopy=self.zerocopy,
+                    direction=self.direction,
                     length_bytes=self.length,
                     rate_pps=self.rate,
                 )
-                yield WorkloadDrive((link,), setting, seconds, "tcp" if tcp else None)
+                yield WorkloadDrive((link,), setting, seconds, "tcp" if tcp and self.direction != "bidir" else None)
 
     def _each(self, every_link: Iterable[str]) -> list[str]:
         """Links by themselves, whatever sets they stand in."""

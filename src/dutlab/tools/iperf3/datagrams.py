@@ -37,6 +37,9 @@ class Datagrams:
     seconds: float
     """iperf3 takes whole ones: it is rounded up."""
     streams: int = 1
+    omit_s: int = 0
+    bits_per_s: float | None = None
+    """Instead of `rate`: of payload, of all streams together."""
 
     @property
     def whole_seconds(self) -> int:
@@ -62,7 +65,10 @@ async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, nam
         port, server = await listen(far.host, far.address, first_port, ended_at_exit, cores=far.cores)
         argv = [*near.host.system.pinned(near.cores), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address, "-u", "-J"]
         argv += ["-l", str(datagrams.length), "-b", _bit_rate(datagrams), "-P", str(datagrams.streams), "-t", str(datagrams.whole_seconds)]
-        client = await run_client(near.host, argv, timeout_s=datagrams.whole_seconds + GRACE_S, name=name, lets="TCP and UDP")
+        argv += ["-O", str(datagrams.omit_s)] if datagrams.omit_s else []
+        client = await run_client(
+            near.host, argv, timeout_s=datagrams.omit_s + datagrams.whole_seconds + GRACE_S, name=name, lets="TCP and UDP"
+        )
         served = await ended(server, client)
     raw = {f"iperf3-{name}-client.json": client.stdout, f"iperf3-{name}-server.json": served.stdout}
     try:
@@ -93,4 +99,5 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
 
 def _bit_rate(datagrams: Datagrams) -> str:
     """Payload bits a second of one stream (`-b`); 0 is not a limit."""
-    return "0" if datagrams.rate is None else str(max(1, round(datagrams.rate * datagrams.length * 8 / datagrams.streams)))
+    bits = datagrams.bits_per_s if datagrams.rate is None else datagrams.rate * datagrams.length * 8
+    return "0" if bits is None else str(max(1, round(bits / datagrams.streams)))

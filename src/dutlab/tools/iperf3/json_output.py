@@ -44,23 +44,29 @@ class Iperf3Result:
     """What had to be mended or left out before the output could be read."""
 
 
-def parse(output: bytes) -> Iperf3Result:
-    """The result of a TCP test from the client's output.
+_BACK = "_bidir_reverse"
+"""What the sums of the other direction have behind their name (iperf_api.c, since 3.7)."""
+
+
+def parse(output: bytes, *, back: bool = False) -> Iperf3Result:
+    """The result of a TCP test from the client's output; `back`: of the other direction of a test in both.
 
     Raises UnreadableError when it holds none.
     """
-    return result_of(*read_object(output))
+    return result_of(*read_object(output), back=back)
 
 
-def result_of(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Result:
+def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool = False) -> Iperf3Result:
     """The result in a report that was read; `repairs` is what was mended in it. Raises UnreadableError when it holds none."""
+    suffix = _BACK if back else ""
     if (error := document.get("error")) is not None:
         raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}")
     start, end = member(document, "start"), member(document, "end")
     if not end:
         raise UnreadableError("it ended early: its report has no end")
-    received, sent = member(end, "sum_received"), member(end, "sum_sent")
+    received, sent = member(end, f"sum_received{suffix}"), member(end, f"sum_sent{suffix}")
     cpu = member(end, "cpu_utilization_percent")
+    ours, theirs = ("remote_total", "host_total") if member(start, "test_start").get("reverse") == 1 else ("host_total", "remote_total")
     if not isinstance(intervals := document.get("intervals", []), list):
         intervals, repairs = [], [*repairs, "the list of intervals is invalid and was left out"]
     received_bps = number(received, "bits_per_second")
@@ -76,11 +82,11 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Resu
         sent_bytes=int(number(sent, "bytes") or 0),
         seconds=number(received, "seconds") or 0.0,
         retransmits=_count(sent, "retransmits"),
-        sender_cpu_percent=number(cpu, "host_total"),
-        receiver_cpu_percent=number(cpu, "remote_total"),
+        sender_cpu_percent=number(cpu, ours),
+        receiver_cpu_percent=number(cpu, theirs),
         congestion=str(end["sender_tcp_congestion"]) if "sender_tcp_congestion" in end else None,
         version=str(start.get("version", "unknown")),
-        intervals=_intervals(intervals),
+        intervals=_intervals(intervals, f"sum{suffix}"),
         repairs=tuple(repairs),
     )
 
@@ -103,11 +109,11 @@ def is_whole(output: bytes) -> bool:
         return False
 
 
-def _intervals(raw: list[Any]) -> tuple[Iperf3Interval, ...]:
+def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
     """Those that count: not omitted, at least half a second long (the last may be a sliver), with a rate."""
     intervals, begun_s = [], 0.0
     for entry in raw:
-        total = member(entry, "sum") if isinstance(entry, Mapping) else {}
+        total = member(entry, name) if isinstance(entry, Mapping) else {}
         seconds, rate = number(total, "seconds"), number(total, "bits_per_second")
         begun_s += seconds or 0.0
         if seconds is not None and rate is not None and seconds >= 0.5 and not total.get("omitted"):  # noqa: PLR2004 - see above

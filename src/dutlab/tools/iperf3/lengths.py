@@ -44,7 +44,10 @@ class Iperf3Lengths:
     async def measure(self, cell: Cell) -> Measured:
         """Raises InputError, ToolFailed, HostError."""
         setting = cell.setting_as(DatagramsSetting)
-        wanted = [Datagrams(n, setting.rate_pps, setting.duration_s, setting.streams) for n in setting.lengths_bytes]
+        wanted = [
+            Datagrams(n, setting.rate_pps, setting.duration_s, setting.streams, setting.omit_s, setting.rate_bps)
+            for n in setting.lengths_bytes
+        ]
         mtus, notes = await self._path_mtus(cell)
         rows: list[Row] = []
         raw: dict[str, bytes] = {}

@@ -5,7 +5,8 @@ pinned with taskset(1) where the testbed says to which cores. Every server is se
 start together. Servers are ours: started for one test, ended with it.
 
 Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
-receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum.
+receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` goodput_bps is
+of both directions together, forward_goodput_bps and reverse_goodput_bps of each.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ CONNECT_RETRIES = 2
 RETRY_PAUSE_S = 0.2
 TOGETHER = 0.05
 """Share of the duration by which tests of several links may end apart and still count as having run at once."""
-_ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
+_FLAGS = {"forward": [], "reverse": ["-R"], "bidir": ["--bidir"]}
+_ADDS = (
+    "goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent", "forward_goodput_bps", "reverse_goodput_bps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class _Ran:
 
     link: str
     result: Iperf3Result
+    """From client to server; of `reverse` from server to client."""
+    back: Iperf3Result | None
+    """From server to client, of a test in both directions at once."""
     client: Done
     server: Done
     retries: int
@@ -127,6 +134,7 @@ class Iperf3:
         argv = [*near.host.system.pinned(self._cpus.get(near.name) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         argv += ["-Z"] if test.zerocopy else []
+        argv += _FLAGS[test.direction]
         retries = 0
         while True:
             async with received_rate(far.host, far.interface, name, TOOL, self._tell):
@@ -138,13 +146,14 @@ class Iperf3:
         served = await ended(server, client)
         try:
             result = json_output.parse(client.stdout)
+            back = json_output.parse(client.stdout, back=True) if test.direction == "bidir" else None
         except UnreadableError as e:
             said = client.complaint
             why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
             if (other := json_output.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"
             raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
-        return _Ran(name, result, client, served, retries)
+        return _Ran(name, result, back, client, served, retries)
 
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
@@ -163,7 +172,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: figures_of(r.result) for r in ran}
+    figures = {r.link: figures_of(r.result) if r.back is None else _both(r.result, r.back) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
@@ -185,6 +194,14 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
             if value is not None
         ),
     )
+
+
+def _both(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
+    """Of both directions together, and the goodput of each. Either end sends and receives: `sender` is the client's processor."""
+    there, here = figures_of(forward), figures_of(back)
+    counted = ("goodput_bps", "sent_bps", "retransmits")
+    whole = {name: there[name] + here[name] for name in counted if name in there and name in here}
+    return {**there, **whole, "forward_goodput_bps": there["goodput_bps"], "reverse_goodput_bps": here["goodput_bps"]}
 
 
 def figures_of(result: Iperf3Result) -> dict[str, float]:

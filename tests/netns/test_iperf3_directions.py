@@ -1,0 +1,61 @@
+"""iperf3 in reverse and in both directions at once, between any two hosts, and datagrams at a bit rate with a start left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from capability import need_program
+from cells import cell_of
+from dutlab.dut import family
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.iperf3.lengths import lengths
+from dutlab.tools.iperf3.tcp import Iperf3
+
+
+@pytest.fixture(autouse=True)
+async def _routes(hosts, lab):
+    need_program("iperf3")
+    await family("linux").modes["router"].apply(hosts["dut"], lab.testbed)
+
+
+@pytest.fixture
+def tcp(lab, hosts):
+    return Iperf3(hosts, lab.testbed, lab.cpus)
+
+
+def report(measured):
+    (name,) = [n for n in measured.raw if n.endswith("-client.json")]
+    return json.loads(measured.raw[name])
+
+
+async def test_in_reverse_the_client_receives_and_the_senders_processor_is_the_servers(tcp):
+    measured = await tcp.measure(cell_of("iperf3", links=("a",), streams=2, omit_s=0, duration_s=1, direction="reverse"))
+    said, figures = report(measured), measured.figures["a"]
+    assert said["start"]["test_start"]["reverse"] == 1
+    assert figures["goodput_bps"] == said["end"]["sum_received"]["bits_per_second"] > 1e6
+    assert figures["sender_cpu_percent"] == said["end"]["cpu_utilization_percent"]["remote_total"]
+
+
+async def test_in_both_directions_the_goodput_is_of_both_and_each_is_told(tcp):
+    measured = await tcp.measure(cell_of("iperf3", links=("a",), streams=2, omit_s=0, duration_s=1, direction="bidir"))
+    end, figures = report(measured)["end"], measured.figures["a"]
+    there, back = (end[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse"))
+    assert (figures["forward_goodput_bps"], figures["reverse_goodput_bps"]) == (there, back)
+    assert figures["goodput_bps"] == there + back > max(there, back) > 1e6
+
+
+async def test_the_dut_is_an_end_of_a_test_in_both_directions(tcp):
+    cell = cell_of("matrix", links=("a",), streams=1, omit_s=0, duration_s=1, client="source", server="dut", direction="bidir",
+                   length_bytes=1448)  # fmt: skip
+    measured = await tcp.pair(cell)
+    assert min(measured.figures["a"][f"{way}_goodput_bps"] for way in ("forward", "reverse")) > 1e6
+
+
+async def test_datagrams_go_at_the_bit_rate_and_what_is_left_out_is_not_counted(lab, hosts):
+    cell = cell_of("datagrams", links=("a",), lengths_bytes=(500,), rate_bps=400_000.0, omit_s=1, streams=1, duration_s=2)
+    measured = await lengths(GeneratorSite(hosts, lab.testbed, {}, None), cell)
+    (row,) = measured.tables["lengths"]
+    # 400 kb/s of payload are 100 datagrams of 500 bytes a second; a busy machine may send some late.
+    assert row["offered_pps"] == pytest.approx(100, rel=0.2)
