@@ -31,6 +31,7 @@ from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.power import power_section
+from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import checks, core_means, counters, cpus, losses, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
@@ -132,6 +133,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *(_judged(s, of_row) for s in found_sections),
             *ladder_section(groups, ladders),
             *power_section(watched, groups, testbed),
+            *profile_section(run, groups, order),
             *samples_section(watched, groups),
             *optics_section(facts),
             *drives_section(facts),

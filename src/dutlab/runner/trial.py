@@ -80,7 +80,7 @@ async def carry_out(
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     samples = [*watched.samples, *_of_tool(measured, trial, started)]
-    return TrialOutput(record, dict(measured.raw), samples, killed if record.status == "failed" else ())
+    return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else ())
 
 
 def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Sensor]:

@@ -44,6 +44,8 @@ class Watched:
     """Machine → what other work took from the trial."""
     faults: tuple[str, ...] = ()
     """Why readings are missing, each with the sensor's name first."""
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    """What is kept as files of the trial, by name."""
 
     def __add__(self, other: Watched) -> Watched:
         return Watched(
@@ -51,6 +53,7 @@ class Watched:
             {**self.counters, **other.counters},
             {**self.interference, **other.interference},
             (*self.faults, *other.faults),
+            {**self.raw, **other.raw},
         )
 
 

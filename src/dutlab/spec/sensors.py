@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, Name, named
@@ -170,6 +170,16 @@ class ProcessorSensor(SensorSpec):
 
     kind = "processor"
     measures = "energy (RAPL, never the power at the wall), frequency, and throttling by heat, of a Linux host's processors"
+
+
+class PerfSensor(SensorSpec):
+    """Where the cycles go."""
+
+    kind = "perf"
+    measures = "where the processor time of a Linux host goes, by function (perf): a flame graph in the report"
+
+    frequency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 99
+    """Samples a second and core; 99 is not in step with timers of 100 a second."""
 
 
 class CommandSensor(SensorSpec):
@@ -348,6 +358,7 @@ _KINDS: tuple[type[SensorSpec], ...] = (
     CpuSensor,
     HwmonSensor,
     ProcessorSensor,
+    PerfSensor,
     CommandSensor,
     MeterSensor,
     RedfishSensor,

@@ -13,6 +13,7 @@ from typing import Literal
 
 from dutlab.analysis.doctor import Finding
 from dutlab.report.model.curve import Curve
+from dutlab.report.model.flame import Flame
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import Unit
 from dutlab.workloads import plug_of
@@ -87,6 +88,7 @@ class Section:
     tables: tuple[Table, ...]
     drawings: tuple[DrawnTable, ...] = ()
     curves: tuple[Curve, ...] = ()
+    flames: tuple[Flame, ...] = ()
     words: tuple[str, ...] = ()
     """Findings in sentences."""
     unknown: tuple[str, ...] = ()

@@ -123,7 +123,7 @@ def _all_ranges(r: RunReport) -> bool:
 
 
 def _curves_of(section: Section, plots: Sequence[Plot]) -> list[Plot]:
-    slugs = {curve.slug for curve in section.curves}
+    slugs = {curve.slug for curve in section.curves} | {flame.slug for flame in section.flames}
     return [plot for plot in plots if plot.name in slugs]
 
 

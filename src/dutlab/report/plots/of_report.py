@@ -7,6 +7,7 @@ from dataclasses import replace
 from dutlab.report.model.run_report import DrawnTable, RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.plots.curve_plot import curve_plot
+from dutlab.report.plots.flame_plot import flame_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.row_plots import cpu_plot, link_plot
 from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
@@ -16,9 +17,10 @@ def plots_of(report: RunReport) -> list[Plot]:
     """Names are unique within a run."""
     found = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
     curves = [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
+    flames = [flame_plot(flame) for s in report.sections for flame in s.flames]
     cores = [cpu_plot(cpu, report.labels) for cpu in report.cpus]
     source = f"{report.name} · {report.started} · dutlab"
-    return [replace(plot, source=source) for plot in (*found, *curves, *cores) if plot is not None]
+    return [replace(plot, source=source) for plot in (*found, *curves, *flames, *cores) if plot is not None]
 
 
 def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list[Plot]:

@@ -20,7 +20,7 @@ LONGEST_OMIT = Seconds(60)  # iperf_api.h, MAX_OMIT_TIME; 3.12 refuses 61
 
 
 Direction = Literal["forward", "reverse", "bidir"]
-"""`reverse`: the client receives (`-R`); `bidir`: both send at once (`--bidir`). The client begins every connection: filters let them pass."""
+"""`reverse`: the client receives (`-R`); `bidir`: both send at once (`--bidir`). The client begins every connection, as filters want."""
 
 
 class TcpSetting(Setting):

@@ -1,0 +1,72 @@
+"""Where the cycles went: the top functions of each mode as a table, a flame graph a mode, and the difference of two modes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from dutlab.report.model.figures import figure_of
+from dutlab.report.model.flame import Flame, Stacks, alone_and_whole, boxes, folded
+from dutlab.report.model.groups import Group
+from dutlab.report.model.run_report import Section
+from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.words import slug_of
+from dutlab.store.run_folder import RunFolder
+
+TOP = 12
+LEAD = """Samples of all cores of the machine, by perf. `itself` is the share in which a function ran, `with callees` the one in which it or
+what it called did. In a lab of namespaces the machine is that of source and sink too."""
+
+
+def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Section, ...]:
+    """Nothing where no trial was profiled. Trials of a mode are added up."""
+    profiles = _profiles(run, groups)
+    if not profiles:
+        return ()
+    trials = {group.label: record.trial for group in groups for record in group.measured}
+    tables, flames, taken = list[Table](), list[Flame](), list[str]()
+    for (workload, host), by_label in profiles.items():
+        about = f"{workload}, {host}"
+        named = [label for label in labels if label in by_label]
+        tables.append(_table(slug_of(f"profile-{workload}-{host}", taken), about, {label: by_label[label] for label in named}, trials))
+        taken.append(tables[-1].slug)
+        for label in named:
+            title = f"Where the cycles went: {label}, {about}"
+            flames.append(Flame(slug_of(f"flame-{workload}-{host}-{label}", taken), title, tuple(boxes(by_label[label])), ""))
+            taken.append(flames[-1].slug)
+        for label in named[1:]:
+            lead = f"Red boxes have a larger share in {label} than in {named[0]}, blue boxes a smaller one; widths are those of {label}."
+            title = f"{label} against {named[0]}: {about}"
+            made = tuple(boxes(by_label[label], by_label[named[0]]))
+            flames.append(Flame(slug_of(f"flame-difference-{workload}-{host}-{label}", taken), title, made, lead))
+            taken.append(flames[-1].slug)
+    return (Section("profile", "", "Where the cycles went", LEAD.replace("`", ""), tuple(tables), flames=tuple(flames)),)
+
+
+def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str], dict[str, Stacks]]:
+    """(workload, host) → mode → its stacks."""
+    found: dict[tuple[str, str], dict[str, Counter[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(Counter))
+    for group in groups:
+        for record in group.measured:
+            for name in record.raw:
+                if name.startswith("raw/profile-") and name.endswith(".folded"):
+                    host = name.removeprefix("raw/profile-").removesuffix(".folded")
+                    text = (run.path / "trials" / f"{record.trial:04d}" / name).read_text("utf-8", "replace")
+                    found[group.cell.workload, host][group.label].update(Counter(folded(text)))
+    return {place: dict(of) for place, of in found.items()}
+
+
+def _table(slug: str, about: str, by_label: Mapping[str, Stacks], trials: Mapping[str, int]) -> Table:
+    """The functions that took most in any mode."""
+    shares = {label: alone_and_whole(stacks) for label, stacks in by_label.items()}
+    most: dict[str, float] = {}
+    for alone, _ in shares.values():
+        for name, share in alone.items():
+            most[name] = max(most.get(name, 0.0), share)
+    rows = [
+        Row(label, (name, figure_of({trials[label]: alone.get(name, 0.0)}, 1), figure_of({trials[label]: whole.get(name, 0.0)}, 1)))
+        for name in sorted(most, key=lambda n: -most[n])[:TOP]
+        for label, (alone, whole) in shares.items()
+    ]
+    columns = (Column("function"), Column("itself", "alone_ratio"), Column("with callees", "whole_ratio"))
+    return Table(slug, f"Top functions: {about}", columns, tuple(rows))
