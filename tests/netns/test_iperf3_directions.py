@@ -8,6 +8,7 @@ import pytest
 
 from capability import need_program
 from cells import cell_of
+from dutlab.doubts import DoubtKind
 from dutlab.dut import family
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3.lengths import lengths
@@ -44,6 +45,16 @@ async def test_in_both_directions_the_goodput_is_of_both_and_each_is_told(tcp):
     there, back = (end[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse"))
     assert (figures["forward_goodput_bps"], figures["reverse_goodput_bps"]) == (there, back)
     assert figures["goodput_bps"] == there + back > max(there, back) > 1e6
+
+
+async def test_links_end_one_by_one_and_none_is_taken_for_cut_short(tcp):
+    cell = cell_of("iperf3", links=("a", "b"), streams=1, omit_s=0, duration_s=4, direction="bidir", ends_apart_s=2)
+    measured = await tcp.measure(cell)
+    seconds = {link: json.loads(measured.raw[f"iperf3-{link}-client.json"])["start"]["test_start"]["duration"] for link in ("a", "b")}
+    assert seconds == {"a": 4, "b": 2}
+    assert not [d for d in measured.doubts if d.kind is DoubtKind.TOOL_INCOMPLETE]
+    last = {link: max(r.at_s for r in measured.readings if r.link == link) for link in ("a", "b")}
+    assert last["a"] > last["b"]
 
 
 async def test_the_dut_is_an_end_of_a_test_in_both_directions(tcp):

@@ -96,7 +96,7 @@ OF_WORKLOAD = {
         "capacities": st.integers(0, 20),
     },
     "generators": {"sender": st.just("s1")},
-    "iperf3": {"duration_s": st.integers(1, 86400)}, "matrix": {"duration_s": st.integers(1, 86400)},
+    "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},
 }  # fmt: skip
 

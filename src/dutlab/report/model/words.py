@@ -85,6 +85,7 @@ _WORDS = {
     "threshold_percent": "saturated above {} % loss",
     "directions": "direction: {}",
     "direction": "direction: {}",
+    "ends_apart_s": "links end {} s apart",
     "lowest_pps": "from {} pps",
     "highest_pps": "up to {} pps",
     "budget_s": "{} s at most",

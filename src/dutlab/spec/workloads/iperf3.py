@@ -49,6 +49,9 @@ class Iperf3Setting(TcpSetting):
     """TCP from source to sink."""
 
     kind: Literal["iperf3"] = "iperf3"
+    left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"ends_apart_s"}
+    ends_apart_s: Annotated[int, Field(ge=0)] = 0
+    """The last link ends so long before the one named before it, and so on; the first lasts for all of the duration."""
 
 
 class Iperf3Workload(WorkloadModel):
@@ -65,6 +68,8 @@ class Iperf3Workload(WorkloadModel):
     zerocopy: Annotated[bool, Strict()] = False
     """Sent with sendfile(2), which spares the sender a copy (`-Z`)."""
     direction: Direction = "forward"
+    ends_apart: Duration = Seconds(0.0)
+    """Of several links at once: each ends so long before the one named before it, so that the load falls step by step."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -77,6 +82,10 @@ class Iperf3Workload(WorkloadModel):
                 faults.append(fault((key,), f"iperf3 takes whole seconds, not {value:g}s"))
             elif not least <= value <= most:
                 faults.append(fault((key,), f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s"))
+        if not float(made.ends_apart).is_integer():
+            faults.append(fault(("ends_apart",), f"iperf3 takes whole seconds, not {made.ends_apart:g}s"))
+        elif (shortest := made.duration - made.ends_apart * (max(map(len, made.links or ((),))) - 1)) < 1:
+            faults.append(fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration"))
         return faults
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
@@ -87,6 +96,7 @@ class Iperf3Workload(WorkloadModel):
             duration_s=int(self.duration),
             zerocopy=self.zerocopy,
             direction=self.direction,
+            ends_apart_s=int(self.ends_apart),
         )
         for links in self.link_sets(every_link):
             yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), None if self.direction == "bidir" else "tcp")

@@ -73,6 +73,8 @@ class MatrixWorkload(Iperf3Workload):
                 "is of TCP: datagrams are sent at their rate from the start, and copied, by the client",
             )
         )
+        if made.ends_apart:
+            faults.append(fault(("ends_apart",), "one pair at a time is measured; it is of several links at once"))
         return [*faults, *(fault((key,), why) for key in others if getattr(made, key) != cls.model_fields[key].default)]
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:

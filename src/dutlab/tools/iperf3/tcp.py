@@ -26,7 +26,7 @@ from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.workloads.iperf3 import TcpSetting
+from dutlab.spec.workloads.iperf3 import Iperf3Setting, TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
@@ -126,7 +126,7 @@ class Iperf3:
                 servers[name] = await listen(
                     server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.name)
                 )
-            return await together(self._one(name, tests[name], test, *servers[name]) for name in tests)
+            return await together(self._one(name, tests[name], _lasting(test, nth), *servers[name]) for nth, name in enumerate(tests))
 
     async def _one(self, name: str, ends: tuple[_End, _End], test: TcpSetting, port: int, server: Process) -> _Ran:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
@@ -156,6 +156,12 @@ class Iperf3:
         return _Ran(name, result, back, client, served, retries)
 
 
+def _lasting(test: TcpSetting, nth: int) -> TcpSetting:
+    """The test of the link at this place, which may end before the first one's."""
+    apart_s = test.ends_apart_s if isinstance(test, Iperf3Setting) else 0
+    return test.model_copy(update={"duration_s": test.duration_s - nth * apart_s}) if apart_s else test
+
+
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
     """Workload `iperf3`. Raises as Iperf3.measure."""
     return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell).measure(cell)
@@ -183,7 +189,7 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
         facts["iperf3_connect_retries"] = str(retries)
     return Measured(
         figures=figures,
-        doubts=(*(d for r in ran for d in _doubts(r, test)), *_apart(cell, test, ran)),
+        doubts=(*(d for nth, r in enumerate(ran) for d in _doubts(r, _lasting(test, nth))), *_apart(cell, test, ran)),
         raw={name: text for r in ran for name, text in _raw(r.link, r.client, r.server).items()},
         facts=facts,
         readings=tuple(
@@ -227,7 +233,7 @@ def _doubts(ran: _Ran, test: TcpSetting) -> list[Doubt]:
 
 def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:
     """Whether the links were loaded at the same time."""
-    ends = [r.client.started_s + r.client.seconds for r in ran]
+    ends = [r.client.started_s + r.client.seconds + test.duration_s - _lasting(test, nth).duration_s for nth, r in enumerate(ran)]
     apart_s = max(ends) - min(ends)
     if apart_s <= test.duration_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
         return []
