@@ -1,4 +1,4 @@
-"""Commands and files that the tutorial, the how-tos, the FAQ and README show: each command and option exists, each testbed file is accepted."""
+"""Commands that any page shows exist, with their options; files that the tutorial, the how-tos, the FAQ and README show are accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from dutlab.spec.loader import load_experiment, load_testbed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/faq.md", *sorted((ROOT / "docs/how-to").glob("*.md"))]
-SPAN = re.compile(r"`([^`\n]*\bdutlab [^`\n]+)`")
+MORE = [
+    *sorted((ROOT / "docs/method").glob("*.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
+    *sorted(ROOT.glob("examples/**/*.md")),
+]
+SPAN = re.compile(r"`((?:[A-Z_]+=\S+ |sudo |[^`\s]*/)*dutlab [^`\n]+)`")
 LINE = re.compile(r"^ *(?:\$ |sudo )?((?:\S*/)?dutlab [^#\n]+)", re.MULTILINE)
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -32,19 +37,21 @@ def shown(page: Path) -> list[str]:
 
 def fault(said: str) -> str:
     """Why this is not a command of dutlab; empty when it is, and for a sentence that begins with its name."""
-    words = re.split(r"\bdutlab ", said, maxsplit=1)[1].split()
+    words = re.split(r"\\?[|>]", re.split(r"\bdutlab ", said, maxsplit=1)[1])[0].split()  # what a pipe or a file gets is not ours
     command: click.Command = dutlab
-    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+    while words and isinstance(command, click.Group) and not words[0].startswith("-") and not words[0].isupper():
         found = command.get_command(click.Context(command), words[0])
         if found is None:
             return f"{said}: no command {words[0]}"
         command, words = found, words[1:]
+    if isinstance(command, click.Group) and words and words[0].isupper():  # COMMAND: any of them
+        return ""
     known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"-h", "--help"}
     given = [w.partition("=")[0].rstrip(",.;") for w in words if re.match(r"--?[a-zA-Z]", w)]
     return "".join(f"{said}: no option {o}" for o in given if o not in known)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", [*PAGES, *MORE], ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_every_command_that_a_page_shows_exists_with_its_options(page: Path) -> None:
     assert [f for said in shown(page) if (f := fault(said))] == []
 
