@@ -31,7 +31,7 @@ class _Event(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     at: datetime
-    """Of the wall clock of the machine that dutlab runs on."""
+    """Wall clock of the machine that dutlab runs on."""
 
 
 class RunBegun(_Event):

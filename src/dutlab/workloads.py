@@ -31,9 +31,9 @@ class Headroom(enum.Enum):
 
     NONE = "none"
     EACH_WAY = "each way"
-    """Of each link and direction by themselves."""
+    """Figures of each link and direction separately."""
     TOGETHER = "together"
-    """Of all directions together, under the name of the links."""
+    """Figures of all directions together, under the name of the links."""
     FULL_SPEED = "full speed"
     """The rig at full speed is half of the answer: its figures stand beside the DUT's, and no other load is calibrated."""
 

@@ -78,7 +78,7 @@ class Comparison:
     p: float | None
     """Two-sided, of a change beyond the least that counts, adjusted for all comparisons."""
     test: RankTest | None
-    """Of the values as they are; None with several runs a side."""
+    """Test of the values as they are; None with several runs a side."""
     least: float
     """The least relative change that counts here."""
     provable: float | None

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dutlab.analysis.interference import Interference
 
 MOST_TAKEN = 0.10
-"""Of the CPU time of our threads, above which a trial is disturbed."""
+"""Share of our threads' CPU time above which a trial is disturbed."""
 MOST_ABOVE_CALMEST = 0.10
 """Of the share of their time that our threads waited, above the least of the cell's trials."""
 NEXT_TO_NOTHING = 0.02
@@ -31,7 +31,7 @@ NEARLY_ALL = 0.8
 """Share of disturbed attempts from which the machine is too busy to measure on."""
 
 Interferences = Mapping[str, Interference]
-"""By host."""
+"""Host → interference."""
 
 
 def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:

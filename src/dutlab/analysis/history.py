@@ -43,7 +43,7 @@ class HistoryPoint:
 
     @property
     def median(self) -> float:
-        """Of the repeats."""
+        """Median of the repeats."""
         return median(self.values)
 
 
@@ -81,7 +81,7 @@ class History:
     """Runs that differ from those before and after them alike, by more than noise: no level of their own. If the newest is among them, one
     more run will tell whether that is a change."""
     autocorrelation: float = 0.0
-    """Of one run with the next, as it was allowed for."""
+    """Correlation of one run with the next, as assumed by the analysis."""
     why: str = ""
     """Why nothing was looked for."""
 

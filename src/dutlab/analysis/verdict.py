@@ -23,7 +23,7 @@ class Verdict(enum.Enum):
 
 
 def less_is_better(figure: str) -> bool:
-    """Of latency, loss, what was refused and power, outages; not of rates."""
+    """Whether less is better: true for latency, loss, refused frames, power and outages, not for rates."""
     return figure.startswith(LESS_IS_BETTER) or not _LESS_WORDS.isdisjoint(figure.split("_"))
 
 

@@ -29,7 +29,7 @@ async def answer_to(question: str) -> str | None:
 
 
 async def _more() -> bytes:
-    """By a thread that nothing waits for: a read of a terminal cannot be cut."""
+    """Reads in a thread that nothing waits for: a read of a terminal cannot be interrupted."""
     loop = asyncio.get_running_loop()
     got: asyncio.Future[bytes] = loop.create_future()
 

@@ -41,7 +41,7 @@ class Config:
     lines: Mapping[tuple[str, ...], int]
 
     def line(self, key: Sequence[str]) -> int:
-        """Of the key, or of the table that holds it."""
+        """Line of the key, or of the table that holds it."""
         parts = tuple(key)
         while parts and parts not in self.lines:
             parts = parts[:-1]

@@ -23,11 +23,11 @@ _FILES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class TestPlace:
-    """As it was written, and understood."""
+    """A host as it was written and understood."""
 
     said: str
     lab: str = ""
-    """Of an embedded lab that is built for it; `role` is then the host in it."""
+    """Name of an embedded lab that is built for it; `role` is then the host in it."""
     role: str = ""
     ssh: str | None = None
     """Of a machine that is reached over ssh; neither this nor a lab is this machine."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dutlab.runner.two_ports import TwoPortFiles, TwoPortRequest
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
-"""By version of IP."""
+"""IP version → lab."""
 _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
 _QUICK_TEST = "quick-test"
 

@@ -77,12 +77,12 @@ class LinkTunnel:
     """The link's."""
     link: Link
     spi_in: int
-    """Of packets from the source to the DUT."""
+    """SPI of packets from the source to the DUT."""
     spi_out: int
     keys_in: tuple[str, ...]
     keys_out: tuple[str, ...]
     secret: str
-    """By which ends that agree on keys of their own (IKE) know each other."""
+    """Shared secret of ends that agree on their own keys (IKE)."""
     far: tuple[str, ...]
     """The networks behind the DUT."""
 

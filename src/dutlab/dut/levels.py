@@ -79,7 +79,7 @@ class KnobLevel:
 
     title: str
     settings: Mapping[str, Sequence[KnobSetting]]
-    """By host."""
+    """Host → settings."""
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
         """What each value is now."""

@@ -78,7 +78,7 @@ def _fed(command: str, lines: Sequence[str]) -> str:
 
 
 def _address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip -j address`."""
+    """Lines for the output of `ip -j address`."""
     for port in found:
         for a in port["addr_info"] if port["ifname"] in ports else ():
             line = f"address replace {a['local']}"

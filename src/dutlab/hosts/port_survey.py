@@ -55,7 +55,7 @@ class PortSurvey:
     addresses: tuple[Interface, ...]
     """Without link-local ones."""
     leased: tuple[Interface, ...]
-    """Of the addresses, those that run out: given by DHCP or a router."""
+    """Addresses with a lifetime: given by DHCP or a router."""
     default_route: bool
     routers: tuple[IPAddress, ...]
     """Next hops of routes through it, link-local ones left out."""
@@ -84,10 +84,10 @@ class Said:
     links: Sequence[Mapping[str, Any]]
     routes: Sequence[Mapping[str, Any]]
     neighbours: Sequence[Mapping[str, Any]]
-    """Of the one port."""
+    """Neighbours of the port."""
     sockets: Sequence[Socket]
     files: Mapping[str, str]
-    """Of the one port."""
+    """Path → text of files about the port."""
     heard_pps: float
 
 

@@ -61,7 +61,7 @@ class Began:
     wall_s: float
     """Seconds since the epoch."""
     clock_s: float
-    """Of the monotonic clock."""
+    """Seconds of the monotonic clock."""
 
     @classmethod
     def now(cls) -> Self:

@@ -36,7 +36,7 @@ class StepRow:
     """In its phase on its host, from 1."""
     started: datetime
     ended: datetime
-    """Of a spawned step, when it was started: it is not waited for."""
+    """End of the step; of a spawned one its start, since nothing waits for it."""
     code: int
     message: str
 

@@ -67,7 +67,7 @@ class _Job:
     old: bool = False
     """Written by version 1 or 2."""
     way: dict[str, Any] = field(default_factory=dict)
-    """Of the direction that is told now."""
+    """Values of the direction that is being read."""
     kind: str = "clat_ns"
     scale: float = 0.0
     """How many ns the percentiles' unit has."""

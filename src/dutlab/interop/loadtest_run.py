@@ -92,7 +92,7 @@ def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
 
 
 def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]:
-    """Of frames that leave port `sender` and arrive at the other."""
+    """Seconds of the direction from port `sender` to the other."""
     found = []
     for at, sample in zip(_instants(of), of.samples, strict=True):
         tx, rx = sample.ports[sender], sample.ports[1 - sender]

@@ -69,7 +69,7 @@ sleep 60
 
 
 def door(role: str, namespace: str) -> sshd.Door:
-    """By which it is reached, from inside its own namespace."""
+    """Address at which it is reached from inside its own namespace."""
     return sshd.Door(role, namespace, _FAR, namespace)
 
 
@@ -78,7 +78,7 @@ class Guest:
     """What it is to be."""
 
     label: str
-    """Of its lab."""
+    """Label of its lab."""
     role: str
     namespace: str
     drives: Mapping[str, DriveSpec]
@@ -87,7 +87,7 @@ class Guest:
     setup: str
     """For `sh -e` once its ports have their names."""
     cpus: tuple[int, ...]
-    """Of this machine: where its one core runs."""
+    """CPUs of this machine on which its one core runs."""
     nice: int
 
 

@@ -186,7 +186,7 @@ class StateFolder:
             return LabState.unknown(label)
 
     def labels(self) -> list[str]:
-        """Of every lab that has a file, built to the end or not."""
+        """Labels of all labs that have a file, completely built or not."""
         return sorted(p.stem for p in self.path.glob("*.json")) if self.path.is_dir() else []
 
     def forget(self, label: str) -> None:

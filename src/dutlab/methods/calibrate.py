@@ -42,7 +42,7 @@ class Rig(enum.Enum):
 LOADS = (None, 0.9, 0.5, 0.1)
 """None is full speed, the rest are shares of what came back then."""
 LOADS_ALONE = (None, 0.5)
-"""Of the generator alone: each goes through the DUT, and none tells of it."""
+"""Loads to measure the generator alone: frames go through the DUT, and results say nothing about it."""
 LEAST_HEADROOM = 1.1
 """Below this a result may be the rig's, not the DUT's."""
 CLEAN_RATIO = 0.001
@@ -70,7 +70,7 @@ class RigPoint:
     latency_p99_ns: int | None
     generator: Generator = ENGINE
     version: str = ""
-    """Of the generator."""
+    """Version of the generator."""
     disturbed: str = ""
     """What other work did to this load, where disturbed loads count; empty for one that nothing disturbed."""
 

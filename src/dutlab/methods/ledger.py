@@ -9,7 +9,7 @@ from dutlab.units import si
 RATE_TOLERANCE = 0.005
 """Share of the asked rate that may be missing before the trial is one at another rate."""
 DUPLICATES_SHARE = 0.001
-"""Of the frames sent, above which copies are not a single accident."""
+"""Share of the sent frames above which copies are no single accident."""
 RFC2544_TRIAL_S = 60.0  # RFC 2544 section 24
 
 

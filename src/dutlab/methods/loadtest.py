@@ -61,7 +61,7 @@ class RampRequest:
 
     @property
     def duration(self) -> Seconds:
-        """Of all three."""
+        """Duration of all three phases."""
         return Seconds(self.warmup + self.rampup + self.hold)
 
     def asked(self, from_s: float, to_s: float) -> float:

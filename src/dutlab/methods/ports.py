@@ -256,7 +256,7 @@ class OfferCount:
 
     made: int
     disturbed: int
-    """Of these, those that other work disturbed."""
+    """How many of these other work disturbed."""
     kept: int = 0
     """Of the disturbed, those that could not be offered again, so that the figures are of them. The rest moved nothing."""
 

@@ -34,7 +34,7 @@ class Carrying:
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port asks."""
+        """As methods.ports says."""
         return await self.generator.offer(replace(offer, traffic=self.traffic, traffic_of=self.traffic_of))
 
 

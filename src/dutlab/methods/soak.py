@@ -134,7 +134,7 @@ def events_of(offer: Offer, flow: Flow, course: Course, threshold: float) -> tup
 
 
 def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEvent]) -> dict[str, float]:
-    """Of one link."""
+    """Figures of one link."""
     figures = {
         "intended_pps": float(offer.rate or 0.0),
         "offered_pps": flow.sent_frames / flow.sent_seconds,
@@ -151,7 +151,7 @@ def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEv
 
 
 def _mean(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
-    """Of the values read in a span, each as long as it held."""
+    """Mean of the values in a span, weighted by how long each held."""
     inside = [(min(p.to_s, to_s) - max(p.from_s, from_s), p.rate) for p in between(of, from_s, to_s)]
     total = sum(seconds for seconds, _ in inside)
     return sum(seconds * value for seconds, value in inside) / total if total > 0 else None

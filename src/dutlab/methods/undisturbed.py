@@ -48,7 +48,7 @@ class Undisturbed:
     """Of all loads so far: what a method that ends with MachineTooBusy has no result to keep with."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port asks. Raises MachineTooBusy, and what the generator raises."""
+        """As methods.ports says. Raises MachineTooBusy, and what the generator raises."""
         thrown_away: list[Outcome] = []
         while True:
             outcome = await self._judged(offer)

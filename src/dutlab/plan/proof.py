@@ -29,7 +29,7 @@ class Proof:
 
 
 def proof_of(plan: Plan) -> Proof:
-    """Of a plan with a rule for repeats: of the most that the rule allows."""
+    """What a plan can prove; with a rule for repeats, at the most that the rule allows."""
     repeats = max((t.cell.repeat for t in plan.trials), default=0)
     cells = [t.cell for t in plan.trials if t.cell.repeat == 1]
     modes = len({c.mode for c in cells})

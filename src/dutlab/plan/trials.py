@@ -86,7 +86,7 @@ class Plan(BaseModel):
     order: Literal["shuffled", "as-written"]
     seed: int
     estimate_s: float
-    """Of the whole run, pauses for a person included."""
+    """Estimate for the whole run, pauses for a person included."""
     hand_factors: tuple[str, ...] = ()
     """Factors that a person sets."""
     dear_factors: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class Turns(BaseModel):
     runs: Annotated[tuple[str, ...], Field(min_length=2)]
     """The names that their folders were given."""
     place: Annotated[int, Field(ge=0)]
-    """Of this run among them, from 0."""
+    """Place of this run among them, from 0."""
     seed: int
 
     def order(self, round_: int) -> list[int]:

@@ -36,7 +36,7 @@ class JournaledDevice:
         return tuple(kind for kind in ResetKind if kind.value in self.kinds)
 
     async def reset(self, kind: ResetKind) -> float:
-        """As the port asks; a reset that breaks halfway is undone at once."""
+        """As methods.ports says; a reset that breaks halfway is undone at once."""
         reset = self.kinds[kind.value]
         back = await reset.undo(self.dut, self.testbed)
         async with self._undone_if_broken(f"reset-{kind.value}", back):
@@ -51,7 +51,7 @@ class JournaledDevice:
             self._standing[change] = steps
 
     async def change_mode(self, name: str) -> DutChange:
-        """As the port asks. The first change into a mode journals how to leave it; later ones of the same trial need no more than that."""
+        """As in methods.ports. The first change into a mode journals how to leave it; later ones of the same trial need no more than that."""
         mode = self._mode(name)
         if (change := f"into-{name}") not in self._standing:
             self.announce(change, await mode.undo(self.dut, self.testbed))
@@ -60,7 +60,7 @@ class JournaledDevice:
         return DutChange(at_s, time.monotonic() - began)
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """As the port asks."""
+        """As methods.ports says."""
         checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
         return [f"{check.what}: {check.found}" for check in checks if not check.passed]
 

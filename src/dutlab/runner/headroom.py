@@ -25,7 +25,7 @@ class RigLoad:
     generator: GeneratorModel = ENGINE
     directions: Directions = Directions.FORWARD
     shares: tuple[float | None, ...] = LOADS
-    """Of what comes back at full speed, as methods.calibrate has them."""
+    """Shares of what comes back at full speed, as in methods.calibrate."""
 
     @property
     def loads(self) -> tuple[float | None, ...]:

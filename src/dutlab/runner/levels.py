@@ -127,7 +127,7 @@ class InLevels:
         return ", ".join([self.mode.name, *(" ".join(named) for named in self.levels)])
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Of the mode alone."""
+        """Undoes the mode alone."""
         return [] if self.why_not else await self.mode.undo(dut, testbed)
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:

@@ -132,7 +132,7 @@ def _insist_on_dead_owner(label: str) -> None:
 
 
 async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
-    """Of a lab's hosts, which share this machine's disk."""
+    """Removes the copies of a lab's hosts, which share this machine's disk."""
     for _, path in engines:
         await remove_private_folder(LocalHost("here"), path)
 

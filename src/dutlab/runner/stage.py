@@ -83,7 +83,7 @@ class Stage:
 
     @property
     def dut_testbed(self) -> Testbed:
-        """As the DUT's modes see it: the links that go through it."""
+        """The testbed as the DUT's modes see it: only links that go through the DUT."""
         return self.testbed.through_dut()
 
     @property

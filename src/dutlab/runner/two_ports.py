@@ -47,13 +47,13 @@ class TwoPortRequest:
     forced: frozenset[str] = frozenset()
     """Ports to be used whatever they look like."""
     version: int = 4
-    """Of IP, where a port has addresses of both and none is given."""
+    """IP version to use where a port has addresses of both and none is given."""
     cpus: Sequence[int] = ()
     """For the threads that send and receive, in turn; none leaves them to the kernel."""
     login: str = ""
     """SSH_CONNECTION of the caller."""
     repeats: int = 1
-    """Of each trial."""
+    """Repeats of each trial."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from dutlab.systems.watched import MARK, sections, shell_times_s
 _END = f"{MARK}end\n"
 _FIRST_TURN_S = 30.0
 _MOST_LINES = 4096
-"""Of one turn: a sensor that never ends its turn does not fill the memory."""
+"""Lines of one turn: a sensor that never ends its turn does not fill the memory."""
 
 
 class ShellLoop(ABC):

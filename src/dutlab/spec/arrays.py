@@ -19,7 +19,7 @@ from dutlab.spec.model import SpecModel
 LEAST_DRIVES = {"raid0": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4, "raid50": 6, "raid60": 8}
 """Level → drives without which there is none (md(4); 50 and 60 have two sets)."""
 SETS = 2
-"""Of a level that is a stripe of sets."""
+"""Sets of a level that is a stripe of sets."""
 STATES = ("", "degraded", "rebuilding", "rebuilt")
 
 

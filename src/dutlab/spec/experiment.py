@@ -147,7 +147,7 @@ class Experiment(SpecModel):
     """`count`: such trials count like any other, and carry the doubt. For who knows that the machine is busy and wants to see it work."""
     order: Literal["shuffled", "as-written"] = "shuffled"
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_SEED)] | None = None
-    """Of the shuffled order; None draws one."""
+    """Seed of the shuffled order; None draws one."""
     watch: tuple[str, ...] = DEFAULT_WATCH
     """Kinds of sensors that watch the DUT."""
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]

@@ -37,7 +37,7 @@ class KnownLab:
     links: Mapping[str, tuple[str, ...]]
     """Link → the hosts on it, in the order of its ports."""
     family: str = "linux"
-    """Of the measured host."""
+    """Family of the measured host."""
     ipv6: bool = False
     """Whether its links' addresses are."""
     segments: frozenset[str] = frozenset()

@@ -70,7 +70,7 @@ class Link(SpecModel):
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        """Of the path or of the segment."""
+        """Ports of the path or of the segment."""
         return self.path or self.segment
 
     @property
@@ -85,7 +85,7 @@ class Link(SpecModel):
 
     @property
     def networks(self) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
-        """Of each cable, with the place of its first address."""
+        """Network of each cable, with the place of its first address."""
         for i in range(0, len(self.path) or 1, 2):
             yield i, self.addresses[i].network
 

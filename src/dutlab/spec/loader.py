@@ -53,7 +53,7 @@ class Given:
 
     experiment: Experiment
     text: bytes
-    """Of the experiment, as it was given: without overrides."""
+    """Text of the experiment as given, without overrides."""
     testbed: Testbed | None = None
     """None for an embedded lab."""
     testbed_text: bytes | None = None

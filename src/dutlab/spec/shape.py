@@ -51,7 +51,7 @@ class TestbedShape:
 
     title: str
     family: str
-    """Of the DUT; that of a black box where there is none."""
+    """Family of the DUT; that of a black box where there is none."""
     bounds: TestbedBounds
     hosts: Mapping[str, str]
     """Name → family of each host that can be given commands."""

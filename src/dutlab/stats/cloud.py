@@ -20,7 +20,7 @@ Logs = Callable[[Array], tuple[Array, Array]]
 _REMAIN = 0.5
 """So many of the points are left, in effect, each time that more is let in."""
 _MOVES = 4
-"""Of every point each time."""
+"""Moves of every point each time."""
 _TAKEN = 0.25
 """Share of moves that should be taken (Roberts and Rosenthal, Statistical Science 16, 2001)."""
 _HALVINGS = 30

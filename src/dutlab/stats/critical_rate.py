@@ -74,7 +74,7 @@ _MIDDLE = 0.975
 """Share of the points that the 95 % interval has, so that it holds the truth so often: the middle 95 % of them did so for 89 % of 177
 simulated devices, none of which is quite what the model takes it for (docs/decisions/0006-critical-rate.md)."""
 _POINTS = 500
-"""Of each curve's cloud."""
+"""Points of each curve's cloud."""
 _ABOVE = 1.25
 """The highest critical rate, in highest loads: a device that lost nothing may do more."""
 _LOWEST, _NARROWEST = 1e-6, 1e-5
@@ -99,7 +99,7 @@ BURST_FRAMES = 4096.0
 _UNMET = 3
 """Events in the time of a soak, of a kind of which one soak of twenty meets none."""
 _MOST_UNMET = 1 / 3
-"""Of the target."""
+"""Share of the target."""
 _HALVINGS = 40
 _THINNED = 5
 """Every so many points say where a trial lies among what was to be expected."""

@@ -37,7 +37,7 @@ class RepeatRule:
 
     @property
     def confidence(self) -> float:
-        """Of the interval at each look, so that over all looks it is 95 %."""
+        """Confidence of the interval at each look, so that it is 95 % over all looks."""
         return _each(self.most - self.first_look + 1)
 
     @property

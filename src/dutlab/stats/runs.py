@@ -49,7 +49,7 @@ class RunLevels:
 
     @property
     def interval(self) -> Interval:
-        """Of the ratio, 95 %."""
+        """95 % interval of the ratio."""
         away = exp(self.reach((1 - CONFIDENCE) / 2))
         return Interval(self.ratio / away, self.ratio * away, CONFIDENCE)
 

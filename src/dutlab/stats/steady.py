@@ -33,7 +33,7 @@ class Steadiness:
 
 
 def steadiness(rounds: Sequence[float]) -> Steadiness | None:
-    """Of the last WINDOW of `rounds`; None where there are fewer."""
+    """Steadiness of the last WINDOW of `rounds`; None where there are fewer."""
     if len(rounds) < WINDOW:
         return None
     window = rounds[-WINDOW:]

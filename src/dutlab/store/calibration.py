@@ -34,9 +34,9 @@ class Calibration(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     schema_version: Literal[2] = 2
-    """Of every file of a run folder, of which a calibration becomes one."""
+    """Schema version of every file of a run folder, where a calibration becomes one."""
     measured: datetime
-    """Of the oldest point."""
+    """Time of the oldest point."""
     facts: dict[str, Any]
     points: list[RigPoint]
 

@@ -20,7 +20,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads import settings_schema
 
 SCHEMA_VERSION = 2
-"""Of everything in a run folder; raised when an older reader would misread."""
+"""Schema version of everything in a run folder; raised when an older reader would misread."""
 
 PUBLISHED = "published"
 """The table of an imported record that says in which digits and unit each figure was printed."""

@@ -162,7 +162,7 @@ class RunFolder:
         return _write_next(self.path, "doctor", {"schema_version": SCHEMA_VERSION, "findings": list(findings)})
 
     def findings(self) -> list[dict[str, Any]]:
-        """Of every time that the testbed was examined. Raises NewerRun, StoreError."""
+        """Findings of every time that the testbed was examined. Raises NewerRun, StoreError."""
         files = [_object(p) for p in sorted(self.path.glob("doctor*.json"))]
         return [f for file in files for f in file.get("findings", []) if isinstance(f, dict)]
 

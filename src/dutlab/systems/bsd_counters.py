@@ -113,7 +113,7 @@ def _word(text: str) -> str:
 
 
 def ticks_per_s(clockrate: str) -> int:
-    """Of the statistics clock, from kern.clockrate of any BSD."""
+    """Ticks per second of the statistics clock, from kern.clockrate of any BSD."""
     found = _STATHZ.search(clockrate)
     return int(found[1]) if found else _USUAL_HZ
 

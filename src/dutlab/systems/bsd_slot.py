@@ -27,7 +27,7 @@ class PciAddress:
     name: str
     """What the system calls it, `ixl2`; empty where it does not say."""
     bus_behind: int | None
-    """Of a bridge: the bus that it leads to."""
+    """The bus that a bridge leads to."""
     step: PcieStep | None
     """Its link; None where it has none."""
 

@@ -28,7 +28,7 @@ class KeptTrial:
     """The run's resolved.json."""
 
     def ends(self) -> Ends:
-        """Of each link that was driven. Raises CannotRecompute."""
+        """Ends of each link that was driven. Raises CannotRecompute."""
         try:
             links = self.resolved["testbed"]["links"]
             return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in self.cell.links}

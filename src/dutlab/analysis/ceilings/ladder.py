@@ -33,7 +33,7 @@ class Ladder:
         return min(self.rungs, key=lambda rung: rung.iops)
 
     def share(self, iops: float) -> float:
-        """Of the drives' rating."""
+        """Share of the drives' rating."""
         return iops / self.rungs[0].iops
 
 

@@ -45,7 +45,7 @@ class DataPath(Protocol):
         """Megatransfers a second, and channels; None is not known."""
 
     def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
-        """Of its links, as far as they are known."""
+        """Rungs of its links, as far as these are known."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class PcieLink:
 
 
 def payload_share(payload: int, overhead: int) -> float:
-    """Of a packet with `payload` bytes and `overhead` around them."""
+    """Payload as a share of a packet with `payload` bytes and `overhead` around them."""
     return payload / (payload + overhead)
 
 

@@ -18,7 +18,7 @@ class Cable:
 
     @property
     def bytes_per_s(self) -> float:
-        """Of one lane, each way."""
+        """Bytes per second of one lane, in each direction."""
         return self.gigabits * 1e9 * self.numerator / self.denominator / 8
 
 
@@ -95,7 +95,7 @@ class Array:
 
     @property
     def group_count(self) -> int:
-        """Of RAID 50 and 60; 1 of every other level."""
+        """Groups of RAID 50 and 60; 1 for every other level."""
         return self.groups or 1
 
     @property

@@ -21,7 +21,7 @@ class Price:
 
     percent: float | None
     of: str
-    """Of what: `TCP goodput`, `the clock of a core`."""
+    """What the cost applies to: `TCP goodput`, `the clock of a core`."""
     source: str
     """How that is known: a formula with its numbers, a published measurement, a reading; of one that is not known, why not."""
 
@@ -32,7 +32,7 @@ class Price:
 
 
 def unknown_price(why: str) -> Price:
-    """Of what nobody has measured: `why` says what it depends on."""
+    """Cost that nobody has measured: `why` says what it depends on."""
     return Price(None, "", f"{NOT_KNOWN}: {why}")
 
 

@@ -49,7 +49,7 @@ SLOW_CLOCK = Price(
 
 
 def linux_rules(count: int) -> Price:
-    """Of so many rules on the way of every packet."""
+    """Cost of so many rules for every packet."""
     return Price(
         100 * (1 - 1 / (1 + _RULE_SHARE * count)),
         "packets a second, at most",
@@ -59,7 +59,7 @@ def linux_rules(count: int) -> Price:
 
 
 def one_stream(speed_bps: float) -> Price:
-    """Of one TCP stream on a link of so many bits a second."""
+    """Cost of using one TCP stream on a link of so many bits per second."""
     return Price(
         max(0.0, _lost(ONE_CORE_BPS, speed_bps)),
         "line rate, at least",

@@ -22,7 +22,7 @@ SAME_PPS = 1.6
 BYTES_APART = 2.0
 OTHER_IS_FASTER = 1.05
 MOST = 0.5
-"""Of the lost frames: more than this were lost at one place."""
+"""Share of the lost frames above which one place counts as the cause."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Facts:
     """The three in the same unit; asked is None for as fast as can be."""
     loss_ratio: float | None = None
     refused_ratio: float | None = None
-    """Of what the generator offered, what its port or the DUT's did not take."""
+    """Share of the generator's frames that its port or the DUT's did not take."""
     generator_best: float | None = None
     """The most that this generator sent of such frames into anything, in the same unit."""
     generator_core: float | None = None
@@ -101,7 +101,7 @@ class Facts:
     fragments: float = 0.0
     """Packets that were fragmented or reassembled."""
     streams: int | None = None
-    """Of TCP; None for frames."""
+    """TCP streams; None for frames."""
     retransmits_per_s: float | None = None
     window_bytes: float | None = None
     rtt_s: float | None = None

@@ -9,7 +9,7 @@ from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding
 from dutlab.units import si
 
 NEAR = 0.85
-"""Of a ceiling: closer than this and it binds."""
+"""Share of a ceiling from which on it counts as the limit."""
 SAME_SHARE = 0.10
 SAME_RATE = 0.10
 BUSY, COOL = 90.0, 60.0
@@ -46,7 +46,7 @@ class ArrayFacts:
 
     @property
     def share(self) -> float:
-        """Of the drives' rating."""
+        """Share of the drives' rating."""
         return self.value / self.drive_sum if self.drive_sum else 0.0
 
 

@@ -27,7 +27,7 @@ class InBursts:
     frames: int
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port asks."""
+        """As methods.ports says."""
         return await self.generator.offer(replace(offer, burst_frames=self.frames))
 
 

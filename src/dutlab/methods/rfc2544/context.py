@@ -39,10 +39,10 @@ class Paced:
         self._doubted, self._trials = Counter[DoubtKind](), 0
         self._wrong = Counter[str]()
         self.raw: Mapping[str, bytes] = {}
-        """Of the last trial."""
+        """Name → raw output of the last trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port asks. Raises ToolFailed, HostError."""
+        """As methods.ports says. Raises ToolFailed, HostError."""
         forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)

@@ -9,7 +9,7 @@ from dutlab.units import Pps, Seconds
 TRIAL_S = 60.0  # RFC 2544 section 24
 HOP_BY_HOP_SHARES = (0.01, 0.1, 0.5)
 STEPS = 10
-"""Of the highest rate: no step is more than a tenth of it."""
+"""Steps of the highest rate: RFC 2544 section 26.3 allows at most a tenth each."""
 CLEAN = 2
 
 

@@ -35,7 +35,7 @@ class Modifiers:
 
     @property
     def broadcast_ratio(self) -> float:
-        """Of an offer."""
+        """Broadcast frames as a share of an offer."""
         return BROADCAST_RATIO if self.broadcast else 0.0
 
     @asynccontextmanager

@@ -30,7 +30,7 @@ class Networks:
     """What the destinations of a suite are. With a single network there is nothing to say."""
 
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
-    """By flow name."""
+    """Flow name → traffic."""
     rows: Sequence[Row] = ()
     """For the record's table: a direction each."""
     notes: Sequence[str] = ()

@@ -26,7 +26,7 @@ _DOUBTS = {
 
 
 def figures(found: SearchResult, mix: Mix, links: int) -> dict[str, float]:
-    """Of `links` links together; what is not known is absent."""
+    """Figures of `links` links together; unknown ones are absent."""
     known: dict[str, float] = {}
     for name, result in found.results.items():
         for what, rate in (("lower", result.lower_pps), ("upper", result.upper_pps), ("conditional", result.conditional_pps)):

@@ -34,7 +34,7 @@ class NextTrial:
     """The trial that the library wants next."""
 
     load: Pps
-    """Of each link."""
+    """Load of each link."""
     duration: Seconds
 
 

@@ -34,7 +34,7 @@ class Search:
     drain: Seconds = DRAIN
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
-    """Of goals that allow no bad trial."""
+    """Which bounds are tried again at the end, for goals that allow no bad trial."""
     budget: Seconds | None = None
     """Trials are not begun any more after so many seconds; None: many times what the goals need."""
 

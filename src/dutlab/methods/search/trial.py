@@ -59,7 +59,7 @@ class SearchTrial:
     made_pps: float
     """What the generator had ready in time on the slowest link: sent, or not taken by the next port."""
     intended_frames: int
-    """Of the whole duration, wherever it was stopped."""
+    """Frames of the whole duration, even if the trial was stopped early."""
     sent_frames: int
     backpressure_frames: int
     """Not sent, because the next port, the DUT's, did not take them."""

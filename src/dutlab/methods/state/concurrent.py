@@ -26,7 +26,7 @@ FIRST_FLOWS = 1024
 SPARE_S = 30.0
 """A flow is kept so much longer than it takes to begin and to answer all of them."""
 TRIES = 4
-"""Of a number of flows, each at half the rate of the one before."""
+"""Tries of a number of flows, each at half the rate of the one before."""
 MADE = 0.995
 """Share of the flows that the generator must have begun."""
 

@@ -47,7 +47,7 @@ class FreshFlows:
     """What the DUT counted in each trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port asks; there is no warm-up, whose flows would be in the table."""
+        """As methods.ports says; there is no warm-up, whose flows would be in the table."""
         await self.states.forget()
         frames = (
             self.setting.most_flows

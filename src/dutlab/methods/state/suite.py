@@ -25,7 +25,7 @@ from dutlab.units import Pps, line_rate
 T = TypeVar("T")
 
 FILL_SHARE = 0.5
-"""Of the rate at which the DUT takes flows."""
+"""Share of the rate at which the DUT accepts flows."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:

@@ -83,7 +83,7 @@ def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) ->
 
 
 def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
-    """Of a record whose flows do not balance though nothing in it says so."""
+    """Doubts about a record whose flows do not balance although it says nothing of it."""
     kind = DoubtKind.LEDGER_OPEN
     if any(d.kind == kind.name for d in record.doubts):
         return []

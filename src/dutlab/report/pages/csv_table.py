@@ -29,7 +29,7 @@ def csv_table(runs: Sequence[RunReport]) -> str:
 
 
 def _rows(r: RunReport) -> Iterator[Row]:
-    """Of each table that says nothing that another one has."""
+    """Rows of each table, without tables that repeat another one."""
     for section in r.sections:
         for table in (t for t in section.tables if not t.again):
             for row in table.rows:

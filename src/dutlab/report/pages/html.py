@@ -100,7 +100,7 @@ def _code(text: str) -> Markup:
 
 
 def style_sheet() -> str:
-    """Of every page: rules, the colours of modes, and the dark scheme's."""
+    """Styles of every page: rules, the colours of modes, and the dark scheme's."""
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))
     dark_modes = "".join(f".m{n}{{color:{DARK[light]}}}" for n, light in enumerate(SERIES))
     css = (TEMPLATES / "style.css").read_text(encoding="utf-8")

@@ -41,7 +41,7 @@ def _goodput(prefix: str, found: Table) -> Table:
 
 
 def _shares(prefix: str, found: Table) -> tuple[Table, ...]:
-    """Of the first mode, which is the barest: what each further one leaves."""
+    """What each further mode leaves of the first, which is the barest."""
     barest, *others = [row for row in found.rows if row.label]
     if not others:
         return ()

@@ -16,7 +16,7 @@ from dutlab.store.record import PUBLISHED
 
 _TOLD = ("frame_mix", "steps", "generator")
 _DIGITS = 3
-"""Of a figure that has no published digits, in a unit that was."""
+"""Digits of a figure that has no published ones, in a unit that was published."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:

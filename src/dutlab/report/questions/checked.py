@@ -160,7 +160,7 @@ def _label(cell: ClaimedCell) -> str:
 
 
 def _worse_by(c: Comparison) -> float | None:
-    """By which share of the first the second is worse; None without a ratio."""
+    """How much worse the second is, as a share of the first; None without a ratio."""
     if c.ratio is None:
         return None
     return c.ratio.ratio - 1 if less_is_better(c.pair.figure) else 1 - c.ratio.ratio

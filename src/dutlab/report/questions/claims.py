@@ -63,7 +63,7 @@ class ClaimCard(BaseModel):
     about: str
     run: str
     folder: str
-    """Of the run, relative to the card."""
+    """Folder of the run, relative to the card."""
     manifest_sha256: str
     cells: tuple[ClaimedCell, ...]
     limited_by: tuple[str, ...]

@@ -44,7 +44,7 @@ class ComparedPair:
 
     first: str
     second: str
-    """As the runs were called (`--name`), else their folders; a mode of one run."""
+    """Names of the runs (`--name`), else their folders; or a mode of one run."""
     design: RunOrder
     comparisons: tuple[Comparison, ...]
     together: Together | None

@@ -15,7 +15,7 @@ CORE = "core"
 
 @dataclass(frozen=True)
 class Per:
-    """By what each run's figures are divided."""
+    """What each run's figures are divided by."""
 
     word: str
     """`watt`, `core`, `euro`."""

@@ -61,7 +61,7 @@ def _value(group: Group, link: str, length: int, figure: str) -> Value:
 
 
 def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterator[Curve]:
-    """Of the first repeat of each mode."""
+    """Curve of the first repeat of each mode."""
     lines, limits = [], set()
     for group in (g for label in labels for g in groups if g.label == label and link in g.cell.links and g.measured):
         rows = [row for row in group.measured[0].tables.get("lengths", ()) if row["link"] == link]
@@ -82,5 +82,5 @@ def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterato
 
 
 def _points(rows: Sequence[Mapping[str, int | float | str | None]], figure: str) -> tuple[tuple[float, float], ...]:
-    """By rising length."""
+    """Points by rising length."""
     return tuple(sorted((float(row["length_bytes"] or 0.0), float(row[figure] or 0.0)) for row in rows))

@@ -26,7 +26,7 @@ _DEPTH = "iodepth"
 _TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
 _OVER_DEPTH = (("iops", "IOPS", "rate"), ("clat_mean_ns", "mean latency", "mean latency"))
 MOST_LINES = 8
-"""Of a plot; more are not told apart."""
+"""Lines in a plot; the eye cannot tell more apart."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

@@ -202,7 +202,7 @@ def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | Non
 
 
 def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
-    """Of goodput through a path whose MTU is known, segments a second."""
+    """Segments per second of goodput through a path whose MTU is known."""
     figure, link = group.main
     if figure.endswith("_pps"):
         return _figure(group, link, figure)
@@ -292,7 +292,7 @@ def _size(group: Group) -> str:
 
 
 def _pair(group: Group) -> str:
-    """Of a matrix of hosts, which two."""
+    """The two hosts, in a matrix."""
     client, server = (group.cell.params.get(end) for end in ("client", "server"))
     return f"{client} to {server}" if client and server else ""
 

@@ -177,6 +177,6 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 
 
 def _state(group: Group) -> str:
-    """Of all its repeats; where they differ none is called steady."""
+    """State of all its repeats; where they differ none is called steady."""
     found = {str(row.get("state")) for r in group.measured for row in r.tables.get("verdict", ())}
     return found.pop() if len(found) == 1 else "not reached"

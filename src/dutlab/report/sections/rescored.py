@@ -41,7 +41,7 @@ class Rescored:
 
 
 def rescored_run(path: Path) -> list[Rescored]:
-    """Of the run at `path`. Raises InputError when it is none, StoreError."""
+    """The run at `path`, rescored. Raises InputError when it is not a run, StoreError."""
     with reading(path):
         return rescored(_groups(RunFolder.open(path)))
 
@@ -55,7 +55,7 @@ def _groups(run: RunFolder) -> list[Group]:
 
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
-    """Of every search and every sweep among them."""
+    """Scores of every search and every sweep among them."""
     found = [_of([r], g, points_of(r.tables["trials"])) for g in groups if _kind(g) is Rescoring.ALONE for r in g.measured if r.tables]
     curves: dict[tuple[str, str, str], list[Group]] = {}
     for g in groups:

@@ -96,7 +96,7 @@ def _events(group: Group) -> list[Row]:
 
 
 def _curves(group: Group) -> Iterator[Curve]:
-    """Of the first repeat, a line a link."""
+    """Curves of the first repeat, one line per link."""
     record = next((r for r in group.measured if r.tables.get("course")), None)
     for slug, words, figure in _CURVES if record else ():
         rows = [row for row in record.tables["course"] if row.get(figure) is not None] if record else []

@@ -167,7 +167,7 @@ def _sizes(groups: Sequence[Group]) -> list[str]:
 
 
 def _headline(links: tuple[str, ...], every: Table) -> Headline | None:
-    """Of received frames a second at the first size that two modes have."""
+    """Headline on received frames per second, at the first size that two modes have."""
     at = _place(every, RATE)
     for size in dict.fromkeys(row.size for row in every.rows):
         named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]

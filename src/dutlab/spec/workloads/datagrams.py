@@ -61,7 +61,7 @@ class DatagramsWorkload(WorkloadModel):
     """Left out at the start of each length (`-O`)."""
     streams: Annotated[int, Strict(), Field(ge=1, le=128)] = 1
     duration: Duration = Seconds(5.0)
-    """Of each length."""
+    """Duration of each length."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:

@@ -74,7 +74,7 @@ class FioSetting(DriveSetting):
 
     kind: Literal["fio"] = "fio"
     options: dict[str, str]
-    """By fio's names, in the order in which they were written."""
+    """fio's option names → values, in the order in which they were written."""
     job: str = ""
     """A job file; empty for one job of the options alone."""
     ramp_s: SecondsOrNone

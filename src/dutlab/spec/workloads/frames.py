@@ -20,7 +20,7 @@ from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds,
 SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
 """Lists of frame sizes that have a name: for IPv4, and for IPv6."""
 ROUNDING = 1e-9
-"""Of a rate that is the line rate itself."""
+"""Rounding error allowed in a rate that is the line rate itself."""
 
 
 HELD_AND_WATCHED: tuple[tuple[Loc, GeneratorFeature], ...] = ((("rate",), GeneratorFeature.RATE), ((), GeneratorFeature.READINGS))

@@ -29,7 +29,7 @@ class LatencySetting(FrameSetting):
 
     kind: Literal["latency"] = "latency"
     rate_pps: PositiveRate | None = None
-    """Of each link; None is found by a short search."""
+    """Rate of each link; None is found by a short search."""
     shares_percent: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
     idle_pps: PositiveRate
     """What a share of 0 sends."""
@@ -45,7 +45,7 @@ class LatencyWorkload(TimedFrames):
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None
-    """Of each link; None is found by a short search of rates without loss."""
+    """Rate of each link; None is found by a short search for a rate without loss."""
     shares: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9, 1.0, 1.1)
     idle_rate: FrameRate = Pps(1000.0)
     """What a share of 0 sends."""

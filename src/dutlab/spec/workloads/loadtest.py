@@ -30,7 +30,7 @@ class LoadtestSetting(DirectedSetting):
     kind: Literal["loadtest"] = "loadtest"
     warmup_pps: NotNegative
     target_percent: Positive
-    """Of the line rate."""
+    """Percentage of the line rate."""
     rampup_s: SecondsLong
     hold_s: SecondsOrNone
     line_rate_bps_l1: Positive | None = None
@@ -56,7 +56,7 @@ class LoadtestWorkload(FramesAround):
     line_rate: BitRate | None = None
     """What shares are of. None: the link's speed, and 1 Gbit/s where it has none."""
     threshold: Share = 0.001
-    """Of frames lost, above which a second has failed."""
+    """Share of lost frames above which a second has failed."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:

@@ -31,9 +31,9 @@ class MatrixSetting(TcpSetting):
     server: str
     protocol: Literal["tcp", "udp"] = "tcp"
     length_bytes: Annotated[int, Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)]
-    """Of a datagram's payload."""
+    """Bytes of a datagram's payload."""
     rate_pps: PositiveRate | None = None
-    """Of datagrams; None is as fast as it can."""
+    """Datagrams per second; None is as fast as it can."""
 
     @property
     def ends(self) -> tuple[str, ...]:

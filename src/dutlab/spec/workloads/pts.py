@@ -51,14 +51,14 @@ class PtsSetting(DriveSetting):
     test: PtsTest
     purge: Purge
     passes: int
-    """Of the drive's capacity, written in order before the rounds."""
+    """Passes over the drive's capacity, written in order before the rounds."""
     depth: int
     jobs: int
     block_sizes: tuple[str, ...]
     reads_percent: tuple[Percent, ...]
     most_rounds: int
     duration_s: SecondsLong
-    """Of each cell of a round; of write saturation, the whole."""
+    """Duration of each cell of a round; for write saturation, of the whole test."""
     capacities: int = 0
     """How many times the drive's capacity write saturation writes, in place of a time; 0 where the time counts."""
 

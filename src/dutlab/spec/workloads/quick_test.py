@@ -36,7 +36,7 @@ class QuickTestSetting(FrameSetting):
     drain_s: SecondsOrNone
     budget_s: SecondsLong
     latency_s: SecondsLong
-    """Of the trial at half load."""
+    """Duration of the latency trial at half load."""
     scale: Positive
 
 
@@ -49,7 +49,7 @@ class QuickTestWorkload(FrameWorkload):
     budget: Duration = Seconds(55.0)
     """Time limit of the search of each frame size; the scale does not change it."""
     latency: Duration = Seconds(5.0)
-    """Of the trial at half load."""
+    """Duration of the latency trial at half load."""
     scale: float = 1.0
     """Trials and warm-ups last this share of what they would."""
 

@@ -31,7 +31,7 @@ class ReconfSetting(FrameSetting):
 
     kind: Literal["reconf"] = "reconf"
     rate_pps: PositiveRate
-    """Of each link."""
+    """Rate of each link."""
     to: Name
     changes: Annotated[int, Field(ge=1)]
     before_s: SecondsLong
@@ -52,7 +52,7 @@ class ReconfWorkload(FramesAround):
     setting: ClassVar[type[Setting]] = ReconfSetting
 
     rate: FrameRate
-    """Of each link; one at which the DUT loses nothing."""
+    """Rate of each link, at which the DUT loses nothing."""
     to: tuple[Name, ...] = (RELOAD,)
     """Modes that it is changed into and back from; each is a trial of its own."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10

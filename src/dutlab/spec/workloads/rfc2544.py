@@ -59,7 +59,7 @@ _Repeats = Annotated[int, Field(ge=1)]
 _AROUND_S = 1.5
 """What the generator takes to begin and end a trial."""
 _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
-"""Of a throughput: about two long trials, and the short ones before."""
+"""Estimate for a throughput search: about two long trials and the short ones before."""
 _LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
 _HOPS, _HOP_S, _BURST_LENGTHS = 3, 60.0, 4
 _WAITS_S = 9.0
@@ -138,7 +138,7 @@ class Rfc2544Workload(FrameWorkload):
     """All durations are this share of the prescribed ones."""
     directions: Literal["forward", "both"] = "forward"
     width: float = 0.005
-    """Of the throughput, as a share."""
+    """Width of the throughput's bounds, as a share."""
     modifiers: tuple[Modifier, ...] = ()
     """What goes on beside the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)

@@ -41,7 +41,7 @@ class RoutesSetting(FrameSetting):
     """Every route is an equal part of it."""
     preset: str | None = None
     goals: Goals | None = None
-    """Of the preset; None for full speed."""
+    """Goals of the preset; None for full speed."""
     duration_s: SecondsLong | None = None
     """At full speed; None for a search."""
     warmup_s: SecondsOrNone
@@ -86,9 +86,9 @@ class RoutesWorkload(TimedFrames):
     """Cut into as many equal parts as the largest count needs; each count takes the first of them, a route each."""
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
     preset: str | None = None
-    """Of a search; None measures what is forwarded at full speed."""
+    """Preset of a search; None measures what is forwarded at full speed."""
     duration: Duration = Seconds(10.0)
-    """Of a trial at full speed; a search has its own."""
+    """Duration of a trial at full speed; a search has its own."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:

@@ -86,9 +86,9 @@ class SearchSetting(FrameSetting):
     """What the goals are called, if they are of presets."""
     goals: Goals
     lowest_pps: PositiveRate | None = None
-    """Of each link; None is a thousandth of the highest."""
+    """Lowest rate of each link; None is a thousandth of the highest."""
     highest_pps: PositiveRate | None = None
-    """Of each link; None is the line rate, or as far as the generator reaches."""
+    """Highest rate of each link; None is the line rate, or as far as the generator reaches."""
     warmup_s: SecondsOrNone
     drain_s: SecondsOrNone
     budget_s: SecondsLong | None = None
@@ -111,9 +111,9 @@ class SearchWorkload(FramesAround):
     goals: tuple[SearchGoal, ...] | None = None
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     lowest: FrameRate | None = None
-    """Of each link; None is a thousandth of the highest."""
+    """Lowest rate of each link; None is a thousandth of the highest."""
     highest: FrameRate | None = None
-    """Of each link; None is the line rate, or as far as the generator reaches."""
+    """Highest rate of each link; None is the line rate, or as far as the generator reaches."""
     warmup: Duration = Seconds(0.5)
     budget: Duration | None = None
     """Time limit of the search; None is many times what the goals need."""

@@ -151,7 +151,7 @@ class LoadSetting(DirectedSetting):
 
     @property
     def flows(self) -> int:
-        """Of the traffic, each way."""
+        """Flows of the traffic in each direction."""
         return self.traffic.flows.count * len(self.directions.backs)
 
     @property
@@ -200,5 +200,5 @@ class ImportedSetting(Setting):
 
     @cached_property
     def params(self) -> Params:
-        """As the file says."""
+        """Parameters as in the file."""
         return self.said

@@ -30,7 +30,7 @@ class SoakSetting(FrameSetting):
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "target_loss_percent"})
 
     rate_pps: PositiveRate
-    """Of each link."""
+    """Rate of each link."""
     share_percent: Positive
     threshold_percent: Annotated[float, Field(ge=0, lt=100)]
     target_loss_percent: Positive | None = None
@@ -47,7 +47,7 @@ class SoakWorkload(TimedFrames):
     """Counters are read once a second; fewer readings place nothing in time."""
 
     rate: FrameRate
-    """Of each link, as a search found it."""
+    """Rate of each link, as a search found it."""
     share: Share = 0.9
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
     duration: Duration = Seconds(4 * 3600.0)

@@ -55,7 +55,7 @@ class StateSetting(FrameSetting):
     nat_ports: tuple[int, int] | None = None
     drain_s: SecondsOrNone
     budget_s: SecondsLong
-    """Of sending, for the concurrent flows."""
+    """Seconds of sending for the concurrent flows."""
 
     @property
     def on_dut(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class StateWorkload(FrameWorkload):
     tests: tuple[StateTest, ...] = ALL_TESTS
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
     trial: Duration = Seconds(0.5)
-    """Of the search for the rate: every frame of it begins a flow."""
+    """Duration of a trial of the rate search, in which every frame begins a flow."""
     loss: Share = 0.001
     """Share of flows that may fail."""
     width: Share = 0.05

@@ -49,7 +49,7 @@ class StorageLimitSetting(DriveSetting):
     engine: str
     ramp_s: SecondsOrNone
     duration_s: SecondsLong
-    """Of each depth."""
+    """Duration of each depth."""
 
     @property
     def points(self) -> int:

@@ -62,7 +62,7 @@ class EngineLoad:
     profile: tuple[Stretch, ...] = ()
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
-    """By the name of a direction: its own instead of `traffic`."""
+    """Direction → its own traffic instead of `traffic`."""
     burst_frames: int = 1
     broadcast_ratio: float = 0.0
     directions: Directions = Directions.FORWARD

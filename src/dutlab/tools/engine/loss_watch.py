@@ -51,7 +51,7 @@ class ArrivedSoFar:
     unique: int
     """Different frames."""
     reordered: int
-    """Of these, those that came after a frame with a higher number."""
+    """How many of these came after a frame with a higher number."""
     next_sequence: int
     """One above the highest number."""
     latency_count: int = 0

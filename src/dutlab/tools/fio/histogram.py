@@ -13,7 +13,7 @@ SHARES = {"p50": 0.50, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 """Name of a percentile → share of all I/Os that took no longer."""
 _BITS = 6
 _BINS = 1 << _BITS
-"""Of each power of two."""
+"""Bins for each power of two."""
 LEAST_BEYOND = 10
 """I/Os that must lie beyond a percentile for it to be told."""
 

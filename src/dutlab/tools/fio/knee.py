@@ -13,7 +13,7 @@ from dataclasses import dataclass
 GAIN = 0.05
 """A doubling that gives less than this share more has given nothing."""
 NEAR = 0.95
-"""Of the peak."""
+"""Share of the peak."""
 _NOTHING_TWICE = 2
 _FINE = 16
 """The least depth is known to this part of it."""

@@ -43,7 +43,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 def figures_at(ran: Ran) -> dict[str, float]:
-    """Of one job: reads and writes together, and fio's CPU."""
+    """Figures of one job: reads and writes together, and fio's CPU."""
     whole = ran.whole
     cores = {} if whole.cpu_cores is None else {"fio_cpu_cores": whole.cpu_cores}
     return {**{name.removeprefix("_"): value for name, value in whole.both.figures("").items()}, **cores}

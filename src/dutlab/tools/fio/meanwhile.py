@@ -52,7 +52,7 @@ class HostReading:
     doing: str
     """As in sync_action: `idle`, `recover`, …"""
     rebuilt_bytes: int | None
-    """Of a member; None while nothing is rebuilt."""
+    """Rebuilt bytes of a member; None while nothing is rebuilt."""
 
     @property
     def whole(self) -> bool:

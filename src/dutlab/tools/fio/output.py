@@ -26,7 +26,7 @@ _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_me
 """Ending of a log's name → what its values are called, and their unit in ours."""
 _TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _MOST_DIGITS = 20
-"""Of a bin's name, in ns."""
+"""Digits of a bin's name, in ns."""
 _NOW_IOPS = re.compile(r"\[((?:[rwt]=[\d.]+[kMGT]?,?)+) IOPS\]")
 """Of the line that `--eta` prints (fio's eta.c): powers of 1000, and what is nothing may be left out."""
 _POWERS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -45,7 +45,7 @@ class FioLatency:
 
     @property
     def percentiles(self) -> dict[str, float]:
-        """By name, from the bins where there are any."""
+        """Percentile name → value, from the bins where there are any."""
         return percentiles(self.bins) if self.bins else {name: self.told[share] for share, name in _TOLD.items() if share in self.told}
 
 
@@ -93,7 +93,7 @@ class JobOutput:
 
     @property
     def ios(self) -> float:
-        """Of all directions."""
+        """I/Os of all directions."""
         return sum(of.ios for of in self.ways.values())
 
     @property

@@ -102,7 +102,7 @@ class CountedGenerator:
         self._version, self._checked = "", set[str]()
 
     async def check(self) -> str:
-        """Of the hosts that send; the others need nothing of it."""
+        """Checks the hosts that send; the others need nothing."""
         self._version = versions_of({host: await self._check(host) for host in self._place.senders})
         return self._version
 

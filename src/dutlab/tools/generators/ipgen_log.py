@@ -40,7 +40,7 @@ class IpgenSecond:
 
     @property
     def lost(self) -> int:
-        """Of all sent so far, frames in flight included."""
+        """Lost frames of all sent so far, frames in flight included."""
         return self.sent - self.received + self.duplicated
 
 

@@ -144,7 +144,7 @@ class Conversation:
 
 
 def counters_of(stats: Any, port: int) -> Json:  # noqa: ANN401 -- as below
-    """Of one port; what TRex may lack is not there."""
+    """Counters of one port; those that this TRex lacks are absent."""
     of_port = stats.get(port)
     missing = [name for name in NEEDED if of_port is None or name not in of_port]
     if missing:

@@ -18,7 +18,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.spec.traffic import IPNetwork, Spread
 
 PROTOCOL = 219
-"""Of these routes: one that /etc/iproute2/rt_protos has no name for."""
+"""Protocol number of these routes, for which /etc/iproute2/rt_protos has no name."""
 SAMPLES = 256
 """Addresses looked up after loading: one in each of the 256 networks of RFC 2544 section 12."""
 LOAD_S = 900.0
@@ -95,7 +95,7 @@ UPDATED_NETWORKS = {
 }
 """Of RFC 5737 and RFC 3849, for documentation: never on a test link. Sixteen of each."""
 UPDATES_PROTOCOL = 220
-"""Of these routes alone, so that exactly they are taken away."""
+"""Protocol number of these routes alone, so that exactly they are removed."""
 UPDATES_METRIC = 4242
 """Beside whatever route there may be already."""
 

@@ -32,7 +32,7 @@ Found = tuple[str, float]
 MOST_BYTES = 2**22
 """Of a longer output the beginning and the end are read: figures are in the summary."""
 MOST_FIGURES = 40
-"""Of one step; a server that hundreds of clients used has no more."""
+"""Figures of one step; a server that hundreds of clients used has no more."""
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _RTT = re.compile(rf"(?:rtt|round-trip) min/avg/max(?:/\w+)? = {_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})? ms")

@@ -128,7 +128,7 @@ class Account:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Of clocks that were set meanwhile."""
+        """Doubts about clocks that were set meanwhile."""
         jumps = [(phase, s) for phase, starts in self.starts.items() for s in starts if s.jumped_ns]
         return tuple(
             Doubt(DoubtKind.CLOCK_JUMPED, detail=f"{s.host}, by {s.jumped_ns / 1e9:+.3f} s, seen as {phase} began") for phase, s in jumps
