@@ -51,7 +51,7 @@ class JournaledDevice:
             self._standing[change] = steps
 
     async def change_mode(self, name: str) -> DutChange:
-        """As in methods.ports. The first change into a mode journals how to leave it; later ones of the same trial need no more than that."""
+        """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too."""
         mode = self._mode(name)
         if (change := f"into-{name}") not in self._standing:
             self.announce(change, await mode.undo(self.dut, self.testbed))
