@@ -109,6 +109,11 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
         ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: back-to-back, flat, four-hosts, jbod, raid, three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-routers, uml-router, uml-two-sites; did you mean three-node?)"),
         ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab, sensors)"),
+        (
+            "lab: three-node",
+            "lab: three-node, sensors: {heat: {kind: hwmon, host: sinc}}",
+            ":2:58: testbed.sensors.heat.host: there is no host 'sinc' (known: dut, sink, source; did you mean sink?)",
+        ),
         ("{lab: three-node}", "7", ":2:1: testbed: must be {lab: NAME} or the path of a testbed file"),
         ("{lab: three-node}", "nosuch.yaml", ":2:1: testbed: nosuch.yaml cannot be read: No such file or directory"),
         ("streams: 4", "streams: 0", ":7:14: workloads.0.iperf3.streams: must be at least 1"),

@@ -24,7 +24,7 @@ from dutlab.spec.fields import Name, Share, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS
 from dutlab.spec.model import SpecModel, did_you_mean, fault
-from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, Sensors
+from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, Sensors, host_faults
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
 
@@ -44,9 +44,11 @@ class LabRef(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether there is such a lab."""
-        del data
-        return [fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}")] if made and made.lab not in LABS else []
+        """Whether there is such a lab, and in it the hosts of its sensors."""
+        lab = data.get("lab")
+        if not isinstance(lab, str) or lab not in LABS:
+            return [fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}")] if made else []
+        return [*host_faults(data.get("sensors"), LABS[lab].hosts)]
 
     def __str__(self) -> str:
         return f"lab {self.lab}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -398,7 +398,7 @@ Sensors = Annotated[
 """Name → sensor."""
 
 
-def host_faults(sensors: object, hosts: Mapping[str, Any], without_a_way_in: frozenset[str]) -> Iterator[InitErrorDetails]:
+def host_faults(sensors: object, hosts: Collection[str], without_a_way_in: frozenset[str] = frozenset()) -> Iterator[InitErrorDetails]:
     """Sensors of hosts that are not there, or that no command reaches."""
     for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
         host = sensor.get("host") if isinstance(sensor, Mapping) else getattr(sensor, "host", None)
