@@ -117,6 +117,36 @@ async def test_undo_puts_rules_and_settings_of_somebody_else_back_to_the_letter(
     assert await state(dut) == before
 
 
+OWN_RULES = """#!/usr/sbin/nft -f
+flush ruleset
+table ip kept {
+	chain onward {
+		type filter hook forward priority filter; policy drop;
+		ip saddr 198.51.100.7 counter drop comment "theirs"
+	}
+}
+"""
+
+
+async def test_the_ruleset_that_the_machine_loads_by_itself_stays_and_test_traffic_passes_behind_it(
+    lab, dut, engine, monkeypatch, tmp_path
+):
+    own = tmp_path / "nftables.conf"
+    own.write_text(OWN_RULES)
+    monkeypatch.setattr(nft_rules, "OWN", str(own))
+    await MODES["nat"].apply(dut, lab.testbed)
+    await MODES["filter-own"].apply(dut, lab.testbed)
+    listed = (await dut.run(["nft", "list", "ruleset"])).text
+    assert "policy drop" in listed and "dutlab" not in listed
+    assert listed.index('comment "theirs"') < listed.index("ct state")
+    assert bad(await MODES["filter-own"].verify(dut, lab.testbed, engine)) == {}
+    await dut.run(["nft", "insert", "rule", "ip", "kept", "onward", "drop"])
+    assert "link a: a permitted flow passes" in bad(await MODES["filter-own"].verify(dut, lab.testbed, engine))
+    own.unlink()
+    with pytest.raises(HostError, match=r"dut: it has no ruleset of its own in .*nftables\.conf; leave mode filter-own out"):
+        await MODES["filter-own"].apply(dut, lab.testbed)
+
+
 async def test_undo_from_one_mode_leads_back_to_another(lab, dut, engine):
     await MODES["nat"].apply(dut, lab.testbed)
     before = await state(dut)

@@ -67,6 +67,54 @@ def test_nat_is_filter_default_and_masquerade_on_both_outer_ports():
     assert nft_rules.nat(LAB) == f"flush ruleset\ntable inet dutlab {{\n{FILTER}{masquerade}}}\n"
 
 
+def test_translation_alone_looks_at_flows_and_drops_none():
+    assert nft_rules.nat_open(LAB) == nft_rules.filter_empty().removesuffix("}\n") + nft_rules.nat(LAB).partition(FILTER)[2]
+
+
+LISTING = """\
+table inet filter {
+	chain input {
+		type filter hook input priority filter; policy drop;
+	}
+	chain onward { # handle 2
+		type filter hook forward priority filter; policy drop;
+	}
+	chain helper {
+	}
+}
+table ip6 theirs {
+	chain forward {
+		type filter hook forward priority 5; policy accept;
+	}
+}
+table bridge layers {
+	chain forward {
+		type filter hook forward priority filter; policy drop;
+	}
+}
+table ip nat {
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+	}
+}
+"""
+
+
+def test_passes_come_at_the_end_of_each_chain_that_forwarded_packets_of_their_version_meet():
+    chains = nft_rules.forward_chains(LISTING)
+    assert chains == [("inet", "filter", "onward"), ("ip6", "theirs", "forward")]
+    (line,) = nft_rules.passes(LAB, chains).splitlines()
+    assert line.startswith("add rule inet filter onward ip saddr . ip daddr { ")
+    assert line.endswith(" } ct state new,established,related accept")
+    assert "172.16.0.0/24 . 172.16.10.0/24" in line and "172.16.10.0/24 . 172.16.0.0/24" in line
+
+
+def test_a_ruleset_that_no_forwarded_packet_meets_gets_a_chain_that_tracks_and_accepts():
+    text = nft_rules.passes(LAB, nft_rules.forward_chains("table ip nat {\n\tchain postrouting {\n\t}\n}\n"))
+    assert text.startswith("table inet dutlab {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n")
+    assert "ct state new,established,related accept" in text
+
+
 def test_rules_speak_ipv6_where_a_link_does_and_never_mix_the_two():
     bed = bed_with(
         four={

@@ -18,7 +18,7 @@ from dutlab.systems.plain import plain
 from transcript import TranscriptHost
 
 BED = load_testbed(EXAMPLES / "vyos.yaml")
-MODES = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
+MODES = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
 WAYS = ways_of(MODES)
 
 
@@ -63,6 +63,13 @@ async def test_a_configuration_that_vyos_refuses_is_told_in_its_words_and_commit
     with pytest.raises(CommandFailed, match=r"Configuration path: \[firewall ipv4\] is not valid"):
         await family("vyos").modes["filter-default"].apply(dut, BED)
     assert dut.state["config"] == "found"
+
+
+def test_passes_come_behind_every_rule_of_the_saved_configuration_whatever_version_of_ip_it_has() -> None:
+    own = ["set firewall ipv6 forward filter rule 4000 action 'drop'", "set firewall ipv4 input filter rule 9000 action 'drop'"]
+    numbers = {line.split()[6] for line in vyos_rules.passes(BED, own)}
+    assert numbers == {"4001", "4002"}
+    assert {line.split()[6] for line in vyos_rules.passes(BED, [])} == {"101", "102"}
 
 
 async def test_a_configuration_that_is_not_the_one_that_was_committed_is_a_failure() -> None:
@@ -169,6 +176,9 @@ async def test_every_exchange_of_the_transcript_is_asked_for() -> None:
         dut.state.update(config="found", tracked="none")
     dut.state["forwarding"] = "0"
     await failed("vyos", "router", dut, testbed=BED)
+    dut.state["saved"] = "no"
+    with pytest.raises(HostError, match=r"it has no firewall of its own in /config/config\.boot; leave mode filter-own out"):
+        await family("vyos").modes["filter-own"].apply(dut, BED)
     assert dut.unused() == []
 
 

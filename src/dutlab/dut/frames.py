@@ -29,6 +29,7 @@ ROUTES = Behaviour(tracks=False, admits_unsolicited=True)
 TRACKS = Behaviour(tracks=True, admits_unsolicited=True)
 GUARDS = Behaviour(tracks=True, admits_unsolicited=False)
 TRANSLATES = Behaviour(tracks=True, admits_unsolicited=False, translates=True)
+TRANSLATES_OPEN = Behaviour(tracks=True, admits_unsolicited=True, translates=True)
 
 
 async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:

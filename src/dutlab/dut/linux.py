@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.ipsec_rules import XFRM_SUITES
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, most_flows
 from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
+from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
 from dutlab.spec.testbed import Testbed
@@ -29,6 +30,8 @@ class LinuxMode:
     name: str
     ruleset: Callable[[Testbed], str]
     behaviour: Behaviour
+    keeps_own: bool = False
+    """The ruleset is the system's own, and what this mode brings comes behind its rules."""
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On the DUT."""
@@ -41,7 +44,12 @@ class LinuxMode:
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
+        if self.keeps_own:
+            await _insist_on_own(dut, self.name)
         await state.forward_and_filter(dut, self.ruleset(testbed))
+        if self.keeps_own:
+            chains = (await dut.run(["nft", "list", "chains"])).text
+            await dut.run(["nft", "-f", "-"], stdin=nft_rules.passes(testbed, nft_rules.forward_chains(chains)).encode())
         if self.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
             await forget_flows(dut)
 
@@ -67,13 +75,21 @@ class LinuxMode:
         ]
 
 
+async def _insist_on_own(dut: Host, mode: str) -> None:
+    """Raises HostError when the system has no ruleset of its own."""
+    if (await dut.run(["test", "-r", nft_rules.OWN], check=False)).status:
+        raise HostError(f"it has no ruleset of its own in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
+
+
 _MODES = (
     LinuxMode("router", lambda _: nft_rules.no_ruleset(), ROUTES),
     LinuxMode("filter-empty", lambda _: nft_rules.filter_empty(), TRACKS),
     LinuxMode("filter-1", lambda testbed: nft_rules.filters(testbed, 1), ROUTES),
     LinuxMode("filter-25", lambda testbed: nft_rules.filters(testbed, 25), ROUTES),
     LinuxMode("filter-default", nft_rules.filter_default, GUARDS),
+    LinuxMode("filter-own", lambda _: nft_rules.own(), TRACKS, keeps_own=True),
     LinuxMode("nat", nft_rules.nat, TRANSLATES),
+    LinuxMode("nat-open", nft_rules.nat_open, TRANSLATES_OPEN),
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
 from dutlab.dut.mode import Check, Family, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import MANUAL as NAME
@@ -44,7 +44,9 @@ _MODES = (
         "its firewall on: new flows pass from each inner network to each outer one, one stateful rule a pair; all else is dropped",
         GUARDS,
     ),
+    ManualMode("filter-own", "its firewall on with its own ruleset, and behind it a stateful pass for each pair of networks both ways", TRACKS),
     ManualMode("nat", "as filter-default, and flows leave with the address of the outer port", TRANSLATES),
+    ManualMode("nat-open", "flows leave with the address of the outer port, and everything passes in both directions", TRANSLATES_OPEN),
 )
 
 FAMILY = Family(NAME, {mode.name: mode for mode in _MODES})

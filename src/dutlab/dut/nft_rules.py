@@ -14,6 +14,8 @@ from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
+OWN = "/etc/nftables.conf"
+"""What nftables.service loads (Debian and its like)."""
 _FAMILY = {4: "ip", 6: "ip6"}
 """Version of IP → nft's word for it."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
@@ -30,7 +32,7 @@ def filter_empty() -> str:
     The rule that asks for `ct state` is what makes the kernel hook connection tracking into the path; a chain without one would cost
     a hook and track nothing.
     """
-    return _ruleset(_forward("accept", ["ct state established,related accept"]))
+    return _ruleset(_LOOKED_AT)
 
 
 def filters(testbed: Testbed, count: int) -> str:
@@ -45,7 +47,8 @@ def filters(testbed: Testbed, count: int) -> str:
         for version in versions
         for i in range(1, count)
     ]
-    return _ruleset(_forward("drop", [*unmatched, *_permitted_networks(testbed)]))
+    permitted = [f"{rule} accept" for _, rule in _permitted_networks(testbed)]
+    return _ruleset(_forward("drop", [*unmatched, *permitted]))
 
 
 def filter_default(testbed: Testbed) -> str:
@@ -58,29 +61,77 @@ def filter_default(testbed: Testbed) -> str:
     return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]))
 
 
+def own() -> str:
+    """The ruleset that the system loads by itself."""
+    return f'flush ruleset\ninclude "{OWN}"\n'
+
+
+def forward_chains(listing: str) -> list[tuple[str, str, str]]:
+    """Family, table and name of each filter chain that forwarded IP packets pass, of `nft list chains`."""
+    found, family, table, chain = [], "", "", ""
+    for words in (line.split() for line in listing.splitlines()):
+        match words:
+            case ["table", family, table, *_]:
+                pass
+            case ["chain", chain, *_]:
+                pass
+            case ["type", "filter", "hook", "forward", *_] if family in {"inet", *_FAMILY.values()}:
+                found.append((family, table, chain))
+    return found
+
+
+def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:
+    """What somebody's chains lack for test traffic: at the end of each a stateful pass for each pair of networks in each direction.
+
+    A ruleset without such a chain gets one of ours, which accepts.
+    """
+    rules = [(_FAMILY[version], f"{rule} ct state new,established,related accept") for version, rule in _permitted_networks(testbed)]
+    added = [
+        f"add rule {family} {table} {chain} {rule}" for family, table, chain in chains for of, rule in rules if family in {"inet", of}
+    ]
+    if added:
+        return "\n".join([*added, ""])
+    return _table(_forward("accept", [rule for _, rule in rules]))
+
+
 def nat(testbed: Testbed) -> str:
     """`filter_default` and, on every outer port, masquerade: what a flow leaves with is that port's own address.
 
     The filter is the same rule for rule, so that nat minus filter-default is the price of translation alone. Unsolicited flows from
     outside are dropped, as a border appliance with masquerade does.
     """
+    return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]), _masquerade(testbed))
+
+
+def nat_open(testbed: Testbed) -> str:
+    """`filter_empty`, and the masquerade of `nat`: everything passes, also a new flow from outside."""
+    return _ruleset(_LOOKED_AT, _masquerade(testbed))
+
+
+def _ruleset(*chains: Iterable[str]) -> str:
+    return f"flush ruleset\n{_table(*chains)}"
+
+
+def _table(*chains: Iterable[str]) -> str:
+    body = [f"\t{line}" for chain in chains for line in chain]
+    return "\n".join([f"table inet {TABLE} {{", *body, "}", ""])
+
+
+def _forward(policy: str, rules: Iterable[str]) -> list[str]:
+    return ["chain forward {", f"\ttype filter hook forward priority filter; policy {policy};", *(f"\t{rule}" for rule in rules), "}"]
+
+
+def _masquerade(testbed: Testbed) -> list[str]:
     outer = ", ".join(_quoted(name) for name in dict.fromkeys(link.dut_out.interface for link in testbed.links.values()))
-    postrouting = [
+    return [
         "chain postrouting {",
         "\ttype nat hook postrouting priority srcnat; policy accept;",
         f"\toifname {{ {outer} }} masquerade",
         "}",
     ]
-    return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]), postrouting)
 
 
-def _ruleset(*chains: Iterable[str]) -> str:
-    body = [f"\t{line}" for chain in chains for line in chain]
-    return "\n".join(["flush ruleset", f"table inet {TABLE} {{", *body, "}", ""])
-
-
-def _forward(policy: str, rules: Iterable[str]) -> list[str]:
-    return ["chain forward {", f"\ttype filter hook forward priority filter; policy {policy};", *(f"\t{rule}" for rule in rules), "}"]
+_LOOKED_AT = tuple(_forward("accept", ["ct state established,related accept"]))
 
 
 def _pass_rules(testbed: Testbed) -> list[str]:
@@ -91,13 +142,13 @@ def _pass_rules(testbed: Testbed) -> list[str]:
     ]
 
 
-def _permitted_networks(testbed: Testbed) -> list[str]:
-    """One rule over a set of pairs a version of IP, so that every packet meets the same number of rules."""
+def _permitted_networks(testbed: Testbed) -> list[tuple[int, str]]:
+    """What matches a set of pairs, one a version of IP, so that every packet meets the same number of rules."""
     pairs = permitted_networks(testbed)
     rules = []
     for version, family in _FAMILY.items():
         if of_version := [f"{near} . {far}" for near, far in pairs if near.version == version]:
-            rules.append(f"{family} saddr . {family} daddr {{ {', '.join(of_version)} }} accept")
+            rules.append((version, f"{family} saddr . {family} daddr {{ {', '.join(of_version)} }}"))
     return rules
 
 

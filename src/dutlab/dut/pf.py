@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import pf_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
 from dutlab.dut.ipsec import MakeEnd, ipsec_modes
 from dutlab.dut.ipsec_rules import SUITES, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
@@ -27,7 +27,6 @@ FORWARDING = "net.inet.ip.forwarding"
 FORWARDING6 = "net.inet6.ip6.forwarding"
 _OFF = "if pfctl -s info | grep -q 'Status: Enabled'; then pfctl -d; fi"
 _ON = "if pfctl -s info | grep -q 'Status: Disabled'; then pfctl -e; fi"
-_TRANSLATES_OPEN = Behaviour(tracks=True, admits_unsolicited=True, translates=True)
 OWN = "/etc/pf.conf"
 _UNLOAD = "if kldstat -q -m pf; then kldunload pf; fi"
 
@@ -195,7 +194,7 @@ def pf_family(name: str, system: PfSystem, end: MakeEnd, suites: Sequence[Suite]
         PfMode("filter-default", system, pf_rules.filter_default, GUARDS),
         PfMode("filter-own", system, pf_rules.passes, TRACKS, keeps_own=True),
         PfMode("nat", system, system.nat, TRANSLATES),
-        PfMode("nat-open", system, system.nat_open, _TRANSLATES_OPEN),
+        PfMode("nat-open", system, system.nat_open, TRANSLATES_OPEN),
     )
     return Family(name, {mode.name: mode for mode in modes}, beside=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
 

@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import linux_state, vyos_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_tracking import is_tracked
 from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
-from dutlab.dut.vyos_config import back, configured, replace, words
+from dutlab.dut.vyos_config import SAVED, back, configured, replace, saved, words
 from dutlab.dut.vyos_ipsec import VyosEnd
+from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
 
@@ -33,6 +34,8 @@ class VyosMode:
     name: str
     lines: Callable[[Testbed], list[str]]
     behaviour: Behaviour
+    keeps_own: bool = False
+    """The configuration is the one that was saved, and what this mode brings comes behind its rules."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The trees as they were found. Raises HostError when the DUT is not VyOS."""
@@ -41,7 +44,7 @@ class VyosMode:
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed with what VyOS said, HostError when it then lists another configuration."""
-        await replace(dut, _TREES, self.lines(testbed))
+        await replace(dut, _TREES, await self._lines(dut, testbed))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """checks_of_state(), what frames show, and what connection tracking holds."""
@@ -55,12 +58,21 @@ class VyosMode:
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """Forwarding, and the configuration line for line."""
         on = await linux_state.forwards(dut)
-        wanted, found = words(self.lines(testbed)), words(await configured(dut, _TREES))
+        wanted, found = words(await self._lines(dut, testbed)), words(await configured(dut, _TREES))
         missing, more = len(wanted - found), len(found - wanted)
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("firewall and NAT are those of the mode", wanted == found, f"{missing} lines missing, {more} more than there should be"),
         ]
+
+    async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:
+        """Raises HostError when the DUT has no firewall of its own to keep."""
+        if not self.keeps_own:
+            return self.lines(testbed)
+        own = await saved(dut, _TREES)
+        if not any(line.startswith("set firewall ") for line in own):
+            raise HostError(f"it has no firewall of its own in {SAVED}", host=dut.name, remedy=f"leave mode {self.name} out")
+        return [*own, *vyos_rules.passes(testbed, own)]
 
 
 _MODES = (
@@ -69,7 +81,9 @@ _MODES = (
     VyosMode("filter-1", lambda testbed: vyos_rules.filters(testbed, 1), ROUTES),
     VyosMode("filter-25", lambda testbed: vyos_rules.filters(testbed, 25), ROUTES),
     VyosMode("filter-default", vyos_rules.filter_default, GUARDS),
+    VyosMode("filter-own", vyos_rules.nothing, TRACKS, keeps_own=True),
     VyosMode("nat", vyos_rules.nat, TRANSLATES),
+    VyosMode("nat-open", vyos_rules.nat_open, TRANSLATES_OPEN),
 )
 
 FAMILY = Family("vyos", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd))

@@ -25,6 +25,8 @@ _TEMPLATE = "source /opt/vyatta/etc/functions/script-template"
 _PROGRAM = "/opt/vyatta/sbin/my_"
 _CHANGED = "cli-shell-api sessionChanged"
 _READ_WHOLE = "dutlab: read"
+SAVED = "/config/config.boot"
+"""What VyOS loads by itself."""
 _COMMITTED = "dutlab: committed"
 # The later, experimental back end has programs of its own, which nobody has read here; this file says that it is in use (same source).
 _OTHER_BACK_END = "[ ! -f /var/run/vyconf_backend ] || { echo 'dutlab: VyOS with the vyconf back end is not known'; refused=1; }"
@@ -52,6 +54,13 @@ async def configured(dut: Host, trees: Sequence[str]) -> list[str]:
     """The `set` lines of `trees`. Raises HostError when the DUT does not tell them all."""
     any_of = "|".join(trees)
     return [line for line in await _told(dut, _listing(trees)) if re.match(rf"set (?:{any_of})(?: |$)", line)]
+
+
+async def saved(dut: Host, trees: Sequence[str]) -> list[str]:
+    """The `set` lines of `trees` that VyOS loads by itself. Raises HostError when the DUT does not tell them all."""
+    any_of = "|".join(trees)
+    read = f"{_TEMPLATE}\nvyos-config-to-commands {SAVED} | grep -E '^set ({any_of})( |$)'\necho '{_READ_WHOLE}'\nexit\n"
+    return [line for line in await _told(dut, read) if re.match(rf"set (?:{any_of})(?: |$)", line)]
 
 
 async def holds(dut: Host, tree: str) -> bool:

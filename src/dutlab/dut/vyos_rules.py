@@ -5,12 +5,14 @@ Words of VyOS 1.4 and later (docs.vyos.io, Configuration Guide: Firewall, NAT). 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 
 from dutlab.dut.mode import ELSEWHERE, network_pairs, permitted_networks
 from dutlab.spec.testbed import Testbed
 
+_NUMBER = re.compile(r"^set firewall ipv[46] forward filter rule (\d+) ")
 _ESTABLISHED, _INVALID, _FIRST_PAIR = 10, 20, 100
 
 
@@ -55,9 +57,30 @@ def filter_default(testbed: Testbed) -> list[str]:
     return lines
 
 
+def passes(testbed: Testbed, own: Sequence[str]) -> list[str]:
+    """What a configuration of somebody's lacks for test traffic: behind its rules a stateful pass for each pair of networks in each direction.
+
+    `own` has its lines, by which the numbers of the new rules are higher than those of all that it has.
+    """
+    first = max((int(number) for line in own for number in _NUMBER.findall(line)), default=_FIRST_PAIR) + 1
+    return [
+        line
+        for number, (near, far) in enumerate(permitted_networks(testbed), start=first)
+        for line in _rule(
+            near.version, number, "action accept", f"source address {near}", f"destination address {far}",
+            "state new", "state established", "state related",
+        )
+    ]  # fmt: skip
+
+
 def nat(testbed: Testbed) -> list[str]:
     """`filter_default` and, on every outer port, masquerade of every inner network."""
     return [*filter_default(testbed), *(line for rule in _masquerades(testbed) for line in rule)]
+
+
+def nat_open(testbed: Testbed) -> list[str]:
+    """`filter_empty`, and the same masquerade."""
+    return [*filter_empty(testbed), *(line for rule in _masquerades(testbed) for line in rule)]
 
 
 def _masquerades(testbed: Testbed) -> Iterator[list[str]]:

@@ -23,10 +23,9 @@ XFRM_IPSEC = {
     "ipsec-chacha20-poly1305": "esp-chacha20-poly1305",
 }
 """The same in every cipher that Linux is asked for, and what the tunnel adds to a packet: a name of analysis/ceilings/tunnel.py."""
-FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat")
-"""With the filters of RFC 2544 section 11.4."""
-PF_FIREWALL = (*FIREWALL[:-1], "filter-own", "nat", "nat-open")
-"""`filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and filters nothing."""
+FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
+"""With the filters of RFC 2544 section 11.4; `filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and
+filters nothing."""
 
 MD_STATES = ("", "-degraded", "-rebuilding", "-rebuilt")
 MD_ARRAYS = ("raid0", *(f"{level}{state}" for level in ("raid1", "raid10", "raid5", "raid6", "raid50", "raid60") for state in MD_STATES))

@@ -26,6 +26,8 @@ _COUNTERS = {
     "rx packets": "rx_packets", "rx bytes": "rx_bytes", "tx packets": "tx_packets", "tx bytes": "tx_bytes", "drops": "rx_dropped",
     "rx-miss": "rx_missed", "rx-error": "rx_errors", "tx-error": "tx_errors", "rx-no-buf": "rx_no_buffers", "punt": "punted",
 }  # fmt: skip
+_LACKING = ("filter-own", "nat-open")
+"""VPP loads no lists of its own, and nat44 drops what comes from outside without a session (nat44_ed_out2in.c)."""
 _NAME = re.compile(r"^(\S+)\s+\d+\s+(?:up|down)\b")
 _COUNTER = re.compile(r"\s(" + "|".join(_COUNTERS) + r")\s+(\d+)\s*$")
 _ERROR = re.compile(r"^\s*(\d+)\s+(\S+)\s+(\S.*?)(?:\s+(?:error|info|warn|none)\s*)?$")
@@ -55,7 +57,7 @@ VPP = replace(
     LINUX,
     name="vpp",
     title="VPP",
-    modes=(*FIREWALL, *IPSEC),
+    modes=(*(mode for mode in FIREWALL if mode not in _LACKING), *IPSEC),
     ports=(),
     kernel_tables=False,
     runs_engine=False,
