@@ -15,3 +15,31 @@ def direction(source="10.0.1.2", destination="10.0.2.2"):
 
 def asked(size=64, rate=None, seconds=3.0):
     return SendOrder(FrameBytes(size), None if rate is None else Pps(rate), Seconds(seconds))
+
+
+# The example of the kernel's Documentation/networking/pktgen.rst, word for word.
+PKTGEN_DOCUMENTED = """Params: count 100000  min_pkt_size: 60  max_pkt_size: 60
+	frags: 0  delay: 0  clone_skb: 64  ifname: eth4@0
+	flows: 0 flowlen: 0
+Current:
+	pkts-sofar: 100000  errors: 0
+	started: 623913381008us  stopped: 623913396439us idle: 25us
+Result: OK: 15430(c15405+d25) usec, 100000 (60byte,0frags)
+6480562pps 3110Mb/sec (3110669760bps) errors: 0
+"""
+TRAFGEN_TWO_CORES = b"""     1 packets to schedule
+    60 bytes in total
+Running! Hang up with ^C!
+
+
+      568576 packets outgoing
+    34114560 bytes outgoing
+           0 sec, 0 usec on CPU0 (0 packets)
+           1 sec, 980002 usec on CPU1 (568576 packets)
+"""
+PKT_GEN_OF_2015 = "870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)\n"
+PKT_GEN_THEN = "143.205469 main_thread [1708] 33.000 pps (33.000 pkts 369.600 Kbps in 1001053 usec) 3.00 avg_batch\n"
+PKT_GEN_NOW = (
+    "012.000001 main_thread [2781] 14.880 Mpps [avg/std 14.870 Mpps/0.010 Mpps]"
+    "(14.896 Mpkts 7.150 Gbps in 1001054 usec) 511.95 avg_batch 0 min_space\n"
+)

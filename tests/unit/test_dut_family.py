@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY
 from dutlab.systems.linux import LINUX
 from dutlab.systems.system import System
 
+MODES_PAGE = (Path(__file__).parents[2] / "docs" / "method" / "modes.md").read_text()
 LAB = description("three-node").testbed
 ALL, NONE = (10, 10), (10, 0)
 FLOW_OF = {name: UdpFlow(link.source_address.ip, link.sink_address.ip, 4321, 7) for name, link in LAB.links.items()}
@@ -91,6 +93,40 @@ def test_files_know_the_modes_that_admit_no_flow_from_outside(name):
     modes = family(name).modes_among({})
     closed = {mode for mode, of in modes.items() if (behaviour := getattr(of, "behaviour", None)) and not behaviour.admits_unsolicited}
     assert closed == set(INSIDE_ONLY) & set(modes)
+
+
+def rows_of_the_page():
+    """Family → the modes that the first table of the page has it."""
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in MODES_PAGE.split("\n\n")[1].splitlines() if line.startswith("|")
+    )
+    for families, *cells in rows:
+        named = {name.strip("`") for name, cell in zip(head[1:-1], cells, strict=False) if cell != "–"}
+        more = {part.strip(" `") for part in cells[-1].split(",")}
+        for of in families.split(","):
+            yield of.strip(" `"), (named | more) - {"–", ""}
+
+
+def test_the_page_has_every_mode_of_every_family():
+    found = dict(rows_of_the_page())
+    ciphers = {mode for mode in FAMILY_MODES["linux"] if mode.startswith("ipsec-")} - {"ipsec-cbc"}  # in a section of their own
+    assert found == {name: set(FAMILY_MODES[name]) - ciphers for name in found}
+    assert found.keys() == {name for name, modes in FAMILY_MODES.items() if modes} - {"mdraid"}
+    assert all(f"`{cipher}`" in MODES_PAGE for cipher in ciphers)
+
+
+@pytest.mark.parametrize(
+    ("name", "versions"),
+    [
+        ("freebsd-pf", ("FreeBSD 14",)), ("pfsense", ("pfSense 2.7.2",)), ("openbsd-pf", ("OpenBSD 7.6",)),
+        ("vyos", ("VyOS 1.4", "1.5 up to March 2024")), ("vpp", ("VPP 23.02 to 26.06",)),
+    ],
+)  # fmt: skip
+def test_the_page_says_in_which_sources_a_family_was_read_and_that_it_never_ran(name, versions):
+    heading = next(line for line in MODES_PAGE.splitlines() if line.startswith("## ") and f"`{name}`" in line)
+    section = " ".join(MODES_PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0].split())
+    assert "never run on a machine" in section
+    assert all(version in section for version in versions)
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones():
@@ -190,6 +226,17 @@ async def test_a_mode_with_states_records_how_many_the_machine_takes():
         "connection tracking has the machine's own limit"
     }
     assert await failed("router", ScriptedProber(), most="") == set()
+
+
+@pytest.mark.parametrize(
+    ("flows", "said"),
+    [(262144, "nf_conntrack_max is 262144"), (262145, "nf_conntrack_max is 262144, fewer than the 262145 flows of the experiment")],
+)
+@pytest.mark.parametrize("mode", ["filter-empty", "filter-own", "nat-open"])
+async def test_the_record_says_whether_the_flows_of_the_experiment_fit_the_table(mode, flows, said):
+    sized = family("linux").modes[mode].sized_for(flows)
+    dut = ScriptedHost({"ip_forward": (0, "1"), "nf_conntrack_max": (0, "262144\n"), "tables_names": (0, "")})
+    assert said in [check.found for check in await sized.checks_of_state(dut, LAB)]
 
 
 async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():

@@ -107,6 +107,16 @@ async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in
     assert {c.what: c.passed for c in await nat.verify(dut, BED, ProberOf("nat", BED))}["nat44 takes 64512 sessions a thread"]
 
 
+@pytest.mark.parametrize(("flows", "fit"), [(500_000, ""), (500_001, ", fewer than the 500001 flows of the experiment")])
+async def test_the_limit_of_sessions_that_vpp_does_not_show_is_named_beside_the_flows_of_the_experiment(flows: int, fit: str) -> None:
+    mode = family("vpp").modes["filter-default"]
+    assert isinstance(mode, SizedForFlows)
+    checks = {c.what: c for c in await mode.sized_for(flows).verify(await applied("filter-default"), BED, ProberOf("filter-default", BED))}
+    check = checks["acl-plugin takes as many sessions as VPP was started with"]
+    assert check.found == f"vppctl does not show it: 500000 in recent sources{fit}"
+    assert not [c for c in await family("vpp").modes["filter-25"].checks_of_state(await applied("filter-25"), BED) if "sessions" in c.what]
+
+
 STATE = {"tests": "rate", "trial_s": 0.5, "loss_ratio": 0.001, "most_flows": 70000, "destination_ports": 2, "budget_s": 60.0}
 
 

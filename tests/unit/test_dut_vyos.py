@@ -50,6 +50,7 @@ async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(modes: tuple
         ("nat", {"config": "filter-default"}, {"firewall and NAT are those of the mode"}),
         ("filter-default", {"config": "found"}, {"firewall and NAT are those of the mode"}),
         ("filter-empty", {"tracked": "none"}, {"link a: the flow is tracked"}),
+        ("filter-default", {"limit": "no"}, {"connection tracking has the machine's own limit"}),
     ],
 )
 async def test_what_somebody_changed_meanwhile_is_noticed(mode: str, tampered: dict[str, str], noticed: set[str]) -> None:
@@ -176,6 +177,8 @@ async def test_every_exchange_of_the_transcript_is_asked_for() -> None:
         dut.state.update(config="found", tracked="none")
     dut.state["forwarding"] = "0"
     await failed("vyos", "router", dut, testbed=BED)
+    dut.state["limit"] = "no"
+    await failed("vyos", "nat", dut, testbed=BED)
     dut.state["saved"] = "no"
     with pytest.raises(HostError, match=r"it has no firewall of its own in /config/config\.boot; leave mode filter-own out"):
         await family("vyos").modes["filter-own"].apply(dut, BED)

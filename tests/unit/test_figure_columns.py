@@ -18,6 +18,24 @@ def test_operations_watts_and_bytes_a_second_are_figures() -> None:
     assert trial.cell.params == {"block": "4k"}
 
 
+def test_what_a_sensor_showed_is_a_figure_and_makes_no_setting_of_equal_rows() -> None:
+    trials = read("mode,workload,goodput_gbps,dut_w,temp_c\nnat,iperf3,2.1,11.5,40\nnat,iperf3,2.2,11.7,41\n")
+    assert [t.measured.figures["a"] for t in trials] == [
+        {"goodput_bps": 2.1e9, "dut_watts": 11.5, "temp_c": 40.0}, {"goodput_bps": 2.2e9, "dut_watts": 11.7, "temp_c": 41.0}
+    ]  # fmt: skip
+    assert [t.cell.params for t in trials] == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("column", "figure", "value"),
+    [("gbps", "rate_bps", 2e9), ("kpps", "rate_pps", 2e3), ("gbytes_per_s", "rate_bytes_per_s", 2e9), ("kiops", "iops", 2e3), ("watts", "watts", 2.0)],
+)  # fmt: skip
+def test_a_column_that_is_called_as_its_unit_alone_is_a_figure(column: str, figure: str, value: float) -> None:
+    (trial,) = read(f"mode,workload,{column}\nnat,fio,2\n")
+    assert trial.measured.figures["a"] == {figure: value}
+    assert trial.cell.params == {}
+
+
 @pytest.mark.parametrize("column", ["run", "Iteration", "date", "#", "no"])
 def test_a_column_that_varies_beside_equal_settings_is_a_repeat_and_that_is_said(column: str) -> None:
     trials = read(

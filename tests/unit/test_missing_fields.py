@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dutlab.errors import InputError
+from dutlab.errors import InputError, ToolFailed
+from dutlab.hosts.host import Done
 from dutlab.interop.imported_run import ImportOptions
 from dutlab.interop.importers import KINDS
+from dutlab.tools.generators import trafgen
 from dutlab.tools.generators.ipgen_log import parse_answer, parse_log
+from dutlab.tools.generators.pkt_gen_log import parse as parse_pkt_gen
+from dutlab.tools.generators.pktgen import read_results
 from dutlab.tools.steps.figures import step_figures
+from generator_files import PKT_GEN_NOW, PKT_GEN_OF_2015, PKT_GEN_THEN, PKTGEN_DOCUMENTED, TRAFGEN_TWO_CORES
 from import_files import FIO, conductor, ndr
 
 DATA = Path(__file__).parents[1] / "data"
@@ -91,3 +97,42 @@ def test_the_output_of_a_step_that_lacks_any_one_member_of_iperf3_gives_the_othe
     assert step_figures(FILES["iperf3"], b"")
     for place in list(lacking(whole["end"], ("end",))):
         assert all(isfinite(v) for v in step_figures(json.dumps(without(whole, place)).encode(), b"").values())
+
+
+def shorter(text: str) -> Iterator[str]:
+    """`text` without each of its words, without each of its lines, and cut before each word."""
+    for match in re.finditer(r"\S+", text):
+        yield text[: match.start()] + text[match.end() :]
+        yield text[: match.start()]
+    lines = text.splitlines(keepends=True)
+    yield from ("".join(lines[:n] + lines[n + 1 :]) for n in range(len(lines)))
+
+
+def trafgen_said(text: str) -> tuple[float, ...]:
+    return trafgen.read_end(Done("source", ("timeout",), 124, text.encode(), b"", 0.0, 2.0), host="source", raw={})
+
+
+@pytest.mark.parametrize(
+    ("read", "text"), [(lambda text: read_results(text, 1, host="source", raw={}), PKTGEN_DOCUMENTED), (trafgen_said, TRAFGEN_TWO_CORES.decode())]
+)  # fmt: skip
+def test_an_output_that_lacks_any_word_or_line_gives_figures_or_one_named_fault(
+    read: Callable[[str], tuple[float, ...]], text: str
+) -> None:
+    whole, faults = read(text), list[str]()
+    for less in shorter(text):
+        try:
+            frames, seconds = read(less)
+        except ToolFailed as fault:
+            faults.append(str(fault))
+            continue
+        assert isfinite(frames) and seconds >= 0, less
+        assert frames <= whole[0], less
+    assert faults, "some of its words are needed"
+    assert all(re.match("source: (pktgen|trafgen): .", fault) for fault in faults)
+
+
+@pytest.mark.parametrize("line", [PKT_GEN_OF_2015, PKT_GEN_THEN, PKT_GEN_NOW])
+def test_a_report_of_pkt_gen_that_lacks_any_word_is_read_or_passed_over_or_named(line: str) -> None:
+    for less in shorter(line):
+        read = parse_pkt_gen(less)
+        assert all(isfinite(v) for r in read.reports for v in (r.end_s, r.seconds, r.pps, r.packets)), less

@@ -7,21 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.tools.generators.pkt_gen_log import Report, matched, parse
-
-OF_2015 = "870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)\n"
-THEN = "143.205469 main_thread [1708] 33.000 pps (33.000 pkts 369.600 Kbps in 1001053 usec) 3.00 avg_batch\n"
-NOW = (
-    "012.000001 main_thread [2781] 14.880 Mpps [avg/std 14.870 Mpps/0.010 Mpps]"
-    "(14.896 Mpkts 7.150 Gbps in 1001054 usec) 511.95 avg_batch 0 min_space\n"
-)
+from generator_files import PKT_GEN_NOW, PKT_GEN_OF_2015, PKT_GEN_THEN
 
 
 @pytest.mark.parametrize(
     ("line", "report"),
     [
-        (OF_2015, Report(870.571509, 1.062998, 1400176.0, 1488384.0)),
-        (THEN, Report(143.205469, 1.001053, 33.0, 33.0)),
-        (NOW, Report(12.000001, 1.001054, 14.88e6, 14.896e6)),
+        (PKT_GEN_OF_2015, Report(870.571509, 1.062998, 1400176.0, 1488384.0)),
+        (PKT_GEN_THEN, Report(143.205469, 1.001053, 33.0, 33.0)),
+        (PKT_GEN_NOW, Report(12.000001, 1.001054, 14.88e6, 14.896e6)),
     ],
 )
 def test_each_form_is_read(line, report):
@@ -31,7 +25,9 @@ def test_each_form_is_read(line, report):
 
 
 def test_the_closing_account_is_kept():
-    found = parse(OF_2015 + "Sent 14003000 packets 840180000 bytes 27350 events 60 bytes each in 10.01 seconds.\nSpeed: 1.399 Mpps\n").total
+    found = parse(
+        PKT_GEN_OF_2015 + "Sent 14003000 packets 840180000 bytes 27350 events 60 bytes each in 10.01 seconds.\nSpeed: 1.399 Mpps\n"
+    ).total
     assert (found.direction, found.packets, found.bytes, found.seconds) == ("Sent", 14003000, 840180000, 10.01)
     assert found.pps == pytest.approx(14003000 / 10.01)
     assert parse("Sent nothing.\n").total.packets == 0
@@ -43,7 +39,7 @@ def test_the_clock_that_begins_again_after_1000_s_goes_on():
 
 
 def test_a_line_like_a_report_that_cannot_be_read_is_told_by_its_number():
-    assert parse(OF_2015 + "870.9 x\n871.571509 main_thread [1418] lots of pps\n").unread == (3,)
+    assert parse(PKT_GEN_OF_2015 + "870.9 x\n871.571509 main_thread [1418] lots of pps\n").unread == (3,)
 
 
 def test_reports_of_two_hosts_are_brought_together_by_time_not_by_place():

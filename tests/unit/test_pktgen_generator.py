@@ -6,29 +6,18 @@ import pytest
 
 from dutlab.errors import ToolFailed
 from dutlab.tools.generators.pktgen import read_results, settings
-from generator_files import asked, direction
-
-# The example of the documentation, word for word.
-DOCUMENTED = """Params: count 100000  min_pkt_size: 60  max_pkt_size: 60
-	frags: 0  delay: 0  clone_skb: 64  ifname: eth4@0
-	flows: 0 flowlen: 0
-Current:
-	pkts-sofar: 100000  errors: 0
-	started: 623913381008us  stopped: 623913396439us idle: 25us
-Result: OK: 15430(c15405+d25) usec, 100000 (60byte,0frags)
-6480562pps 3110Mb/sec (3110669760bps) errors: 0
-"""
+from generator_files import PKTGEN_DOCUMENTED, asked, direction
 
 
 def test_the_documented_result_is_read():
-    frames, seconds = read_results(DOCUMENTED, 1, host="source", raw={})
+    frames, seconds = read_results(PKTGEN_DOCUMENTED, 1, host="source", raw={})
     assert (frames, seconds) == (100_000, 0.01543)
     assert frames / seconds == pytest.approx(6_480_562, rel=1e-4), "the rate that is in the example itself"
 
 
 def test_streams_add_their_frames_and_the_longest_counts():
-    longer = DOCUMENTED.replace("15430(c15405", "20000(c19975")
-    assert read_results(DOCUMENTED + longer, 2, host="source", raw={}) == (200_000, 0.02)
+    longer = PKTGEN_DOCUMENTED.replace("15430(c15405", "20000(c19975")
+    assert read_results(PKTGEN_DOCUMENTED + longer, 2, host="source", raw={}) == (200_000, 0.02)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +25,7 @@ def test_streams_add_their_frames_and_the_longest_counts():
     [
         ("", "0 of 1 streams have a result: nothing"),
         ("Result: Idle\n", "0 of 1 streams have a result: Result: Idle"),
-        (DOCUMENTED.replace("100000 (60byte", "0 (60byte"), "sent nothing"),
+        (PKTGEN_DOCUMENTED.replace("100000 (60byte", "0 (60byte"), "sent nothing"),
     ],
 )
 def test_no_result_is_said_in_its_own_words(text, why):

@@ -13,19 +13,9 @@ from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import counted, trafgen
 from dutlab.tools.generators.trafgen import packet_of, read_end
 from dutlab.units import Pps
-from generator_files import asked, direction
+from generator_files import TRAFGEN_TWO_CORES, asked, direction
 
 NOISE = b"Cannot set system socket memory in /proc/sys/net/core/rmem_max: Permission denied\n"
-TWO_CORES = b"""     1 packets to schedule
-    60 bytes in total
-Running! Hang up with ^C!
-
-
-      568576 packets outgoing
-    34114560 bytes outgoing
-           0 sec, 0 usec on CPU0 (0 packets)
-           1 sec, 980002 usec on CPU1 (568576 packets)
-"""
 GAVE_UP = b"""     1 packets to schedule
   1514 bytes in total
 Running! Hang up with ^C!
@@ -60,7 +50,7 @@ def test_a_rate_is_a_number_of_frames_and_no_core():
 
 
 def test_its_last_words_say_frames_and_seconds():
-    assert read_end(ended(stdout=TWO_CORES, stderr=NOISE), host="source", raw={}) == (568576, 1.980002)
+    assert read_end(ended(stdout=TRAFGEN_TWO_CORES, stderr=NOISE), host="source", raw={}) == (568576, 1.980002)
 
 
 @pytest.mark.parametrize(

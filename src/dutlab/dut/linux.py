@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
@@ -15,7 +15,7 @@ from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.ipsec_rules import XFRM_SUITES
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
-from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, most_flows
+from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -32,6 +32,13 @@ class LinuxMode:
     behaviour: Behaviour
     keeps_own: bool = False
     """The ruleset is the system's own, and what this mode brings comes behind its rules."""
+
+    flows: int = 1
+    """The most that an experiment has at once."""
+
+    def sized_for(self, flows: int) -> LinuxMode:
+        """The same for another experiment."""
+        return replace(self, flows=flows)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On the DUT."""
@@ -63,15 +70,10 @@ class LinuxMode:
         del testbed
         on = await state.forwards(dut)
         tables = await state.legacy_tables(dut)
-        most = await most_flows(dut) if self.behaviour.tracks else None
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("no rules outside nftables", not tables, f"iptables-legacy tables: {' '.join(tables) or 'none'}"),
-            *(
-                [Check("connection tracking has the machine's own limit", most is not None, f"nf_conntrack_max is {most}")]
-                if self.behaviour.tracks
-                else []
-            ),
+            *([await limit_check(dut, self.flows)] if self.behaviour.tracks else []),
         ]
 
 

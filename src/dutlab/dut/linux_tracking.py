@@ -12,7 +12,7 @@ import struct
 from ipaddress import ip_address
 
 from dutlab.dut.linux_state import Runs
-from dutlab.dut.mode import UdpFlow
+from dutlab.dut.mode import Check, UdpFlow
 from dutlab.errors import HostError
 from dutlab.hosts.programs import Program
 
@@ -79,6 +79,13 @@ async def most_flows(dut: Runs) -> int | None:
     """How many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
     said = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
     return int(said) if said.isdigit() else None
+
+
+async def limit_check(dut: Runs, flows: int) -> Check:
+    """For the record: how many flows the machine tracks at most, and whether those of an experiment with `flows` at once fit."""
+    most = await most_flows(dut)
+    fit = "" if most is None or flows <= most else f", fewer than the {flows} flows of the experiment"
+    return Check("connection tracking has the machine's own limit", most is not None, f"nf_conntrack_max is {most}{fit}")
 
 
 def _holds(listing: str, flow: UdpFlow) -> bool:

@@ -44,7 +44,11 @@ _MODES = (
         "its firewall on: new flows pass from each inner network to each outer one, one stateful rule a pair; all else is dropped",
         GUARDS,
     ),
-    ManualMode("filter-own", "its firewall on with its own ruleset, and behind it a stateful pass for each pair of networks both ways", TRACKS),
+    ManualMode(
+        "filter-own",
+        "its firewall on with its own ruleset, and behind it a stateful pass for each pair of networks in each direction",
+        TRACKS,
+    ),
     ManualMode("nat", "as filter-default, and flows leave with the address of the outer port", TRANSLATES),
     ManualMode("nat-open", "flows leave with the address of the outer port, and everything passes in both directions", TRANSLATES_OPEN),
 )

@@ -86,9 +86,7 @@ def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:
     A ruleset without such a chain gets one of ours, which accepts.
     """
     rules = [(_FAMILY[version], f"{rule} ct state new,established,related accept") for version, rule in _permitted_networks(testbed)]
-    added = [
-        f"add rule {family} {table} {chain} {rule}" for family, table, chain in chains for of, rule in rules if family in {"inet", of}
-    ]
+    added = [f"add rule {family} {table} {chain} {rule}" for family, table, chain in chains for of, rule in rules if family in {"inet", of}]
     if added:
         return "\n".join([*added, ""])
     return _table(_forward("accept", [rule for _, rule in rules]))

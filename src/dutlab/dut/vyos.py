@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as sized
 
 from dutlab.dut import linux_state, vyos_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
-from dutlab.dut.linux_tracking import is_tracked
+from dutlab.dut.linux_tracking import is_tracked, limit_check
 from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
@@ -36,6 +37,13 @@ class VyosMode:
     behaviour: Behaviour
     keeps_own: bool = False
     """The configuration is the one that was saved, and what this mode brings comes behind its rules."""
+
+    flows: int = 1
+    """The most that an experiment has at once."""
+
+    def sized_for(self, flows: int) -> VyosMode:
+        """The same for another experiment."""
+        return sized(self, flows=flows)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The trees as they were found. Raises HostError when the DUT is not VyOS."""
@@ -63,6 +71,7 @@ class VyosMode:
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("firewall and NAT are those of the mode", wanted == found, f"{missing} lines missing, {more} more than there should be"),
+            *([await limit_check(dut, self.flows)] if self.behaviour.tracks else []),
         ]
 
     async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:

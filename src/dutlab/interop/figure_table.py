@@ -36,7 +36,8 @@ _BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
 """IEC 80000-13: what some tools print as MB/s or MByte/s are these."""
 _RATES = {"pps": "pps", "bps_l1": "bps_l1", "bps_l2": "bps_l2", "bps": "bps"}
 _OTHERS = {
-    "percent": ("ratio", 0.01), "ratio": ("ratio", 1.0), "frames": ("frames", 1.0), "watts": ("watts", 1.0),
+    "percent": ("ratio", 0.01), "ratio": ("ratio", 1.0), "frames": ("frames", 1.0), "watts": ("watts", 1.0), "w": ("watts", 1.0),
+    "c": ("c", 1.0),
     "iops": ("iops", 1.0), "kiops": ("iops", 1e3), "miops": ("iops", 1e6), "gbytes": ("bytes", 1e9), "tbytes": ("bytes", 1e12),
     "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("s", 1.0), "retransmits": ("retransmits", 1.0),
 }  # fmt: skip
@@ -46,6 +47,8 @@ _SUFFIXES: Mapping[str, tuple[str, float]] = (
     | _OTHERS
 )
 """What a figure's name ends with, in a file → in our records, and the factor between them."""
+_OF_THEMSELVES = {**{rate: f"rate_{rate}" for rate in (*_RATES.values(), "bytes_per_s")}, "iops": "iops", "watts": "watts"}
+"""What a column that is called as its unit alone holds: `gbps` and `gbytes_per_s` are rates."""
 _SAME_LINE = 0.02
 """Published bits and percentages have three digits."""
 Columns = Mapping[str, tuple[str, float]]
@@ -154,8 +157,8 @@ def _figure(column: str) -> tuple[str, float] | None:
 def _suffixed(column: str) -> tuple[str, float] | None:
     for suffix in sorted(_SUFFIXES, key=len, reverse=True):
         base, factor = _SUFFIXES[suffix]
-        if column == suffix == base:
-            return base, factor
+        if column == suffix and (base in _OF_THEMSELVES or suffix == base):
+            return _OF_THEMSELVES.get(base, base), factor
         if column.endswith(f"_{suffix}"):
             return f"{column.removesuffix(suffix)}{base}", factor
     return None

@@ -13,7 +13,7 @@ from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
 from dutlab.systems.bsd_facts import BsdFacts
 from dutlab.systems.facts import Answers, FactTree, Question
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
-from dutlab.systems.system import IPSEC, FIREWALL, PingWords, System
+from dutlab.systems.system import FIREWALL, IPSEC, PingWords, System
 from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
 _KENV = {"machine.vendor": "smbios.system.maker", "machine.product": "smbios.system.product", "machine.bios": "smbios.bios.version"}

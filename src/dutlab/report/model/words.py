@@ -63,6 +63,7 @@ _UNITS = (
     ("_per_s", PER_SECOND),
     ("_cores", Unit("", 1.0, 2)),
     ("watts", Unit("W", 1.0, 1)),
+    ("_c", Unit("°C", 1.0, 1)),
     ("_s", SECONDS),
 )
 
