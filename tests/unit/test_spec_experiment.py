@@ -118,7 +118,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("{lab: three-node}", "nosuch.yaml", ":2:1: testbed: nosuch.yaml cannot be read: No such file or directory"),
         ("streams: 4", "streams: 0", ":7:14: workloads.0.iperf3.streams: must be at least 1"),
         ("streams: 4", "streams: 4.5", ":7:14: workloads.0.iperf3.streams: must be a whole number"),
-        ("streams: 4", "stream: 4", ":7:14: workloads.0.iperf3.stream: unknown key (known: duration, links, omit, streams, zerocopy; did you mean streams?)"),
+        ("streams: 4", "stream: 4", ":7:14: workloads.0.iperf3.stream: unknown key (known: direction, duration, ends_apart, links, omit, streams, zerocopy; did you mean streams?)"),
         ("omit: 5s", "omit: 5", ":7:26: workloads.0.iperf3.omit: 5 has no unit; write it as in 30s"),
         ("omit: 5s", "omit: 1.5s", ":7:26: workloads.0.iperf3.omit: iperf3 takes whole seconds, not 1.5s"),
         ("omit: 5s", "omit: 61s", ":7:26: workloads.0.iperf3.omit: iperf3 takes 0s to 60s, not 61s"),
