@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from pydantic import ValidationError
@@ -80,6 +80,15 @@ async def test_a_generator_that_is_too_slow_is_not_taken_for_the_dut():
     assert "connections_upper_per_s" not in figures
     assert any("generator" in note for note in measured.notes)
     assert "pps" not in " ".join([*measured.notes, *(d.detail for d in measured.doubts)])
+
+
+async def test_a_last_connection_that_begins_some_milliseconds_late_is_not_another_rate():
+    class Late(Firewall):
+        async def carry_out(self, load):
+            return replace(await super().carry_out(load), begun_s=load.count / load.rate_per_s + 0.015)
+
+    _, figures = await found(Late(), tests=["rate"])
+    assert figures["connections_lower_per_s"] <= 9000 < figures["connections_upper_per_s"]
 
 
 async def test_a_trial_begins_in_an_empty_table_and_does_not_fill_it():
