@@ -87,7 +87,7 @@ fn counters() -> BTreeMap<String, u64> {
     texts.iter().flat_map(|text| table(text)).filter(|(name, _)| COUNTED.contains(&name.as_str())).collect()
 }
 
-/// Names on a line, and on the next their values (proc_pid_net(5)).
+/// Names on a line, and on the next their values (`proc_pid_net(5)`).
 fn table(text: &str) -> Vec<(String, u64)> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).flat_map(|two| two[0].split(' ').zip(two[1].split(' ')));

@@ -412,19 +412,18 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
             let now = (self.clock)();
             self.first_byte.saturating_record(now.0.saturating_sub(of.begun.0));
         }
-        let arrived = match of.body_left {
-            Some(_) => n as u64,
-            None => {
-                of.head.extend(&self.buffer[..n]);
-                let Some(said) = message::answered(&of.head)? else { return Ok(false) };
-                if !said.ok || said.body_bytes != self.plan.response_bytes {
-                    return Err(message::Malformed);
-                }
-                of.body_left = Some(said.body_bytes);
-                let of_body = of.head.len() - said.head_bytes;
-                of.head = Vec::new();
-                of_body as u64
+        let arrived = if of.body_left.is_some() {
+            n as u64
+        } else {
+            of.head.extend(&self.buffer[..n]);
+            let Some(said) = message::answered(&of.head)? else { return Ok(false) };
+            if !said.ok || said.body_bytes != self.plan.response_bytes {
+                return Err(message::Malformed);
             }
+            of.body_left = Some(said.body_bytes);
+            let of_body = of.head.len() - said.head_bytes;
+            of.head = Vec::new();
+            of_body as u64
         };
         let left = of.body_left.unwrap_or(0).checked_sub(arrived).ok_or(message::Malformed)?;
         of.body_left = Some(left);

@@ -22,6 +22,9 @@ pub fn request(host: &str, response: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// A response with a body of `bytes`.
+///
+/// # Panics
+/// Where a body does not fit into memory.
 #[must_use]
 pub fn response(bytes: u64) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
@@ -126,7 +129,7 @@ mod tests {
             &b"POST /1 HTTP/1.1\r\n\r\n"[..],
             b"GET /x HTTP/1.1\r\n\r\n",
             b"GET /99999999999 HTTP/1.1\r\n\r\n",
-            &[b'x'; 20_000],
+            &vec![b'x'; LONGEST_HEAD + 1],
         ] {
             assert_eq!(asked(text), Err(Malformed));
         }

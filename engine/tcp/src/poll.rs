@@ -30,6 +30,9 @@ impl Poll {
     }
 
     /// The numbers of what has happened, after `at_most` or before.
+    ///
+    /// # Panics
+    /// Where `at_most` is longer than the system can count.
     pub fn wait(&mut self, at_most: Duration) -> Result<impl Iterator<Item = u64>, Errno> {
         let at_most = Timespec::try_from(at_most).expect("a wait is short");
         self.events.clear();
@@ -74,6 +77,9 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Keeps `item`; returns its number.
+    ///
+    /// # Panics
+    /// With more than 2^32 items.
     pub fn put(&mut self, item: T) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -91,6 +97,9 @@ impl<T> Slab<T> {
     }
 
     /// Takes it out.
+    ///
+    /// # Panics
+    /// Never: half of a number fits into its half.
     pub fn take(&mut self, number: u64) -> Option<T> {
         self.get(number)?;
         let slot = u32::try_from(number & 0xffff_ffff).expect("the lower half");

@@ -85,6 +85,9 @@ impl Server {
     }
 
     /// Serves whatever comes within `at_most`.
+    ///
+    /// # Panics
+    /// Where `at_most` is longer than the system can count.
     pub fn turn(&mut self, at_most: Duration) -> Result<(), Errno> {
         let happened: Vec<u64> = self.poll.wait(at_most)?.collect();
         for token in happened {

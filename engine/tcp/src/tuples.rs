@@ -16,6 +16,9 @@ pub struct Tuples {
 
 impl Tuples {
     /// From `sources`, which are not empty, to `ports` of `to`; begins with the `first`.
+    ///
+    /// # Panics
+    /// Where there is no source or no port.
     #[must_use]
     pub fn new(sources: Vec<IpAddr>, to: IpAddr, ports: RangeInclusive<u16>, first: u64) -> Self {
         assert!(!sources.is_empty() && !ports.is_empty(), "a connection has two ends");
@@ -29,6 +32,9 @@ impl Tuples {
     }
 
     /// The next: source and destination. After the last comes the first again.
+    ///
+    /// # Panics
+    /// Never: each index is below the length of its list.
     pub fn take(&mut self) -> (SocketAddr, SocketAddr) {
         let (n, of_ports, of_sources) = (self.next % self.count(), self.ports.len() as u64, SOURCE_PORTS.len() as u64);
         self.next += 1;
