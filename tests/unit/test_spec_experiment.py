@@ -150,7 +150,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
         ("as-written", "random", ":10:1: order: must be 'shuffled' or 'as-written'"),
         ("seed: 7", "seed: -7", ":11:1: seed: must be at least 0"),
-        ("[cpu]", "[cpu, power]", f":12:14: watch.1: 'power' cannot be watched (known: {', '.join(sorted(WATCHES))})"),
+        ("[cpu]", "[cpu, power]", f":12:14: watch.1: 'power' cannot be watched (known: {', '.join(sorted(WATCHES))}; did you mean perf?)"),
         ("[cpu]", "[cpu, nic]", f":12:14: watch.1: 'nic' cannot be watched (known: {', '.join(sorted(WATCHES))})"),
         ("[cpu]", "[cpu, cpu]", ":12:14: watch.1: duplicate cpu"),
         (", restore: [sysctl -w x=0]", "", ":14:3: modes.own.restore: missing; a mode that changes the DUT says how to put it back"),
