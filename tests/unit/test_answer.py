@@ -229,3 +229,14 @@ def test_a_sentence_tells_rates_in_the_unit_of_their_table_and_with_the_digits_o
     found = compared("sweep", [("router", fast), ("nat", slow)], "received_pps")
     assert found is not None
     assert found.sentence == "router is the fastest at 1.06 Mpps, nat the slowest at 0.604 Mpps (medians of 6)."
+
+
+def test_many_comparisons_are_counted_and_not_told_one_by_one(tmp_path: Path) -> None:
+    fast = imported(tmp_path, "apu2-openbsd.csv").answer.fast
+    assert fast[0] == "Of 6 comparisons of modes, set-skip is the fastest in 4, pass-quick is the fastest in 1, no difference shown in 1."
+    assert len(fast) == 2 and "931.1 Mb/s" in fast[1]
+
+
+def test_latency_over_the_load_is_told_without_load_and_at_the_full_one() -> None:
+    assert figure_words("at_0_tl_ns") == "median latency at 0 % load"
+    assert figure_words("ndr_upper_pps") == "NDR at most"

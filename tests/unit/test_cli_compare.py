@@ -216,7 +216,7 @@ def test_the_ratio_printed_is_that_of_the_medians_printed(tmp_path: Path) -> Non
                 (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
         paths.append(path)
     said = run(compare, *paths, "--figure", "received_pps").output
-    assert "1300.0 kpps" in said and "1012.0 kpps" in said and "0.778" in said and "5 repeats of each cell a side" in said
+    assert "1.300 Mpps" in said and "1.012 Mpps" in said and "0.778" in said and "5 repeats of each cell a side" in said
 
 
 def test_imported_ramps_are_compared_by_what_they_measured(tmp_path: Path) -> None:

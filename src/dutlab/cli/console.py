@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +84,8 @@ class LiveTrial:
         Where not all of it fits, what is known takes turns.
         """
         took, b = now_s - self.since_s, self.begun
-        line = f"[{b.done + 1}/{b.trials}] {b.what}: {duration_words(took)}, {duration_words(max(0.0, b.left_s - took))} left"
+        left = f"{duration_words(b.left_s - took)} left" if took < b.left_s else "longer than planned"
+        line = f"[{b.done + 1}/{b.trials}] {b.what}: {duration_words(took)}, {left}"
         parts = self._known()
         turn = int(took) % len(parts) if len(", ".join([line, *parts])) > width and parts else 0
         for part in (*parts[turn:], *parts[:turn]):
@@ -176,7 +178,7 @@ class Console:
         if event.status == "measured" and self._renews:
             tell(text[: self._width], end="\n" if event.done == event.trials else "", renew=True)
         else:
-            tell(text, renew=self._renews)
+            self._tell_words(text)
         if event.done < event.trials:
             self._do("before the next trial", shown=False)
         else:
@@ -221,7 +223,14 @@ class Console:
         return answer
 
     def _line(self, text: str) -> None:
-        tell(f"{self._name}{text}" if text else "", renew=self._renews)
+        self._tell_words(f"{self._name}{text}" if text else "")
+
+    def _tell_words(self, text: str) -> None:
+        """Broken between words on a terminal, which would break inside them; a file or a program gets one line."""
+        tell(
+            "\n".join(textwrap.wrap(text, self._width, break_long_words=False, break_on_hyphens=False)) if self._renews else text,
+            renew=self._renews,
+        )
 
 
 @contextmanager

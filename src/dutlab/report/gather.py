@@ -19,7 +19,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
-from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value
+from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
@@ -163,7 +163,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
 
 def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Section:
     """Its tables that say what limited each row, with a column of that."""
-    return replace(section, tables=tuple(_with_limits(t, of_row) if t.judged else t for t in section.tables))
+    return replace(section, tables=tuple(without_empty(_with_limits(t, of_row) if t.judged else t) for t in section.tables))
 
 
 def _with_limits(table: Table, of_row: Mapping[tuple[str, int], LimitRow]) -> Table:

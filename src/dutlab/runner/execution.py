@@ -193,8 +193,8 @@ class Execution(RunProcess):
         return found
 
     def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
-        what = f"{load.generator.text()}, {load.mix.name} on {'+'.join(load.links)}"
-        self.events.note(f"headroom of {what} unknown: the rig could not be measured without the DUT: {why}")
+        what = f"{load.generator.text()}, {load.mix.name} on link {'+'.join(load.links)}"
+        self.events.note(f"headroom unknown: {what}: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:
         """One application of a mode, in the levels that its trials have, and the trials measured in it."""

@@ -85,7 +85,8 @@ class RunProcess:
     def say_cut(self, error: BaseException, how: str) -> None:
         """Tells the user `how` the run can go on, if it can and a trial of it is there."""
         finished = len(self.folder.finished())
-        self.events.cut(error, f"interrupted after {finished} of {len(self.plan.trials)} trials: {how}" if finished and how else "")
+        what = "the budget ended" if isinstance(error, TimeIsOver) else "interrupted"
+        self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if finished and how else "")
 
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, Missing, Value
+from dutlab.report.model.words import Unit, unit_for
 from dutlab.stats.summary import summarise
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
@@ -20,10 +22,20 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
     value = computed_value(group, link, figure, lambda r: r.figures.get(link, {}).get(figure), book)
     if not isinstance(value, Figure) or value.n != 1:
         return value
-    rows = (row for r in group.measured if r.trial in value.trials for row in r.tables.get(PUBLISHED, ()))
-    own = next((row for row in rows if (row.get("link"), row.get("figure")) == (link, figure)), None)
-    scale = own and own.get("scale")
-    return replace(value, published=str(own["text"]), published_scale=float(scale)) if own and isinstance(scale, int | float) else value
+    own = {
+        str(row["link"]): (str(row["text"]), float(row["scale"] or 0))
+        for r in group.measured
+        if r.trial in value.trials
+        for row in r.tables.get(PUBLISHED, ())
+        if row.get("figure") == figure
+    }
+    parts = [own[name] for name in ([link] if link in own else link.split("+")) if name in own]
+    if len(parts) < (1 if link in own else link.count("+") + 1) or len({scale for _, scale in parts}) != 1:
+        return value
+    text, scale = parts[0]
+    if len(parts) > 1:  # a sum that their table lacks has the digits of its parts
+        text = str(sum(Decimal(digits) for digits, _ in parts))
+    return replace(value, published=text, published_scale=scale)
 
 
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
@@ -49,6 +61,12 @@ def figure_of(values: Mapping[int, float], planned: int) -> Figure:
         planned=planned,
         trials=tuple(values),
     )
+
+
+def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
+    """The unit in which the answer's table prints `figure` of these cells, for the sentences beside it."""
+    found = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
+    return unit_for(figure, [value for value in found if value is not None])
 
 
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:

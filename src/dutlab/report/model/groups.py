@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from dutlab.plan.cell import Cell
-from dutlab.report.model.words import asked_words
+from dutlab.report.model.words import asked_words, size_order
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
@@ -87,6 +87,11 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
 
     ordered = sorted(held, key=place)
     return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
+
+
+def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
+    """In the order of the labels, then of their frame sizes, whatever the order in which they were measured."""
+    return sorted(groups, key=lambda g: (labels.index(g.label), size_order(str(g.cell.params.get("frame_size")))))
 
 
 def present(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:

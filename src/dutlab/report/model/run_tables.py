@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from dutlab.report.model.run_report import CheckLine, FactRow, LimitRow, TrialLine
 from dutlab.report.model.table import Column, Links, Row, Table
-from dutlab.report.model.words import plural, unit_for
+from dutlab.report.model.words import Unit, plural, unit_for
 
 MOST_OPEN = 24
 """More verdicts than these are shown only to who asks for them."""
@@ -15,14 +15,20 @@ MOST_OPEN = 24
 
 def limit_tables(rows: Sequence[LimitRow]) -> tuple[Table, ...]:
     """A verdict a result, with its evidence; none where nothing is known."""
+    units = {name: unit_for(name, [row.value for row in rows if row.figure == name]) for name in {row.figure for row in rows}}
     columns = (Column("what"), Column("figure", align="right"), *map(Column, ("verdict", "sure", "because", "what would settle it")))
-    return _one("limits", f"{plural(len(rows), 'verdict')} with evidence", columns, map(_limit, rows), folded=len(rows) > MOST_OPEN)
+    return _one(
+        "limits",
+        f"{plural(len(rows), 'verdict')} with evidence",
+        columns,
+        [_limit(row, units[row.figure]) for row in rows],
+        folded=len(rows) > MOST_OPEN,
+    )
 
 
-def _limit(row: LimitRow) -> Row:
+def _limit(row: LimitRow, unit: Unit) -> Row:
     size = f"{row.size} bytes" if row.size.isdigit() else row.size
     what = ", ".join(filter(None, (row.workload, size, row.where if row.links else "")))
-    unit = unit_for(row.figure, [row.value])
     verdict = f"{row.words} (also fits: {', '.join(row.others)})" if row.others else row.words
     return Row(row.label, (what, unit.text(row.value), verdict, row.confidence, row.because, row.next_experiment))
 

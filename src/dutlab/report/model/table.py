@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, frame_rate_unit, grouped, unit_for
+from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, grouped, unit_for
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,15 @@ class Figure:
     published_scale: float = 0.0
 
     def published_in(self, scale: float) -> str:
-        """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in another unit."""
-        return self.published if self.published and math.isclose(self.published_scale, scale) else ""
+        """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in a unit of another kind."""
+        if not self.published:
+            return ""
+        shift = math.log10(self.published_scale / scale)
+        if not math.isclose(shift, round(shift), abs_tol=1e-9):
+            return ""
+        own = Decimal(self.published)
+        places = -int(own.as_tuple().exponent) - round(shift)
+        return f"{own.scaleb(round(shift)):.{max(0, places)}f}"
 
     @property
     def relative_spread(self) -> float:
@@ -238,6 +246,23 @@ class Table:
         return round(100 * cell.median / most) if most > 0 else 0
 
 
+def without_empty(table: Table) -> Table:
+    """Columns of figures that no row has, beside others that have some, are named below the table instead."""
+    cells = [[row.cells[i] for row in table.rows] for i in range(len(table.columns))]
+    why = {i: {c.why if isinstance(c, Missing) else "" for c in of} for i, of in enumerate(cells) if table.columns[i].shown}
+    empty = {i: words for i, reasons in why.items() if len(reasons) == 1 and (words := next(iter(reasons)))}
+    if not empty or table.same_figure or not any(isinstance(c, Figure) for i in why for c in cells[i]):
+        return table
+    groups: dict[str, list[str]] = {}
+    for i, words in empty.items():
+        column = table.columns[i]
+        groups.setdefault(words, []).append(f"{column.group}: {column.head}" if column.group else column.head)
+    said = (f"{', '.join(heads)} ({words})" for words, heads in groups.items())
+    note = f"In no row: {'; '.join(said)}."
+    columns = tuple(replace(c, shown=False) if i in empty else c for i, c in enumerate(table.columns))
+    return replace(table, columns=columns, notes=(*table.notes, note))
+
+
 def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str = "", right: Collection[int] = ()) -> Table:
     """A table of words under `head`, which says nothing of modes; columns numbered in `right` go to the right."""
     columns = tuple(Column(words, align="right" if n in right else "left") for n, words in enumerate(head))
@@ -251,8 +276,8 @@ def number_text(cell: Figure | float, unit: Unit) -> str:
     return unit.number(cell)
 
 
-def figure_text(cell: Figure, unit: Unit) -> str:
-    """The same with the unit."""
+def figure_text(cell: Figure | float, unit: Unit) -> str:
+    """number_text() with the unit: in a sentence as in its table."""
     return f"{number_text(cell, unit)} {unit.name}".strip()
 
 
@@ -276,8 +301,6 @@ def spread_text(cell: Cell, unit: Unit) -> str:
 
 def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
     """The unit of `cells` together: of bit rates the one that all were published in; else, as of frame rates, one that suits them."""
-    if figure.endswith("_pps"):
-        return frame_rate_unit([cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):
         return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     found = [cell for cell in cells if isinstance(cell, Figure)]

@@ -107,6 +107,12 @@ _WORDS = {
     "tests": "tests: {}",
     "trial_s": "trials of {} s",
     "latency_s": "latency over {} s",
+    "burst_limit_s": "bursts of {} s at most",
+    "burst_repeats": "{} bursts",
+    "latency_repeats": "{} repeats of latency",
+    "recovery_repeats": "{} repeats of recovery",
+    "reset_repeats": "{} repeats of the reset",
+    "width_ratio": "bounds closer than {} of the upper",
     "scale": "every duration × {}",
     "fill_pps": "filled at {} flows a second",
     "most_flows": "up to {} flows",
@@ -136,6 +142,11 @@ _NOTHING = {
     ("drain_s", 0),
     ("early_stop", "at-once"),
     ("again_at_end", "upper"),
+    ("networks", 1),
+    ("networks", "1"),
+    ("all_networks", "1"),
+    ("extension_headers", "none"),
+    ("all_extension_headers", "none"),
 }
 
 
@@ -163,10 +174,12 @@ def unit_of(figure: str) -> Unit:
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
-    """The unit that a figure's `values` are printed in together: of bit rates and capacities by their size, else that of its name."""
+    """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else that of its name."""
     if figure.endswith("capacity_bytes"):
         return next((unit for unit in _CAPACITIES if max(values, default=0.0) >= unit.scale), _CAPACITIES[-1])
-    return bit_rate_unit(values) if figure.endswith("_bps") else unit_of(figure)
+    if figure.endswith("_pps"):
+        return frame_rate_unit(values)
+    return bit_rate_unit(values) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
 
 
 def name_words(figure: str) -> str:

@@ -13,10 +13,11 @@ from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 
 _SPECIAL = re.compile(
-    r"(?P<mark>\[\d+\](?![(\[:]))|(?P<inside>(?<=\w)_(?=\w))"
+    r"(?P<mark>\[\d+\](?![(\[:]))|(?P<inside>(?<=\w)_(?=\w))|(?P<code>`(?! )[\w ./:=,-]+(?<! )`)"
     r"|[\\`*_\[\]|~]|^[#+\-=](?=[ #=\-])|(?<=^\d)[.)](?= )|(?<=\])\("
 )
-"""What Markdown would read as markup. The number of a doubt and an underscore inside a word are text as they are."""
+"""What Markdown would read as markup. The number of a doubt and an underscore inside a word are text as they are; so are
+words between backticks, which hold no markup."""
 
 
 def markdown(runs: Sequence[RunReport]) -> str:
@@ -181,4 +182,6 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def text(text: str) -> str:
     """Text from outside as text: no markup of Markdown's or HTML's, no line break that would end a table row."""
-    return _SPECIAL.sub(lambda m: m[0] if m["mark"] or m["inside"] else f"\\{m[0]}", html.escape(" ".join(text.split()), quote=False))
+    return _SPECIAL.sub(
+        lambda m: m[0] if m["mark"] or m["inside"] or m["code"] else f"\\{m[0]}", html.escape(" ".join(text.split()), quote=False)
+    )

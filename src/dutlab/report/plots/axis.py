@@ -13,6 +13,8 @@ from dutlab.report.plots.svg import SvgDrawing, text_width
 
 TICK_SIZE = 13.0
 """Of all words at axes, in pixels; a plot shrinks to three quarters on a phone."""
+TICK_GAP, TICK_ROW = 6.0, 16.0
+"""Between words at an axis, and from a line of them to the next."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ def apart(scale: Scale, ticks: Sequence[float]) -> list[float]:
     return sorted(out)
 
 
+def rows_below(wanted: Sequence[tuple[float, str]]) -> list[int]:
+    """The line below an axis for each (place, words): those that would touch earlier ones are a line lower."""
+    taken: list[tuple[int, float, float]] = []
+    for place, words in wanted:
+        half = text_width(words, TICK_SIZE) / 2 + TICK_GAP / 2
+        row = next(n for n in range(len(wanted)) if all(at != n or abs(place - of) >= half + other for at, of, other in taken))
+        taken.append((row, place, half))
+    return [row for row, _, _ in taken]
+
+
 def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title: str) -> float:
     """Grid lines with their values, and what they are. Returns how far left of `left` the words reach."""
     ticks = scale.ticks()
@@ -65,12 +77,15 @@ def draw_x_axis(
     d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float], words: Mapping[float, str] | None = None
 ) -> float:
     """Upright grid lines, with their values or `words`, and a title below. Returns how far below `bottom` the words reach."""
-    for tick in ticks:
+    said = [(words or {}).get(tick) or tick_words(tick) for tick in ticks]
+    lines = rows_below([(scale(tick), text) for tick, text in zip(ticks, said, strict=True)]) if words else [0] * len(ticks)
+    for tick, text, row in zip(ticks, said, lines, strict=True):
         d.line(scale(tick), top, scale(tick), bottom, colour=GRID)
-        d.text(scale(tick), bottom + 14, (words or {}).get(tick) or tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="middle")
+        d.text(scale(tick), bottom + 14 + TICK_ROW * row, text, size=TICK_SIZE, colour=QUIET, anchor="middle")
+    lower = TICK_ROW * max(lines, default=0)
     d.line(scale.at_low, bottom, scale.at_high, bottom, colour=FAINT)
-    d.text((scale.at_low + scale.at_high) / 2, bottom + 34, title, size=TICK_SIZE, colour=QUIET, anchor="middle")
-    return 46
+    d.text((scale.at_low + scale.at_high) / 2, bottom + 34 + lower, title, size=TICK_SIZE, colour=QUIET, anchor="middle")
+    return 46 + lower
 
 
 def spread(wanted: Sequence[float], gap: float, end: float) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.report.model.run_report import Cpu
-from dutlab.report.model.table import Figure, Table
+from dutlab.report.model.table import Figure, Table, number_text
 from dutlab.report.model.words import Unit, column_words, unit_for
 from dutlab.report.plots.axis import Scale, draw_x_axis
 from dutlab.report.plots.palette import GRID, INK, KINDS, QUIET, series_colour, series_shape
@@ -56,7 +56,7 @@ def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
                 d.line(0, middle, at, middle, colour=GRID)
                 d.line(low, middle, high, middle, colour=colour, width=3)
                 d.mark(at, middle, series_shape(place), colour=colour, size=4.5)
-                d.text(max(high, at) + 9, middle, unit.number(value.median), size=TEXT_SIZE, colour=INK, halo=True)
+                d.text(max(high, at) + 9, middle, number_text(value, unit), size=TEXT_SIZE, colour=INK, halo=True)
             else:
                 d.text(6, middle, "no result", size=TEXT_SIZE, colour=QUIET, italic=True)
             y += STEP
@@ -134,6 +134,6 @@ def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
         d.rect(0, middle - step / 3, at, step / 1.5, colour=series_colour(bar.place))
         if bar.value.n > 1:
             d.line(low, middle, high, middle, colour=INK, width=1.5)
-        d.text(max(high, at) + 9, middle, unit.number(bar.value.median), size=TEXT_SIZE, colour=INK, halo=True)
+        d.text(max(high, at) + 9, middle, number_text(bar.value, unit), size=TEXT_SIZE, colour=INK, halo=True)
     left = 18 + max(text_width(shortened(b.label), HEAD_SIZE) for b in bars)
     return Plot(name, title, f"{title}: a bar a row, {unit.name}", d, (-left, -6.0, left + WIDTH + 62.0, len(bars) * step + below + 6.0))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dutlab.report.model.table import Cell, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
-from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_y_axis, spread
+from dutlab.report.plots.axis import TICK_ROW, TICK_SIZE, Scale, draw_y_axis, rows_below, spread
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
@@ -16,7 +16,6 @@ from dutlab.store.loads import BACKPRESSURE, DELIVERED
 
 WIDTH, HEIGHT = 300.0, 210.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5
-TICK_GAP, TICK_ROW = 6.0, 16.0
 LEFT = 74.0
 """Room for the values and the title of the upright axis, at least."""
 GENERATOR = "generator sent"
@@ -216,14 +215,12 @@ def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> float:
         between = x(min(mixes) - MIX_ROOM / 2)
         d.line(between, 0, between, HEIGHT, colour=GRID)
     ends = {min(fixed, default=0.0), max(fixed, default=0.0), *mixes}
-    taken: list[tuple[int, float, float]] = []
-    for size, place in sorted(places.items(), key=lambda kv: (kv[1] not in ends, kv[1])):
-        half = text_width(size, TICK_SIZE) / 2 + TICK_GAP / 2
-        row = next(n for n in range(len(places)) if all(at != n or abs(x(place) - of) >= half + other for at, of, other in taken))
-        taken.append((row, x(place), half))
+    wanted = sorted(places.items(), key=lambda kv: (kv[1] not in ends, kv[1]))
+    below = rows_below([(x(place), size) for size, place in wanted])
+    for (size, place), row in zip(wanted, below, strict=True):
         d.line(x(place), HEIGHT, x(place), HEIGHT + 5 + TICK_ROW * row, colour=FAINT)
         d.text(x(place), HEIGHT + 15 + TICK_ROW * row, size, size=TICK_SIZE, colour=INK if place in mixes else QUIET, anchor="middle")
-    rows = max(row for row, _, _ in taken)
+    rows = max(below)
     d.text(WIDTH / 2, HEIGHT + 36 + TICK_ROW * rows, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
     return 48.0 + TICK_ROW * rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
-from dutlab.report.sections.headline import spread_sentence
+from dutlab.report.sections.headline import NO_DIFFERENCE, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.workloads import main_figures, plug_of, settable
@@ -25,6 +26,8 @@ MOST_ROWS = 8
 _AS_FOUND = "as-found"
 _BESIDE = {"peak_iops": ("peak_depth", "knee_iops", "knee_depth", "knee_clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
+MOST_SENTENCES = 4
+"""More comparisons are counted, not told one by one; the table has them all."""
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
@@ -32,6 +35,8 @@ _SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
           "path_mtu_bytes": "path MTU", "knee_clat_mean_ns": "mean latency there", "peak_depth": "its depth", "knee_depth": "its depth",
           "knee_iops": "at the knee"}  # fmt: skip
+_LATENCY_AT = re.compile(r"at_(\d+)_tl_ns")
+"""Typical latency at a share of the rate."""
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -162,6 +167,8 @@ class _Cells:
 
     def _value(self, label: str, place: _Place, figure: str, book: NoteBook) -> Cell:
         group = self.by_place.get((label, place))
+        if group and group.measured and not _judged_by(group):
+            return Missing("nothing was found: its doubts say why", tuple(r.trial for r in group.measured))
         return value_of(group, main_link(group), figure, book) if group else ""
 
     def _long(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> tuple[list[Column], list[Row]]:
@@ -170,7 +177,7 @@ class _Cells:
         for label, place in ((label, place) for label in self.labels for place in self.places if (label, place) in self.by_place):
             group = self.by_place[label, place]
             own, words = _judged_by(group), tuple(words(place) for words in self.heads.values())
-            cells = ("" if group.measured and name not in own else self._value(label, place, name, book) for name in figures)
+            cells = ("" if group.measured and own and name not in own else self._value(label, place, name, book) for name in figures)
             limit = next((_verdict(limits[label, r.trial]) for r in group.measured if (label, r.trial) in limits), "")
             rows.append(Row(label, (*words, *cells, limit), links="+".join(place.links), link=main_link(group), size=place.size))
         told = {_verdict(row) for row in report.limits}  # of a single one the sentence below tells
@@ -182,6 +189,10 @@ def figure_words(name: str) -> str:
     """`NDR` of `ndr_lower_pps`, `goodput` of `goodput_bps`."""
     if name in _HEADS:
         return _HEADS[name]
+    if of := _LATENCY_AT.fullmatch(name):
+        return f"median latency at {of[1]} % load"
+    if name.endswith("_upper_pps"):
+        return f"{figure_words(name.replace('_upper_', '_lower_'))} at most"
     bare = name.removesuffix(next((s for s in _SUFFIXES if name.endswith(s)), "")).removesuffix("_lower").replace("_", " ").strip()
     return bare.upper() if bare in {"ndr", "pdr"} else bare or name
 
@@ -206,21 +217,42 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     if report.busy:
         yield report.busy
         return
-    yield from (f"{h.about}: {h.sentence}" if len(report.headlines) > 1 else h.sentence for h in report.headlines)
+    if len(report.headlines) > MOST_SENTENCES:
+        yield from _many(report, tables)
+    else:
+        yield from (f"{h.about}: {h.sentence}" if len(report.headlines) > 1 else h.sentence for h in report.headlines)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
         if any(c.figure == "knee_iops" for c in table.columns):
             yield from _knees(table)
-        elif workload not in about and (said := _range(table)):
-            yield said
+        elif workload not in about:
+            yield from _ranges(table)
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
         yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
 
 
-def _range(table: Table) -> str:
-    """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
+def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
+    """More comparisons than a reader keeps in mind: how often each mode was the fastest, and the range of each table."""
+    won = Counter(h.fastest for h in report.headlines if h.difference != NO_DIFFERENCE)
+    even = sum(h.difference == NO_DIFFERENCE for h in report.headlines)
+    said = [f"{label} is the fastest in {n}" for label, n in won.most_common()] + ([f"no difference shown in {even}"] if even else [])
+    yield f"Of {len(report.headlines)} comparisons of modes, {', '.join(said)}."
+    yield from (said for _, table in tables for said in _ranges(table))
+
+
+def _ranges(table: Table) -> Iterator[str]:
+    """Of the table's first figure; of latencies over the load, without load and at the full one."""
     places = [i for i, c in enumerate(table.columns) if c.figure]
+    loads = [i for i in places if (of := _LATENCY_AT.fullmatch(table.columns[i].figure)) and int(of[1]) <= 100]  # noqa: PLR2004 -- the whole rate
+    if len(loads) > 1 and len(table.rows) > 1:
+        yield from filter(None, (_range(table, [i]) for i in (loads[0], loads[-1])))
+    elif said := _range(table, places):
+        yield said
+
+
+def _range(table: Table, places: Sequence[int]) -> str:
+    """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
     found = [(row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure)]
     if not found:
         return ""

@@ -39,7 +39,9 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="",
         tables=tuple(tables),
         drawings=tuple(DrawnTable("links", t.slug, below=t.slug) for t in tables),
-        headlines=tuple(replace(h, about=f"{h.about}: {t.asked}") if several else h for t, h in found if h is not None),
+        headlines=tuple(
+            replace(h, about=f"{h.about}: {t.asked.removeprefix(f'{workload}, ')}") if several else h for t, h in found if h is not None
+        ),
     )
 
 

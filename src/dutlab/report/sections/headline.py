@@ -9,6 +9,8 @@ from dutlab.report.model.run_report import Headline, LimitRow
 from dutlab.report.model.table import Figure, Value, common_unit, figure_text
 from dutlab.stats.summary import median
 
+NO_DIFFERENCE = "no difference shown"
+
 
 def with_limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]) -> Headline:
     """`router: limited by line rate (shown)`; both in one where they are the same. `of_trial` has the verdicts by label and trial."""
@@ -67,7 +69,7 @@ def compared(about: str, named: Sequence[tuple[str, Value]], figure: str) -> Hea
         fastest_value=figure_text(best, unit),
         slowest=low,
         slowest_value=figure_text(worst, unit),
-        difference="no difference shown" if overlap else f"{less * 100:.0f} % less",
+        difference=NO_DIFFERENCE if overlap else f"{less * 100:.0f} % less",
         sentence=sentence,
         trials=tuple(sorted({*best.trials, *worst.trials})),
         severe=best.severe or worst.severe,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
@@ -19,7 +19,8 @@ _FULL_S = 120.0
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size, link and share; one curve a mode, frame size and link."""
-    del run, labels
+    del run
+    groups = by_size(groups, labels)
     rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("frames"), Column("link"), Column("load"), *(Column(head, figure) for head, figure in _COLUMNS))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.figures import load_value, value_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.figures import load_value, rate_unit, value_of
+from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import KPPS, MBPS, PERCENT, SECONDS, plural
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
+from dutlab.report.model.words import KPPS, PERCENT, SECONDS, Unit, plural
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -29,33 +29,38 @@ _COLUMNS = (
     ("lost in all", "loss_ratio"),
 )
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
+FEW = 6
+"""Of more cells than this the table tells, and no sentence of each."""
 _NO_BREAK = "\u00a0"
 _LINES = (("asked", "intended_pps"), ("sent", "offered_pps"), ("received", "received_pps"))
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size and direction, the sum of both directions first; one curve a mode and frame size."""
-    del run, labels
-    notes = [_answer(g, book) for g in groups if g.measured]
+    del run
+    groups = by_size(groups, labels)
+    unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
+    notes = [_answer(g, book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
     notes += [f"{g.label}, {g.cell.params.get('frame_size')}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    thresholds = dict.fromkeys(f"{float(g.cell.params.get('threshold_percent') or 0):g} %" for g in groups)
+    thresholds = dict.fromkeys(f"{float(told):g} %" for g in groups if (told := g.cell.params.get("threshold_percent")) is not None)
+    above = f"above {' or '.join(thresholds)}" if thresholds else "too high"
     columns = (Column("profile"), Column("direction"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
         slug="loadtest",
         workload="loadtest",
         title="Load test: the ramp",
-        lead="The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays above "
-        f"{' or '.join(thresholds)} to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and "
-        "gap; of both directions together they can be twice the line rate of one.",
+        lead=f"The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays {above} "
+        "to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and gap; of both directions "
+        "together they can be twice the line rate of one.",
         tables=(Table("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=tuple(dict.fromkeys(notes)),
     )
 
 
-def _answer(group: Group, book: NoteBook) -> str:
+def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
     """The sentence that the page begins with."""
     name = _names(group)[0]
     most, bits, share, point, at = (
@@ -64,10 +69,10 @@ def _answer(group: Group, book: NoteBook) -> str:
     )
     said = f"{group.label}, {group.cell.params.get('frame_size')}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
-        said += f"at most {KPPS.text(most.median)} received in a second, {MBPS.text(bits.median)} on the wire, "
-        said += f"{PERCENT.text(share.median)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
+        said += f"at most {figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
+        said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
-        return f"{said}saturated {SECONDS.text(at.median)} after the ramp began, at {KPPS.text(point.median)}."
+        return f"{said}saturated {figure_text(at, SECONDS)} after the ramp began, at {figure_text(point, unit)}."
     return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.figures import figure_of, rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import KPPS, plural
+from dutlab.report.model.table import Column, Figure, Row, Table, figure_text
+from dutlab.report.model.words import Unit, plural
 from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
@@ -93,6 +93,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     """A table a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
     del run, labels
     scaled = _scale_words(groups)
+    unit = rate_unit(groups, "throughput_pps")
     tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
     tables += variants(groups, scaled, book)
     tables += networks(groups)
@@ -108,19 +109,19 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
         tables=tuple(tables),
         curves=(*_throughput_curves(groups), *_loss_curves(groups)),
-        words=(*dict.fromkeys(said for g in groups for said in _words(g, book)), *_arrivals(groups)),
+        words=(*dict.fromkeys(said for g in groups for said in _words(g, book, unit)), *_arrivals(groups)),
         deviations=_deviations(groups),
     )
 
 
-def _words(group: Group, book: NoteBook) -> Iterator[str]:
+def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
     """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
     about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
     found = value_of(group, group.cell.link_label, "throughput_pps", book)
     most = value_of(group, group.cell.link_label, "max_pps", book)
     if isinstance(found, Figure) and isinstance(most, Figure) and most.median:
-        share = f"{found.median / most.median:.1%} of the highest rate, {KPPS.text(most.median)}"
-        yield f"{about}: throughput {KPPS.text(found.median)}, {share}."
+        share = f"{found.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
+        yield f"{about}: throughput {figure_text(found, unit)}, {share}."
     for record in group.measured:
         yield from (f"{about}: {note}" for note in record.notes)
 
@@ -228,6 +229,8 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
                 "throughput_pps",
                 tuple(line for line in lines if line.points),
                 note=note,
+                x_scale="log",
+                x_ticks=tuple(dict.fromkeys((size, f"{size:.0f}") for line in lines for size, _ in line.points)),
             )
         )
     return [curve for curve in curves if curve.lines]

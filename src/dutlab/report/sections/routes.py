@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
-from dutlab.report.model.words import KPPS, PERCENT
+from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
+from dutlab.report.model.words import PERCENT
 from dutlab.store.run_folder import RunFolder
 
 _LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("routes used", "routes_hit"))
@@ -84,6 +84,7 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
 
 def _words(groups: Sequence[Group], figure: str, book: NoteBook) -> Iterator[str]:
     """The largest table against the smallest, for each mode, link and size; and what the trials had to say."""
+    unit = rate_unit(groups, figure)
     for label, link, size in dict.fromkeys((g.label, g.cell.link_label, str(g.cell.params["frame_size"])) for g in groups):
         of = [g for g in groups if (g.label, g.cell.link_label, str(g.cell.params["frame_size"])) == (label, link, size)]
         values = [(g, v) for g in of if isinstance(v := value_of(g, link, figure, book), Figure)]
@@ -91,8 +92,8 @@ def _words(groups: Sequence[Group], figure: str, book: NoteBook) -> Iterator[str
             (few, least), (many, most) = values[0], values[-1]
             change = PERCENT.text(most.median / least.median - 1)
             yield (
-                f"{label}, {size}, link {link}: {KPPS.text(most.median)} with {_count(many)} routes, "
-                f"{KPPS.text(least.median)} with {_count(few)} ({change})."
+                f"{label}, {size}, link {link}: {figure_text(most, unit)} with {_count(many)} routes, "
+                f"{figure_text(least, unit)} with {_count(few)} ({change})."
             )
         for g in of:
             notes = dict.fromkeys(note for r in g.measured for note in r.notes if "route" in note and "the DUT counts" not in note)

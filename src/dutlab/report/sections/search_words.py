@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Figure
-from dutlab.report.model.words import KPPS, plural
+from dutlab.report.model.table import Figure, figure_text
+from dutlab.report.model.words import KPPS, Unit, plural
 from dutlab.stats.summary import summarise
 
 REPEATS_WITHIN = 0.03
@@ -24,20 +24,20 @@ def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> I
     for group in measured:
         for name in names:
             if len(measured) * len(names) <= FEW:
-                yield _limit(name, group, book)
+                yield _limit(name, group, book, rate_unit(groups, f"{name}_lower_pps"))
             yield from _repeats(name, group)
 
 
-def _limit(name: str, group: Group, book: NoteBook) -> str:
+def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
     link = group.cell.link_label
     low, high = (value_of(group, link, f"{name}_{bound}_pps", book) for bound in ("lower", "upper"))
     what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}: {name}"
     if isinstance(low, Figure) and isinstance(high, Figure):
-        return f"{what} lies between {KPPS.text(low.median)} and {KPPS.text(high.median)}."
+        return f"{what} lies between {figure_text(low, unit)} and {figure_text(high, unit)}."
     if isinstance(low, Figure):
-        return f"{what} lies at {KPPS.text(low.median)} or above: no upper bound was found."
+        return f"{what} lies at {figure_text(low, unit)} or above: no upper bound was found."
     if isinstance(high, Figure):
-        return f"{what} lies below {KPPS.text(high.median)}: no lower bound was found."
+        return f"{what} lies below {figure_text(high, unit)}: no lower bound was found."
     return f"{what} was not found."
 
 

@@ -11,7 +11,7 @@ from dutlab.report.model.groups import SIZES, Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import KPPS, MBPS, Unit, asked_words, mix_words, size_order, slug_of
+from dutlab.report.model.words import MBPS, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.stats.summary import median
@@ -113,7 +113,7 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
     return Table(
         slug=slug,
         title=f"{rate_words(every)}, {about}",
-        columns=tuple(Column(size, RATE, KPPS, links=links, link="+".join(links), size=size) for size in sizes),
+        columns=tuple(Column(size, RATE, links=links, link="+".join(links), size=size) for size in sizes),
         rows=tuple(rows),
         common_marks=every.common_marks,
         asked=every.asked,
