@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dutlab.cli.console import Console, LiveTrial
+from dutlab.cli.console import Console, LiveTrial, _with_time
 from dutlab.events import TrialBegun
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, number_text, without_empty
 from dutlab.report.model.words import KPPS, MBPS, Unit
@@ -69,6 +69,12 @@ def test_the_moving_line_never_says_that_nothing_is_left_of_a_trial_that_goes_on
     live = LiveTrial(begun, since_s=0.0)
     assert live.words(10.0, 79) == "[1/1] nat search 64 a #1: 10 s, 30 s left"
     assert live.words(56.0, 79) == "[1/1] nat search 64 a #1: 56 s, longer than planned"
+
+
+def test_the_moving_line_keeps_its_seconds_where_its_words_are_too_long() -> None:
+    said = _with_time("mode nat, mtu 1500, offloads gro off, sack off: applying and verifying it, then 2 trials", 65.0, 79)
+    assert len(said) == 79 and said.endswith("…, 1 min 05 s")
+    assert _with_time("restoring everything", 3.0, 79) == "restoring everything, 3 s"
 
 
 def test_code_words_have_no_backslashes_in_markdown() -> None:

@@ -196,7 +196,7 @@ class Console:
         text = (
             self._live.words(now, self._width - len(self._name))
             if self._live
-            else f"{self._doing}, {duration_words(now - self._since_s)}"
+            else _with_time(self._doing, now - self._since_s, self._width - len(self._name))
             if self._doing
             else ""
         )
@@ -256,6 +256,12 @@ def shown_meanwhile(what: str) -> Iterator[None]:
         over.set()
         showing.join()
         tell("", end="", renew=True)
+
+
+def _with_time(what: str, seconds: float, width: int) -> str:
+    """What goes on and for how long: where not all of it fits, the words are cut and not what moves."""
+    took = f", {duration_words(seconds)}"
+    return f"{what if len(what) + len(took) <= width else f'{what[: width - len(took) - 1]}…'}{took}"
 
 
 def _renews() -> bool:
