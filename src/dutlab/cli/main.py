@@ -100,6 +100,8 @@ SECTIONS = {
             "dutlab.cli.rescore:rescore",
             "Score the trials of a run under each definition of a limit.",
         ),
+        "attach": ("dutlab.cli.add:attach", "Add a file to a run: a photograph, a thermal image, a schedule."),
+        "note": ("dutlab.cli.add:note", "Add a note to a run: a caveat, the terms of a loan, who reviewed it."),
         "claims": (
             "dutlab.cli.claims:claims",
             "Write a claim card for each headline of a run: figures, limit, conditions, hash of the raw data.",

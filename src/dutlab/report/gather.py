@@ -21,6 +21,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
+from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
 from dutlab.report.sections.drive_facts import drives_section
@@ -151,6 +152,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             _line(of_trial[n], g, run, folder, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
         ),
         notes=book.notes,
+        additions=tuple(shown_additions(run.path, folder, faults)),
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=repeated(records, aside),

@@ -1,7 +1,7 @@
 """MANIFEST.sha256: what a finished run consists of, in the format that `sha256sum -c` reads.
 
-Left out: the folder `report/`, which follows from the rest and may be made again, the journal, which later commands append to, and the
-temporary files of writers that were killed.
+Left out: the folder `report/`, which follows from the rest and may be made again, `additions/` with what people add later, the journal,
+which later commands append to, and the temporary files of writers that were killed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dutlab.store.read import read_plain
 
 MANIFEST = "MANIFEST.sha256"
 DERIVED = "report"
+ADDITIONS = "additions"
 JOURNAL = "journal.jsonl"
 _TEMPORARY = re.compile(r"\..+\.\d+\.part")
 _LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
@@ -74,8 +75,8 @@ def _files(run: Path) -> Iterator[tuple[str, Path]]:
     for folder, folders, names in os.walk(run):
         here = Path(folder)
         links = [n for n in folders if (here / n).is_symlink()]
-        if here == run and DERIVED in folders:
-            folders.remove(DERIVED)
+        if here == run:
+            folders[:] = [name for name in folders if name not in (DERIVED, ADDITIONS)]
         kept = (here / n for n in [*names, *links] if (here != run or n not in (MANIFEST, JOURNAL)) and not is_temporary(n))
         found += [(path.relative_to(run).as_posix(), path) for path in kept]
     return iter(sorted(found))

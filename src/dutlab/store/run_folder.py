@@ -13,6 +13,7 @@
     trials/0007.cut-1/                what was there when a trial was cut
     trials/0007.disturbed-1/          an attempt that does not count, whole, with its record (store.attempts)
     MANIFEST.sha256                   written when the run has finished
+    additions/0001.json               a note or a file that a person added later, with its hash
     report/                           made from the rest, and may be made again
 
 Times and names come from the caller; nothing here reads a clock.

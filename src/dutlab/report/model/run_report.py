@@ -235,6 +235,23 @@ class LimitRow:
 
 
 @dataclass(frozen=True)
+class ShownAddition:
+    """What a person added to the run after it was measured."""
+
+    text: str
+    """A note, or the caption of the file."""
+    by: str
+    added: str
+    file: str = ""
+    href: str = ""
+    """Relative to the report; empty without a file."""
+    sha256: str = ""
+    size_bytes: int = 0
+    picture: str = ""
+    """Of a picture its address: with its data, or of a large one the same as `href`. Empty for other files."""
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One run."""
 
@@ -288,6 +305,7 @@ class RunReport:
     faults: tuple[str, ...] = field(default=())
     """What could not be read while the report was made."""
     answer: Answer = field(default=Answer((), (), "", (), ()))
+    additions: tuple[ShownAddition, ...] = ()
 
     @cached_property
     def places(self) -> Mapping[str, int]:

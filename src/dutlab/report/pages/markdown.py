@@ -48,6 +48,7 @@ def _parts(r: RunReport) -> Iterable[str]:
     yield from _watched(r)
     yield from _findings(r)
     yield from _doubts(r)
+    yield from _additions(r)
     yield from _conditions(r)
 
 
@@ -142,6 +143,17 @@ def _doubts(r: RunReport) -> Iterable[str]:
     if r.unsuccessful:
         yield "### Trials without a result"
         yield from _tables(unsuccessful_tables(r.unsuccessful), r)
+
+
+def _additions(r: RunReport) -> Iterable[str]:
+    if not r.additions:
+        return
+    yield "## Notes and pictures"
+    for a in r.additions:
+        said = ", ".join(filter(None, (text(a.added), text(a.by))))
+        of_file = f"{a.size_bytes} bytes, SHA-256 {a.sha256}; " if a.file else ""
+        link = f"[{text(a.file)}]({a.href}): " if a.file else ""
+        yield f"{link}{text(a.text)} ({of_file}{said})"
 
 
 def _conditions(r: RunReport) -> Iterable[str]:

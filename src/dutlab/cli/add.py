@@ -1,0 +1,51 @@
+"""attach, note."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from dutlab.cli.told import say
+
+_RUN = click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+_BY = click.option("--by", default="", metavar="NAME", help="Who says so: the report names it.")
+
+
+@click.command()
+@_RUN
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--caption", required=True, metavar="TEXT", help="What it shows.")
+@_BY
+def attach(*, run: Path, file: Path, caption: str, by: str) -> None:
+    """Add a file to a run: a photograph, a thermal image, a schedule. The report shows pictures, and the hash of each file.
+
+    \b
+    Example:
+      dutlab attach runs/2026-11-21T0801Z-firewall-modes-3f2a heat.jpg --caption "The box after an hour at full load"
+    """  # noqa: D301
+    _add(run, caption, by, file)
+
+
+@click.command()
+@_RUN
+@click.argument("text", metavar="TEXT")
+@_BY
+def note(*, run: Path, text: str, by: str) -> None:
+    """Add a note to a run: a caveat, the terms of a loan, who reviewed it.
+
+    \b
+    Example:
+      dutlab note runs/2026-11-21T0801Z-firewall-modes-3f2a "The vendor lent the device for two weeks." --by "A. Reviewer"
+    """  # noqa: D301
+    _add(run, text, by, None)
+
+
+def _add(run: Path, text: str, by: str, file: Path | None) -> None:
+    from dutlab.store.additions import add  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+
+    RunFolder.open(run)
+    say(add(run, text, now=datetime.now(UTC), by=by, file=file))
+    say(f"dutlab report {run} writes it into the report")

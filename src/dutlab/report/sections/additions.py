@@ -1,0 +1,30 @@
+"""What people added to a run: their notes, and pictures and files with the hash of each."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from dutlab.report.model.run_report import ShownAddition
+from dutlab.store.additions import additions_of
+from dutlab.store.manifest import ADDITIONS
+from dutlab.store.read import read_plain
+
+_PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+_LARGEST_INSIDE = 2**20
+"""Bytes of a picture that the page itself holds; of larger ones it shows the file beside it."""
+
+
+def shown_additions(run: Path, folder: str, faults: list[str]) -> Iterator[ShownAddition]:
+    """In the order in which they were added; `folder` is the run's, seen from the report. A picture is known by its first bytes."""
+    for of in additions_of(run, faults):
+        added = of.added.strftime("%Y-%m-%d %H:%M UTC")
+        if of.file is None:
+            yield ShownAddition(of.text, of.by, added)
+            continue
+        content, href = read_plain(run / ADDITIONS / of.file), f"{folder}/{ADDITIONS}/{quote(of.file)}"
+        kind = next((kind for first, kind in _PICTURES.items() if content.startswith(first)), "")
+        inside = f"data:image/{kind};base64,{b64encode(content).decode('ascii')}" if len(content) <= _LARGEST_INSIDE else href
+        yield ShownAddition(of.text, of.by, added, of.file, href, of.sha256 or "", of.size_bytes or 0, inside if kind else "")

@@ -1,0 +1,86 @@
+"""What people add to a run after it was measured: notes, photographs, thermal images, the terms of a loan.
+
+A folder beside the measured files, one `NNNN.json` an addition and the file that it brings along. MANIFEST.sha256 leaves it out, because a
+claim names that file's hash; each addition has the hash of its own file instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dutlab.errors import InputError
+from dutlab.store.manifest import ADDITIONS
+from dutlab.store.read import read_plain
+from dutlab.store.replace import file_name, folder_in
+from dutlab.store.write import write_once
+
+MOST_BYTES = 64 * 2**20
+LONGEST_NOTE = 20_000
+
+
+class Addition(BaseModel):
+    """One of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    added: datetime
+    by: Annotated[str, Field(max_length=200)] = ""
+    """Who says so; empty where nobody was named."""
+    text: Annotated[str, Field(max_length=LONGEST_NOTE)]
+    """The note, or the caption of the file."""
+    file: Annotated[str, Field(pattern=r"^[^/\x00]{1,255}$")] | None = None
+    """Its name in the folder."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    size_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+def add(run: Path, text: str, *, now: datetime, by: str = "", file: Path | None = None) -> Path:
+    """Writes an addition of the run, and copies its file; returns what was written. Raises InputError, StoreError."""
+    if not text.strip() or len(text) > LONGEST_NOTE:
+        raise InputError(f"a note or caption has from 1 to {LONGEST_NOTE} characters", remedy="say what it shows")
+    folder = folder_in(run, ADDITIONS)
+    number = 1 + max((int(path.stem) for path in folder.glob("[0-9][0-9][0-9][0-9].json")), default=0)
+    found = Addition(added=now, by=by, text=text.strip())
+    if file is not None:
+        content = _content(file)
+        found = found.model_copy(
+            update={
+                "file": f"{number:04}-{file_name(file.name)}",
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "size_bytes": len(content),
+            }
+        )
+        write_once(folder / str(found.file), content)
+    path = folder / f"{number:04}.json"
+    write_once(path, found.model_dump_json(indent=1, exclude_none=True).encode())
+    return path
+
+
+def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
+    """Those of a run, in order. What cannot be read, or is not the file that was added, is a fault."""
+    for path in sorted((run / ADDITIONS).glob("[0-9][0-9][0-9][0-9].json")):
+        try:
+            found = Addition.model_validate_json(read_plain(path))
+            if found.file is not None and hashlib.sha256(read_plain(path.parent / found.file)).hexdigest() != found.sha256:
+                faults.append(f"{ADDITIONS}/{found.file} is not the file that was added: its hash differs")
+                continue
+        except (OSError, ValidationError, ValueError) as error:
+            faults.append(f"{ADDITIONS}/{path.name} cannot be read: {str(error).splitlines()[0]}")
+            continue
+        yield found
+
+
+def _content(file: Path) -> bytes:
+    try:
+        content = read_plain(file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{file}: has {len(content) / 2**20:.0f} MiB", remedy=f"attach at most {MOST_BYTES // 2**20} MiB, a smaller copy")
+    return content
