@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dutlab.store.run_folder import RunFolder
+from dutlab.tools.raw_figures import KeptTrial, Recomputed
+from dutlab.workloads import named, plug_of
 from processes import command_lines
 
 EXPERIMENT = """
@@ -59,3 +63,11 @@ def records(run: Path) -> list[dict[str, Any]]:
 
 def events(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def recomputed(run: Path, record: dict[str, Any]) -> Recomputed:
+    """The figures of a trial by its raw files alone, as `verify-claim` has them."""
+    folder, of = run / "trials" / f"{record['trial']:04d}", RunFolder.open(run).record(record["trial"])
+    raw = {name.removeprefix("raw/"): (folder / name).read_bytes() for name in of.raw}
+    again: Callable[[KeptTrial], Recomputed] = named(plug_of(of.cell.workload).again)
+    return again(KeptTrial(of.cell, raw, of.tool_facts, {}))

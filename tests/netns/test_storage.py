@@ -19,7 +19,7 @@ from dutlab.stats.steady import steadiness
 from dutlab.tools.fio import program
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.generator_tool import GeneratorSite
-from main_job import only_run, records
+from main_job import only_run, recomputed, records
 from processes import LIMIT_S, eventually, running_with
 
 pytestmark = pytest.mark.timing
@@ -122,6 +122,7 @@ def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(measur
     assert {1, 2, 4} <= depths.keys() <= set(range(1, 9)), depths
     assert figures["peak_iops"] == max(depths.values()) == depths[figures["peak_depth"]]
     assert figures["least_iops"] >= 0.95 * figures["peak_iops"] and figures["least_depth"] <= figures["peak_depth"]
+    assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
     page = (run / "report" / "report.html").read_text()
     assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"
 
@@ -159,6 +160,7 @@ def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(measured, jbod)
     assert verdict["state"] == ("steady" if found.is_steady else "not reached") == record["tool_facts"]["state"]
     assert ("NOT_STEADY" in {doubt["kind"] for doubt in record["doubts"]}) is not found.is_steady
     assert device.read_bytes()[: len(mark)] != mark, "the whole drive was erased and written"
+    assert recomputed(run, record)["server:d1"] == pytest.approx(record["figures"]["server:d1"]), "by its raw rounds alone"
     assert f"iops: {verdict['state']}" in (run / "report" / "report.html").read_text()
 
 

@@ -10,7 +10,6 @@ import pytest
 from dutlab.errors import SpecRefused
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.array_failure import ArrayFailureSetting
-from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.failure import figures_of, timeline
 from dutlab.tools.fio.histogram import value_of_bin
 from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_line, rebuilds
@@ -18,7 +17,6 @@ from dutlab.tools.fio.output import histograms_over_time, jobs_of, span_of
 
 SPANS = {"healthy": (100.0, 104.0), "degraded": (105.0, 109.0), "rebuilding": (110.0, 114.0), "rebuilt": (114.0, 118.0)}
 IDLE = HostReading(at_s=0.0, ticks_s=0.0, ios=0, lost=0, doing="idle", rebuilt_bytes=None)
-ARRAY = {"server": {"array": FoundDrive("server:array", "/dev/md127", 1 << 30, {"dutlab_component_size": "4096"})}}
 
 
 def row(at_ms: int, *, way: int = 0, **bins: int) -> str:
@@ -51,7 +49,7 @@ def test_seconds_without_a_row_share_those_of_the_next_and_a_stall_is_no_gap():
     assert [second.phase for second in film] == [
         *["healthy"] * 4, "", *["degraded"] * 4, "", *["rebuilding"] * 4, *["rebuilt"] * 4
     ]  # fmt: skip
-    found = figures_of(film, SPANS, [], ARRAY)
+    found = figures_of(film, SPANS, [], 4096 << 10)
     assert (found["healthy_iops"], found["degraded_iops"], found["degraded_least_iops"], found["rebuilt_iops"]) == (100, 57.5, 10, 200)
     assert (found["healthy_clat_p50_ns"], found["rebuild_s"], found["rebuild_bytes_per_s"]) == (5, 4, 1 << 20)
     assert found["healthy_host_cpu_cores"] is None, "nothing was read"
@@ -65,7 +63,7 @@ def test_a_job_was_measured_up_to_its_report():
 def test_a_phase_without_a_whole_second_has_no_figures():
     spans = {**SPANS, "rebuilding": (110.2, 111.1)}
     text = "".join(row(at, bin5=100) for at in range(101000, 119000, 1000))
-    found = figures_of(timeline(histograms_over_time(text.encode()), [], spans), spans, [], ARRAY)
+    found = figures_of(timeline(histograms_over_time(text.encode()), [], spans), spans, [], 4096 << 10)
     assert (found["rebuilding_iops"], found["rebuilding_least_iops"]) == (None, None)
 
 

@@ -15,10 +15,11 @@ from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.pts import PtsSetting, PtsWorkload
 from dutlab.stats.steady import MOST_ROUNDS, first_steady, steadiness
-from dutlab.tools.fio.again import figures_again
+from dutlab.tools.fio.again import pts_again
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.program import job_file
 from dutlab.tools.fio.pts import NOT_REACHED, STEADY, again, figures_of, state_of
+from dutlab.tools.raw_figures import CannotRecompute, KeptTrial
 
 BOUNDS = TestbedBounds({}, {"server:d1": DriveSpec(name="d1", by_id="d1", destroy=True, purge=True)})
 
@@ -117,11 +118,11 @@ def test_a_record_whose_state_its_rounds_do_not_give_is_found_out():
     made = setting_of(block_sizes=["4k"], reads_percent=[0])
     cell = Cell(mode="raw", factors={"mode": "raw"}, tool="fio", links=("server:d1",), setting=made, repeat=1)
     raw = raw_of([100, 200, 300, 400, 500])
-    with pytest.raises(ValueError, match="its rounds are not reached, and the record says steady"):
-        figures_again(cell, raw, state=STEADY)
-    assert figures_again(cell, raw, state=NOT_REACHED)["rounds"] == 5
-    with pytest.raises(ValueError, match="0 rounds are kept"):
-        figures_again(cell, {}, state=STEADY)
+    with pytest.raises(CannotRecompute, match="its rounds are not reached, and the record says steady"):
+        pts_again(KeptTrial(cell, raw, {"state": STEADY}, {}))
+    assert pts_again(KeptTrial(cell, raw, {"state": NOT_REACHED}, {}))["server:d1"]["rounds"] == 5
+    with pytest.raises(CannotRecompute, match="0 rounds are kept"):
+        pts_again(KeptTrial(cell, {}, {"state": STEADY}, {}))
 
 
 @pytest.mark.parametrize(

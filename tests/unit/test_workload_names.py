@@ -19,7 +19,6 @@ OTHER_MEANINGS = {
     ("plan/trials.py", "iperf3"): "the program",
     ("spec/goals.py", "rfc2544"): "a preset of goals",
     ("spec/workloads/frames.py", "rfc2544"): "a set of frame sizes",
-    ("tools/fio/again.py", "PtsSetting"): "which of fio's outputs are read anew",
     ("tools/raw_figures.py", "iperf3"): "the program",
 }
 """File and word → what the word means there."""

@@ -13,7 +13,7 @@ import pytest
 
 from dutlab.labs.state import StateFolder
 from guests import kernels
-from main_job import only_run, records
+from main_job import only_run, recomputed, records
 from processes import eventually
 
 LIMIT_S = 900.0
@@ -100,10 +100,12 @@ def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
     (path := tmp_path / "film.yaml").write_text(text)
     done = dutlab("run", str(path), "--lab", raid, "--runs", str(tmp_path / "films"))
     assert done.returncode == 0, done.stderr + done.stdout
-    (record,) = (json.loads(path.read_text()) for path in (tmp_path / "films").glob("*/trials/*/record.json"))
+    (run,) = (tmp_path / "films").iterdir()
+    (record,) = records(run)
     assert record["status"] == "measured", record
     assert [row["phase"] for row in record["tables"]["phases"]] == ["healthy", "degraded", "rebuilding", "rebuilt"]
-    (figures,) = record["figures"].values()
+    ((name, figures),) = record["figures"].items()
+    assert recomputed(run, record)[name] == pytest.approx(figures), "by its raw files alone"
     assert all(figures[f"{phase}_iops"] > 0 for phase in ("healthy", "degraded", "rebuilding", "rebuilt")), figures
     assert figures["rebuild_s"] > 0 and any(row["rebuild_bytes_per_s"] for row in record["tables"]["film"]), record["tables"]["film"]
     assert signatures(raid) == ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,13 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.array_failure import PHASES, ArrayFailureSetting
 from dutlab.tools.fio.histogram import percentiles
-from dutlab.tools.fio.meanwhile import HostReading, Meanwhile, cores_between, rebuilds, watched
+from dutlab.tools.fio.meanwhile import HostReading, Meanwhile, cores_between, read_lines, rebuilds, watched
 from dutlab.tools.fio.output import histograms_over_time
-from dutlab.tools.fio.program import Found, doubts_of, drives_of, facts_of, run_during
+from dutlab.tools.fio.program import doubts_of, drives_of, facts_of, run_during
 from dutlab.tools.generator_tool import GeneratorSite
 
+_HOST, _SPANS = "array-host.txt", "array-phases.json"
+"""What the host said meanwhile, and when each phase began and ended by its clock; `again` reads both."""
 BEGINS_S = 120.0
 """Until the first I/O is done."""
 Spans = Mapping[str, tuple[float, float]]
@@ -81,18 +84,45 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         finally:
             with contextlib.suppress(HostError):  # what the trial came to is said before; the mode's look after it says the rest
                 await to_its_end(failing.heal())
-    logs = [data for log, data in ran.raw.items() if log.endswith("_clat_hist.log")]
-    rows = timeline([row for data in logs for row in histograms_over_time(data)], watch.readings, film.spans)
-    figures = figures_of(rows, film.spans, watch.readings, found)
+    raw = {**ran.raw, _HOST: bytes(watch.raw), _SPANS: json.dumps(film.spans).encode()}
+    facts = facts_of(found, ran)
+    rows = _film_of(raw, watch.readings, film.spans)
+    figures = figures_of(rows, film.spans, watch.readings, member_bytes(facts))
     return Measured(
         figures={cell.link_label: {key: value for key, value in figures.items() if value is not None}},
         doubts=(*ran.doubts, *doubts_of(found)),
-        raw=ran.raw,
-        facts=facts_of(found, ran),
+        raw=raw,
+        facts=facts,
         notes=[f"phase {phase} has no whole second: make it longer" for phase in PHASES if figures[f"{phase}_iops"] is None],
         readings=ran.readings,
         tables={"film": [row.told(film.spans["healthy"][0]) for row in rows], "phases": _phases(film.spans)},
     )
+
+
+def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float]:
+    """The figures, from a trial's raw files and what its array is. Raises ValueError where a file is missing or not what it was."""
+    if missing := [name for name in (_HOST, _SPANS) if name not in raw]:
+        raise ValueError(f"{' and '.join(missing)} is not kept")
+    told, readings = json.loads(raw[_SPANS]), read_lines(raw[_HOST])
+    if not isinstance(told, dict) or set(told) != set(PHASES):
+        raise ValueError(f"{_SPANS} does not tell each phase")
+    spans = {phase: (float(told[phase][0]), float(told[phase][1])) for phase in PHASES}
+    begin_s, end_s = spans["rebuilding"]
+    if next((one.at_s for one in readings if one.at_s > begin_s and one.whole), None) != end_s:
+        raise ValueError("the array was whole at another time than the phases say")
+    found = figures_of(_film_of(raw, readings, spans), spans, readings, member_bytes(facts))
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def member_bytes(facts: Mapping[str, str]) -> int:
+    """Of a drive of the array, or of the set that loses one, how much is rebuilt; 0 where nothing tells it."""
+    sizes = {key.partition("array_")[2]: value for key, value in facts.items() if key.endswith("_component_size")}
+    return 1024 * int(sizes.get("dutlab-2_component_size") or sizes.get("dutlab_component_size") or 0)
+
+
+def _film_of(raw: Mapping[str, bytes], readings: Sequence[HostReading], spans: Spans) -> list[Second]:
+    logs = [data for log, data in raw.items() if log.endswith("_clat_hist.log")]
+    return timeline([row for data in logs for row in histograms_over_time(data)], readings, spans)
 
 
 @dataclass(frozen=True)
@@ -144,8 +174,8 @@ def timeline(rows: Sequence[tuple[float, float, Counter[int]]], readings: Sequen
     ]
 
 
-def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], found: Found) -> dict[str, float | None]:
-    """Those of each phase and of the rebuild; None of a phase without a whole second, or what could not be read."""
+def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], member: int) -> dict[str, float | None]:
+    """Those of each phase and of the rebuild of so many bytes; None of a phase without a whole second, or what could not be read."""
     told: dict[str, float | None] = {}
     for phase, span in spans.items():
         of = [row for row in rows if row.phase == phase]
@@ -154,9 +184,7 @@ def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostRead
         told[f"{phase}_least_iops"] = min((row.ios for row in of), default=None)
         told |= {f"{phase}_clat_{name}_ns": value for name, value in percentiles(bins).items() if name in ("p50", "p99")}
         told[f"{phase}_host_cpu_cores"] = cores_between(readings, *span)
-    ((drives,),) = (of.values() for of in found.values())
     begin_s, end_s = spans["rebuilding"]
-    member = 1024 * int(drives.facts.get("dutlab-2_component_size") or drives.facts.get("dutlab_component_size") or 0)
     return {**told, "rebuild_s": end_s - begin_s, "rebuild_bytes_per_s": member / (end_s - begin_s) if member else None}
 
 

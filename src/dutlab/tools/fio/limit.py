@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.tools.fio.knee import Sweep, sweep
-from dutlab.tools.fio.meanwhile import Meanwhile, cores_between, watched
+from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_lines, watched
+from dutlab.tools.fio.output import JobOutput, jobs_of, span_of, total
 from dutlab.tools.fio.program import Ran, doubts_of, drives_of, facts_of, run
 from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.json_text import read_object
+
+_REPORT = re.compile(r"depth-(?P<depth>\d+)-fio-(?P<host>.+)\.json")
+_HOST = "host-{}.txt"
+"""What a host said while it was loaded; `again` reads its cores there."""
+Spans = Mapping[str, tuple[float, float]]
+"""Host → from when to when a job was measured."""
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
@@ -22,16 +32,18 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
     async def at(depth: int) -> float:
         ran[depth] = await run(site, found, setting.at(depth))
-        return figures_at(ran[depth])["iops"]
+        return figures_at(ran[depth].whole)["iops"]
 
     async with contextlib.AsyncExitStack() as stack:
         watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in found}
         swept = await sweep(at, setting.deepest)
-    told = {depth: {**figures_at(of), **_host_cores(of, watches)} for depth, of in ran.items()}
+    seen = {host: watch.readings for host, watch in watches.items()}
+    told = {depth: {**figures_at(of.whole), **_host_cores(of.spans, seen)} for depth, of in ran.items()}
+    said = {_HOST.format(host): bytes(watch.raw) for host, watch in watches.items()}
     return Measured(
         figures={cell.link_label: _figures(swept, told)},
         doubts=(*dict.fromkeys(doubt for of in ran.values() for doubt in of.doubts), *doubts_of(found)),
-        raw={f"depth-{depth:04d}-{name}": data for depth, of in ran.items() for name, data in of.raw.items()},
+        raw={f"depth-{depth:04d}-{name}": data for depth, of in ran.items() for name, data in of.raw.items()} | said,
         facts=facts_of(found, ran[swept.peak]),
         notes=_notes(swept, setting),
         readings=[reading for of in ran.values() for reading in of.readings],
@@ -42,16 +54,31 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     )
 
 
-def figures_at(ran: Ran) -> dict[str, float]:
+def again(raw: Mapping[str, bytes]) -> dict[str, float]:
+    """The figures, from a trial's raw files alone. Raises UnreadableError; ValueError where no report is kept."""
+    jobs, spans = defaultdict[int, list[JobOutput]](list), defaultdict[int, dict[str, tuple[float, float]]](dict)
+    for name, data in raw.items():
+        if (of := _REPORT.fullmatch(name)) is not None:
+            document, _ = read_object(data)
+            depth, found = int(of["depth"]), jobs_of(document)
+            jobs[depth] += found
+            spans[depth][of["host"]] = span_of(document, found)
+    if not jobs:
+        raise ValueError("no report of fio is kept")
+    seen = {host: read_lines(raw.get(_HOST.format(host), b"")) for of in spans.values() for host in of}
+    told = {depth: {**figures_at(total(of)), **_host_cores(spans[depth], seen)} for depth, of in jobs.items()}
+    return _figures(Sweep({depth: of["iops"] for depth, of in told.items()}, still_rising=False), told)
+
+
+def figures_at(whole: JobOutput) -> dict[str, float]:
     """Figures of one job: reads and writes together, and fio's CPU."""
-    whole = ran.whole
     cores = {} if whole.cpu_cores is None else {"fio_cpu_cores": whole.cpu_cores}
     return {**{name.removeprefix("_"): value for name, value in whole.both.figures("").items()}, **cores}
 
 
-def _host_cores(ran: Ran, watches: Mapping[str, Meanwhile]) -> dict[str, float]:
+def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
     """Cores that worked on all hosts; nothing where a job was too short to tell."""
-    cores = [cores_between(watch.readings, *ran.spans[host]) for host, watch in watches.items()]
+    cores = [cores_between(readings, *spans[host]) for host, readings in seen.items()]
     return {"host_cpu_cores": sum(told)} if len(told := [one for one in cores if one is not None]) == len(cores) else {}
 
 

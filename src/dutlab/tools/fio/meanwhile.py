@@ -67,6 +67,15 @@ def read_line(line: str) -> HostReading:
     return HostReading(float(at), int(ticks) / int(hertz), int(ios), int(lost), doing, rebuilt)
 
 
+def read_lines(text: bytes) -> list[HostReading]:
+    """Those of a loop that ended; what it was cut off in is passed over."""
+    found = []
+    for line in text.decode("ascii", "replace").splitlines():
+        with contextlib.suppress(ValueError):
+            found.append(read_line(line))
+    return found
+
+
 def cores_between(readings: Sequence[HostReading], begin_s: float, end_s: float) -> float | None:
     """Cores that worked, in the mean, between the first and the last reading of a time; None where it has no two."""
     within = [one for one in readings if begin_s <= one.at_s <= end_s]
@@ -95,6 +104,8 @@ class Meanwhile:
 
     def __init__(self, host: Host) -> None:
         self.readings: list[HostReading] = []
+        self.raw = bytearray()
+        """The lines as the host said them."""
         self._host, self._new, self._over = host, asyncio.Event(), False
 
     async def until(self, holds: Callable[[HostReading], bool], limit_s: float) -> HostReading | None:
@@ -116,8 +127,8 @@ class Meanwhile:
         """Reads what the loop prints, to its end."""
         try:
             while line := await process.readline():
-                with contextlib.suppress(ValueError):  # the last line of a loop that was ended
-                    self.readings.append(read_line(line.decode("ascii", "replace")))
+                self.raw += line
+                self.readings += read_lines(line)
                 self._new.set()
         except HostError:  # the host is lost, which whoever measures says too
             pass
