@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dutlab.errors import SpecRefused
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.sections.array_failure import section
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.array_failure import ArrayFailureSetting
-from dutlab.tools.fio.failure import figures_of, timeline
+from dutlab.tools.fio.failure import again, figures_of, timeline
 from dutlab.tools.fio.histogram import value_of_bin
 from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_line, rebuilds
 from dutlab.tools.fio.output import histograms_over_time, jobs_of, span_of
@@ -128,3 +131,28 @@ def test_each_combination_of_options_is_a_film(tmp_path: Path):
     settings = [setting for setting, _ in workload.settings()]
     assert all(isinstance(s, ArrayFailureSetting) for s in settings)
     assert [(s.params["iodepth"], s.loaded_s, s.writes) for s in settings] == [(1, 77.0, True), (8, 77.0, True)]
+
+
+def test_the_table_of_phases_names_its_columns():
+    found = section(None, [], [], NoteBook([]))
+    assert [column.head for column in found.tables[0].columns][2:] == [
+        "IOPS",
+        "least of a second",
+        "latency, median",
+        "p99",
+        "cores of the host",
+    ]
+
+
+def test_a_film_is_worked_out_again_from_its_raw_files_and_phases_that_they_do_not_give_are_found_out():
+    text = "".join(row(at, bin5=100) for at in range(101000, 119000, 1000))
+    host = "".join(f"{at} {at}00 100 42 {int(110 <= at < 114)} idle none\n" for at in range(100, 119))
+    raw = {"server_clat_hist.log": text.encode(), "array-host.txt": host.encode(), "array-phases.json": json.dumps(SPANS).encode()}
+    found = again(raw, {"server:array_dutlab_component_size": "4096"})
+    assert (found["healthy_iops"], found["rebuild_s"], found["rebuild_bytes_per_s"]) == (100, 4, 1 << 20)
+    assert found["healthy_host_cpu_cores"] == pytest.approx(1)
+    moved = {**SPANS, "rebuilding": (110.0, 113.0), "rebuilt": (113.0, 118.0)}
+    with pytest.raises(ValueError, match="whole at another time"):
+        again({**raw, "array-phases.json": json.dumps(moved).encode()}, {})
+    with pytest.raises(ValueError, match=r"array-phases\.json is not kept"):
+        again({name: data for name, data in raw.items() if name != "array-phases.json"}, {})

@@ -17,7 +17,7 @@ from dutlab.spec.arrays import drives_fault
 from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
-from dutlab.tools.fio.drives import FoundDrive, find, insist_unused, insist_within
+from dutlab.tools.fio.drives import FoundDrive, find, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
 from dutlab.tools.fio.output import cached_reads, jobs_of, rates_now, readings, total
 from dutlab.tools.fio.program import Ran, _jobs_of, doubts_of, job_file
@@ -269,6 +269,9 @@ def test_a_report_of_a_killed_fio_is_refused_and_kept():
         ("raid60", 9, "mode raid60 needs an even number of drives, and there are 9"),
         ("raid5-degraded", 2, "mode raid5-degraded needs 3 drives, and there are 2"),
         ("raid6", 4, ""),
+        ("lvm-raid6", 4, "mode lvm-raid6 needs 5 drives, and there are 4"),
+        ("btrfs-raid10-degraded", 3, "mode btrfs-raid10-degraded needs 4 drives, and there are 3"),
+        ("zfs-raidz1", 3, ""),
         ("as-found", 1, ""),
     ],
 )
@@ -288,6 +291,10 @@ def of_four(said="destroy: yes"):
         ("{options: {rw: read}, drives: [each]}", of_four(), "raid5", "makes one array of all drives"),
         ("{options: {rw: read}, drives: [[server:d1]]}", of_four(), "raid5", "makes one array of all drives"),
         ("{options: {rw: read}}", of_four(), "raid0-degraded", "no mode 'raid0-degraded'"),
+        ("{options: {rw: read}}", of_four(), "lvm-raid10", "no mode 'lvm-raid10'"),
+        ("{options: {rw: read}}", of_four(), "lvm-raid6", "needs 5 drives, and there are 4"),
+        ("{options: {rw: read}}", of_four("size: 1G"), "btrfs-raid1", "does not say `destroy: yes`"),
+        ("{options: {rw: read}, drives: [each]}", of_four(), "zfs-mirror", "makes one array of all drives"),
         ("{options: {rw: read}}", D1 + ", f: {file: /tmp/x, size: 1G, destroy: yes}", "raid0", "server:f is a file"),
     ],
 )
@@ -427,3 +434,57 @@ def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():
 )
 def test_what_fio_does_is_read_from_the_line_that_it_prints_each_second(line, rates):
     assert rates_now(line) == rates
+
+
+class Made(Listed):
+    """A host with a device that is made of sdx, and of sdy which the testbed does not name where `alone` is false."""
+
+    def __init__(self, path="/dev/dm-0", alone=False):
+        super().__init__()
+        self.path, self.drives = path, ("sdx",) if alone else ("sdx", "sdy")
+
+    async def run(self, argv, **_):
+        made = {"path": "/dev/dm-0", "type": "dm", "size": "1073741824"}
+        drives = [
+            {"path": f"/dev/{d}", "type": "disk", "size": "1073741824", "serial": d.upper(), "children": [made] if d in self.drives else []}
+            for d in ("sdx", "sdy")
+        ]
+        said = json.dumps({"blockdevices": drives}) if argv[0] == "lsblk" else f"path {self.path}\n" if "readlink" in argv[2] else ""
+        return Done("server", tuple(argv), 0, said.encode(), b"", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        (Made(), "is made of /dev/sdy too, which the testbed does not name"),
+        (Made(path="/dev/sdx"), "is a drive itself"),
+        (Made(path="/dev/dm-9"), "is not a block device there"),
+        (Made(alone=True), ""),
+    ],
+)
+def test_an_array_of_the_users_own_is_made_of_the_drives_that_are_named_and_no_other(host, words):
+    looked = find_own_array(host, "/dev/mapper/own", "own", {"d1": DriveSpec(name="d1", serial="SDX", destroy=True)}, look=False)
+    if not words:
+        assert {name: drive.path for name, drive in asyncio.run(looked).items()} == {"array": "/dev/dm-0"}
+        return
+    with pytest.raises(TestbedError, match=words):
+        asyncio.run(looked)
+
+
+@pytest.mark.parametrize(
+    ("drives", "body", "words"),
+    [
+        (D1.replace(", destroy: yes", ""), "{options: {rw: read}}", "mode own writes to server:d1"),
+        (D1, "{options: {rw: read}, drives: [each]}", "mode own makes one array of all drives"),
+        (D1, "{options: {rw: read}}", ""),
+    ],
+)
+def test_a_mode_that_makes_an_array_of_its_own_is_held_to_what_all_arrays_are(tmp_path, drives, body, words):
+    (tmp_path / "testbed.yaml").write_text(TESTBED.format(drives=drives))
+    own = "modes: {own: {array: /dev/mapper/own, apply: [make], restore: [unmake]}}\n"
+    (tmp_path / "e.yaml").write_text(EXPERIMENT.format(body=body).replace("as-found", "own") + own)
+    if not words:
+        assert load_experiment(tmp_path / "e.yaml").modes["own"].array == "/dev/mapper/own"
+        return
+    with pytest.raises(SpecRefused, match=words):
+        load_experiment(tmp_path / "e.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -27,7 +28,7 @@ order: as-written
 repeats: 1
 disturbed: count
 """
-FILM = "  - array-failure: {options: {rw: randrw, bs: 4k, iodepth: 4}, ramp: 0s, phase: 4s, rebuild_bytes_per_s: 6000000}\n"
+FILM = "  - array-failure: {options: {rw: randrw, bs: 4k, iodepth: 4}, ramp: 0s, phase: 4s, rebuild_bytes_per_s: 12000000}\n"
 
 
 @pytest.fixture
@@ -111,9 +112,9 @@ def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
     assert signatures(raid) == ""
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["ends", "hangs"])
-def test_a_guest_that_ends_or_hangs_in_a_trial_leaves_no_figures_and_is_named(
-    dutlab, experiment, raid: str, tmp_path: Path, python_env, sent: signal.Signals
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP, None], ids=["ends", "hangs", "panics"])
+def test_a_guest_that_ends_hangs_or_panics_in_a_trial_leaves_no_figures_and_is_named(
+    dutlab, experiment, raid: str, tmp_path: Path, python_env, sent: signal.Signals | None
 ) -> None:
     text = Path(experiment("as-found")).read_text().replace("duration: 2s", "duration: 10min")
     (tmp_path / "experiment.yaml").write_text(text)
@@ -123,7 +124,9 @@ def test_a_guest_that_ends_or_hangs_in_a_trial_leaves_no_figures_and_is_named(
         try:
             assert eventually(lambda: io_runs(raid) or running.poll() is not None, LIMIT_S)
             assert running.poll() is None, (tmp_path / "said").read_text()
-            for pid in kernels(raid):
+            if sent is None:
+                crash(raid)
+            for pid in kernels(raid) if sent is not None else ():
                 os.kill(pid, sent)
             assert running.wait(LIMIT_S) not in (0, -signal.SIGKILL), (tmp_path / "said").read_text()
         finally:
@@ -149,6 +152,15 @@ def io_runs(label: str) -> bool:
     config = StateFolder().ssh_folder(label) / "config"
     argv = ["ssh", "-F", str(config), "server", "pidof fio"]
     return subprocess.run(argv, capture_output=True, timeout=LIMIT_S, check=False).returncode == 0
+
+
+def crash(label: str) -> None:
+    """Its kernel panics (sysrq c), which takes the connection with it."""
+    config = StateFolder().ssh_folder(label) / "config"
+    argv = ["ssh", "-F", str(config), "server", "echo c >/proc/sysrq-trigger"]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(argv, capture_output=True, timeout=10, check=False)
+    assert eventually(lambda: not kernels(label), LIMIT_S), "panic=-1 ends it"
 
 
 def verified(tmp_path: Path) -> bool:

@@ -1,36 +1,30 @@
-"""Family `mdraid`: one array of all drives of a host, made and failed by mdadm, and told by /sys/block/md*/md.
+"""Family `mdraid`: one array of all drives of a host; here those that mdadm makes and fails, and /sys/block/md*/md tells.
 
 The array is called `dutlab`, its sets `dutlab-1` and `dutlab-2`: what has another name is never stopped, and a drive whose superblock
-names another array is never erased. How to put back is journalled before anything is made, and needs nothing but the drives' names.
+names another array is never erased.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dutlab.dut import btrfs, lvm, zfs
+from dutlab.dut.arrays import COMMON, SYNCS_S, ArrayMode, ArrayState, Engine, members_of, told_by
 from dutlab.dut.black_box import FAMILY as AS_FOUND
-from dutlab.dut.mode import Check, Family, Prober, UndoStep
-from dutlab.errors import HostError, TestbedError
+from dutlab.dut.mode import Family
+from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
-from dutlab.spec.arrays import SETS, state_of
-from dutlab.spec.drives import DriveSpec
+from dutlab.spec.arrays import BTRFS, LVM, MD, ZFS, engine_of, state_of
 from dutlab.spec.known import FAMILY_MODES, MDRAID
-from dutlab.spec.testbed import HostSpec, Testbed
+from dutlab.spec.testbed import HostSpec
 
 MDADM = Program("mdadm", "mdadm")
-SYNCS_S = 86_400.0
-"""The longest that an array may be synchronised before it is measured."""
-# `dev` finds a drive by the name that stays; `md` an array by its own name, whatever number it got.
-_FUNCTIONS = r"""
-die() { echo "$1" >&2; exit 1; }
-dev() {
-  case $1 in
-    serial=*) lsblk -dnpo PATH,SERIAL | while read -r path serial; do [ "$serial" != "${1#serial=}" ] || echo "$path"; done ;;
-    *) readlink -f -- "$1" ;;
-  esac
-}
+# `md` finds an array by its own name, whatever number it got.
+_FUNCTIONS = (
+    COMMON
+    + r"""
 ours() { mdadm --examine --export "$1" 2>/dev/null | grep -Eq '^MD_NAME=([^:]*:)?dutlab(-[12])?$'; }
 md() {
   for one in /sys/block/md*; do
@@ -59,15 +53,6 @@ away() {
   done
   rm -f /dev/md/dutlab /dev/md/dutlab-1 /dev/md/dutlab-2
 }
-unused() {
-  for member; do
-    found=$(dev "$member")
-    [ -b "$found" ] || die "$member is not there"
-    [ -z "$(wipefs -n -p -- "$found" | grep -v '^#')" ] || die "$found has a signature: end its use, and erase it by hand (wipefs -a)"
-    [ -z "$(lsblk -no MOUNTPOINTS -- "$found" | tr -d '[:space:]')" ] || die "$found is mounted"
-    for by in "/sys/class/block/${found##*/}/holders/"*; do [ ! -e "$by" ] || die "${by##*/} is made of $found"; done
-  done
-}
 quiet() {
   [ -e "$1/sync_action" ] || return 0
   while [ "$(cat "$1/sync_action")" != idle ]; do sleep 0.2; done
@@ -95,8 +80,8 @@ again() {
   for tries in 1 2 3 4 5 6 7 8 9 10; do [ "$(cat "$at/sync_action")" = idle ] || break; sleep 0.1; done
 }
 """
+)
 _UNDO = _FUNCTIONS + 'away "$@"\n'
-# Its arguments: level, state, chunk in KiB, bitmap, stripe cache, threads, KiB/s of a rebuild, members. 0 leaves an option to md.
 _APPLY = (
     _FUNCTIONS
     + r"""
@@ -155,7 +140,6 @@ fi
 quiet "$at"
 """
 )
-# One line a fact of the array, then one of each set that can lose a drive: `set degraded sync_action`.
 _STATE = (
     _FUNCTIONS
     + r"""
@@ -179,36 +163,13 @@ done
 )
 
 
-@dataclass(frozen=True)
-class ArrayState:
-    """What the kernel says of the array."""
-
-    path: str
-    size_bytes: int
-    facts: Mapping[str, str]
-    sets: tuple[tuple[int, str], ...]
-    """Of each set that can lose a drive, how many it lacks, and what is done about it: `idle`, `recover`, `resync`."""
-
-    @property
-    def words(self) -> str:
-        """As a check found it."""
-        lost = sum(degraded for degraded, _ in self.sets)
-        doing = ", ".join(dict.fromkeys(action for _, action in self.sets)) or "no redundancy"
-        level = "+".join(value for key, value in self.facts.items() if key.endswith("_level"))
-        return f"{level}, {lost} of its drives missing or not rebuilt, {doing}"
+ENGINES: Mapping[str, Engine] = {MD: Engine((MDADM,), _UNDO, _APPLY, _STATE), LVM: lvm.ENGINE, BTRFS: btrfs.ENGINE, ZFS: zfs.ENGINE}
+"""By the first word of their modes; md's have none."""
 
 
-async def array_of(host: Host) -> ArrayState:
-    """The array that a mode made on `host`. Raises CommandFailed when there is none, HostError."""
-    facts, sets = dict[str, str](), list[tuple[int, str]]()
-    for line in (await host.run(["sh", "-c", _STATE, "dutlab"])).text.splitlines():
-        key, _, value = line.partition(" ")
-        if key == "set":
-            degraded, _, action = value.partition(" ")
-            sets.append((int(degraded), action))
-        else:
-            facts[key] = value
-    return ArrayState(facts.pop("path"), int(facts["size_bytes"]), facts, tuple(sets))
+async def array_of(host: Host, mode: str) -> ArrayState:
+    """The array that `mode` made on `host`. Raises CommandFailed when there is none, HostError."""
+    return await told_by(ENGINES[engine_of(mode)], host)
 
 
 @dataclass(frozen=True)
@@ -234,11 +195,11 @@ class Failing:
     async def path(self) -> str:
         """The device that loses it: the array, or the set of it. Raises HostError."""
         level, _ = state_of(self.mode)
-        return (await self.dut.run(["sh", "-c", _LOSES, "dutlab", level, *_members(self.host)])).text.strip()
+        return (await self.dut.run(["sh", "-c", _LOSES, "dutlab", level, *members_of(self.host)])).text.strip()
 
     async def _told(self, script: str, what: str, bytes_per_s: float | None = None) -> tuple[float, float]:
         level, _ = state_of(self.mode)
-        argv = ["sh", "-c", script, "dutlab", level, str(int((bytes_per_s or 0) / 1024)), *_members(self.host)]
+        argv = ["sh", "-c", script, "dutlab", level, str(int((bytes_per_s or 0) / 1024)), *members_of(self.host)]
         done = await self.dut.run(argv, timeout_s=SYNCS_S, check=False)
         if done.status != 0:
             raise HostError(f"no drive of array {self.mode} {what}: {done.complaint}", host=self.dut.name, remedy="see /proc/mdstat there")
@@ -246,69 +207,7 @@ class Failing:
         return (float(began), float(ended)) if ended else (0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class ArrayMode:
-    """One level in one state."""
-
-    name: str
-
-    def needs(self) -> Mapping[str, Sequence[Program]]:
-        """Mdadm."""
-        return {"dut": [MDADM]}
-
-    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Stops the array and erases the members' superblocks, if they are of it."""
-        argv = ("sh", "-c", _UNDO, "dutlab", *_members(testbed.hosts[dut.name]))
-        return [UndoStep(dut.name, argv, why=f"the drives of {dut.name} are in no array any more")]
-
-    async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Makes it of all drives and waits until it is synchronised; then a member fails, or is rebuilt. Raises TestbedError, HostError."""
-        host, (level, state) = testbed.hosts[dut.name], state_of(self.name)
-        if kept := [drive.name for drive in host.drives.values() if not drive.destroy]:
-            raise TestbedError(f"mode {self.name} writes to {kept[0]}, and the testbed does not say `destroy: yes` there")
-        made = host.array
-        numbers = ((made.chunk or 0) >> 10, made.bitmap, made.stripe_cache or 0, made.group_threads or 0)
-        rate = int((made.rebuild_bytes_per_s or 0) / 1024)
-        words = [level, state, *map(str, numbers), str(rate), *_members(host)]
-        done = await dut.run(["sh", "-c", _APPLY, "dutlab", *words], timeout_s=SYNCS_S, check=False)
-        if done.status != 0:
-            raise HostError(f"array {self.name} cannot be made: {done.complaint}", host=dut.name, remedy="see /proc/mdstat there")
-
-    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """What sysfs says of it."""
-        del prober
-        return await self.checks_of_state(dut, testbed)
-
-    async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Level, number of drives, and whether one is missing or being rebuilt; a rebuild that ended within a trial is told by this."""
-        (level, state), found = state_of(self.name), await array_of(dut)
-        drives = len(testbed.hosts[dut.name].drives)
-        if level in ("raid50", "raid60"):
-            inner = level[:-1]
-            wanted = {"dutlab_level": "raid0", "dutlab_drives": str(SETS)}
-            wanted |= {f"dutlab-{i}_{k}": v for i in (1, 2) for k, v in (("level", inner), ("drives", str(drives // SETS)))}
-        else:
-            wanted = {"dutlab_level": level, "dutlab_drives": str(drives)}
-        lost = sum(degraded for degraded, _ in found.sets)
-        actions = {action for _, action in found.sets}
-        states = {
-            "": lost == 0 and actions <= {"idle"},
-            "rebuilt": lost == 0 and actions <= {"idle"},
-            "degraded": lost == 1 and actions <= {"idle"},
-            "rebuilding": lost == 1 and "recover" in actions,
-        }
-        return [
-            Check(f"an array of {drives} drives of level {level}", all(found.facts.get(k) == v for k, v in wanted.items()), found.words),
-            Check(f"it is {state or 'healthy'}", states[state], found.words),
-        ]
-
-
-def _members(host: HostSpec) -> list[str]:
-    return [_member(drive) for drive in host.drives.values()]
-
-
-def _member(drive: DriveSpec) -> str:
-    return f"{drive.folder}/{drive.by_id}" if drive.by_id is not None else f"serial={drive.serial}"
-
-
-FAMILY = Family(MDRAID, {**AS_FOUND.modes, **{name: ArrayMode(name) for name in FAMILY_MODES[MDRAID] if state_of(name)[0]}})
+FAMILY = Family(
+    MDRAID,
+    {**AS_FOUND.modes, **{name: ArrayMode(name, ENGINES[of]) for name in FAMILY_MODES[MDRAID] if (of := engine_of(name))}},
+)

@@ -27,7 +27,7 @@ KERNEL = "linux.uml"
 PROGRAMS = (Program(KERNEL, "user-mode-linux"), Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
 MODULES = Path("/usr/lib/uml/modules")
 """Where Debian's package user-mode-linux has them."""
-_OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-delay", "dm-flakey", "sd_mod")
+_OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-raid", "btrfs", "dm-delay", "dm-flakey", "sd_mod")
 _OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
 """Modules that no program asks for by name when it wants what they do."""
 MEMORY_MB = 384

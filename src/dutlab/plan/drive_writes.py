@@ -1,7 +1,8 @@
 """How much of a plan's trials each drive will be written at most, and what share of its endurance that is.
 
 A trial writes no faster than the drive's rating of writes allows, for as long as it writes. Where an array is made, every drive of it may
-be written once all over by its synchronisation, and once more by a rebuild. Blocks that an array writes may be larger than those asked for.
+be written once all over by its synchronisation (on btrfs, by the file that is laid out), and once more by a rebuild. Blocks that an array
+writes may be larger than those asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dutlab.plan.trials import Plan
-from dutlab.spec.arrays import state_of
+from dutlab.spec.arrays import BTRFS, STRIPES, engine_of, state_of
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.on_drives import DriveSetting
@@ -68,7 +69,7 @@ def _each(plan: Plan, testbed: Testbed) -> Iterator[tuple[str, tuple[float, set[
         level, state = state_of(trial.cell.mode)
         if level and trial.group not in groups:
             groups.add(trial.group)
-            passes = (level != "raid0") + (state in ("rebuilding", "rebuilt"))
+            passes = (level not in STRIPES or engine_of(trial.cell.mode) == BTRFS) + (state in ("rebuilding", "rebuilt"))
             yield from ((name, _passes(passes, drive)) for name, drive in testbed.drives.items() if passes)
         setting = trial.cell.setting
         if isinstance(setting, DriveSetting) and setting.writes:

@@ -140,7 +140,8 @@ async def open_stage(
         here = lab is not None and lab.ends_here
         engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
         backend = "auto" if lab is None else lab.backend
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell)
+        arrays = {name: mode.array for name, mode in experiment.modes.items() if mode.array is not None}
+        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
         yield await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
 
 

@@ -88,6 +88,8 @@ class CustomMode(Commands):
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
+    array: Annotated[str | None, Field(pattern=r"^/dev/[A-Za-z0-9][A-Za-z0-9._/+-]*$")] = None
+    """The block device that it makes of all drives of the host; None where it makes none."""
 
 
 class RepeatUntil(SpecModel):

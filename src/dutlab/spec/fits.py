@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from dutlab.spec.arrays import drives_fault, state_of
+from dutlab.spec.arrays import drives_fault, engine_of
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MDRAID, RUN_ENGINE
@@ -29,6 +29,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     modes = experiment.get("modes")
     factors = experiment.get("factors")
     yield from _mode_misfits(factors, modes if isinstance(modes, Mapping) else {}, bed)
+    arrays = _arrays(factors, modes if isinstance(modes, Mapping) else {}, bed)
     yield from level_misfits(experiment, bed)
     bed = replace(bed, bounds=with_least_mtu(bed.bounds, factors))
     workloads = experiment.get("workloads")
@@ -50,7 +51,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         return
     yield from _duplicates(whole, bed)
     for i, workload in whole.items():
-        yield from ((("workloads", i, workload.kind, key), what) for key, what in _not_of_array(workload, factors, bed))
+        yield from ((("workloads", i, workload.kind, key), what) for key, what in _not_of_array(workload, list(arrays.values()), bed))
         unmet = list(_needs_unmet(workload, bed))
         yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.bounds):
@@ -80,18 +81,20 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
 
 
-def _not_of_array(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[tuple[str, str]]:
+def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, str]:
+    """Place → mode, of those that make one array of all drives: the family's, and those of the user's own that name its device."""
+    levels = factors.get("mode") if isinstance(factors, Mapping) and bed.family == MDRAID else None
+    said = {name for name, mode in own.items() if isinstance(mode, Mapping) and mode.get("array")}
+    written = enumerate(levels if isinstance(levels, list) else ())
+    return {i: mode for i, mode in written if isinstance(mode, str) and (engine_of(mode) or mode in said)}
+
+
+def _not_of_array(workload: WorkloadModel, arrays: Sequence[str], bed: TestbedShape) -> Iterator[tuple[str, str]]:
     """Key and fault: sets of drives that are not what an array is made of, and a purge of it."""
-    levels = factors.get("mode") if isinstance(factors, Mapping) else None
-    arrays = [mode for mode in (levels if isinstance(levels, list) else ()) if state_of(str(mode))[0]]
     sets = getattr(workload, "drives_", ())
-    if (
-        arrays
-        and bed.family == MDRAID
-        and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets)
-    ):
+    if arrays and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
         yield "drives", f"mode {arrays[0]} makes one array of all drives: write [together]"
-    if arrays and bed.family == MDRAID and getattr(workload, "purge", "none") != "none":
+    if arrays and getattr(workload, "purge", "none") != "none":
         yield "purge", f"erases drives, and mode {arrays[0]} makes an array of them: leave it out, or purge in an experiment of as-found"
 
 
@@ -130,22 +133,25 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
     for name, mode in own.items():
         if not bed.has_dut and isinstance(mode, Mapping) and any(mode.values()):
             yield ("modes", name), f"has commands, but none reaches the DUT of {bed.title}, of family {bed.family}"
+        if bed.family != MDRAID and isinstance(mode, Mapping) and mode.get("array"):
+            yield (
+                ("modes", name, "array"),
+                f"{bed.title} has links, or no one host with drives: an array is measured where there are drives alone",
+            )
         if name in builtin:
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     written = levels if isinstance(levels, list) else []
     if bed.family == MDRAID:
-        yield from _no_array(written, bed)
+        yield from _no_array(_arrays(factors, own, bed), bed)
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
 
 
-def _no_array(modes: Iterable[object], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+def _no_array(modes: Mapping[int, str], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     """Modes of which the drives make no array, and drives that none may be made of."""
     drives = bed.bounds.drives
     kept = [name for name, drive in drives.items() if not drive.destroy]
-    for i, mode in enumerate(modes):
-        if not isinstance(mode, str) or not state_of(mode)[0]:
-            continue
+    for i, mode in modes.items():
         if what := drives_fault(mode, len(drives)):
             yield ("factors", "mode", i), what
         if kept:

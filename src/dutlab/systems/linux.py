@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
-from dutlab.systems.system import FIREWALL, IPSEC, MD_ARRAYS, XFRM_IPSEC, PingWords, System
+from dutlab.systems.system import FIREWALL, IPSEC, MD_ARRAYS, OTHER_ARRAYS, XFRM_IPSEC, PingWords, System
 
 # iputils ping(8).
 _PING = ("ping", "-n", "-c", "1", "-W", "0.5", "-M", "do", "-s")
@@ -30,5 +30,7 @@ LINUX = System(
     runs_engine=True,
 )
 VYOS = replace(LINUX, name="vyos", title="VyOS", modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
-MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=("as-found", *MD_ARRAYS), kernel_tables=False, runs_engine=False)
+MDRAID = replace(
+    LINUX, name="mdraid", title="Linux with arrays", modes=("as-found", *MD_ARRAYS, *OTHER_ARRAYS), kernel_tables=False, runs_engine=False
+)
 """What a Linux host with drives is where a testbed has no path through a DUT: its modes are the arrays that its drives can make."""

@@ -30,6 +30,15 @@ filters nothing."""
 MD_STATES = ("", "-degraded", "-rebuilding", "-rebuilt")
 MD_ARRAYS = ("raid0", *(f"{level}{state}" for level in ("raid1", "raid10", "raid5", "raid6", "raid50", "raid60") for state in MD_STATES))
 """Modes that make one array of all drives of a host; RAID 0 cannot lose a drive."""
+OTHER_ARRAYS = (
+    "lvm-raid0",
+    *(f"lvm-{level}{state}" for level in ("raid1", "raid5", "raid6") for state in MD_STATES),
+    "btrfs-raid0",
+    *(f"btrfs-{level}{state}" for level in ("raid1", "raid10") for state in ("", "-degraded", "-rebuilt")),
+    "zfs-stripe",
+    *(f"zfs-{level}{state}" for level in ("mirror", "raidz1", "raidz2") for state in MD_STATES),
+)
+"""Those of other engines; how fast btrfs rebuilds cannot be set, so it would be over before it is measured."""
 
 _HINT = re.compile(r"(?:too long|frag(?:mentation)? needed|packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL | re.IGNORECASE)
 _IPV6 = 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dutlab.errors import ToolFailed, ToolMissing
@@ -31,6 +31,8 @@ class GeneratorSite:
     engine: Engine
     tell: Tell = nobody
     """Told what a program that works does meanwhile."""
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """Mode of the experiment's own → the device that it makes of the drives, where it makes one."""
 
     @property
     def paths(self) -> list[Link]:

@@ -34,7 +34,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     del run
     rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
     rebuilds = [Row(g.label, (_asked(g, groups), *(_told(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups]
-    columns = (Column("asked"), Column("phase"), *(Column(c.name, c.figure.format(PHASES[0])) for c in _COLUMNS))
+    loads = Column("asked", shown=any(_asked(g, groups) for g in groups))
+    columns = (loads, Column("phase"), *(Column(c.head, c.figure.format(PHASES[0])) for c in _COLUMNS))
     marks = [v.marks for row in (*rows, *rebuilds) for v in row.cells if isinstance(v, Figure)]
     return Section(
         slug="array-failure",
@@ -44,7 +45,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         "writes together; latency is from submission to completion; cores are those of the whole host, whoever they work for.",
         tables=(
             Table("array-failure", "Each phase", columns, tuple(rows), book.common(marks)),
-            Table("array-failure-rebuild", "Rebuilds", (Column("asked"), *_REBUILD), tuple(rebuilds), book.common(marks)),
+            Table("array-failure-rebuild", "Rebuilds", (loads, *_REBUILD), tuple(rebuilds), book.common(marks)),
         ),
         curves=tuple(curve for g in groups for curve in _film(g, groups)),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),

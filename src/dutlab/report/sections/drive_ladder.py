@@ -14,7 +14,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import asked_words
 from dutlab.report.sections.drive_facts import drives_of
-from dutlab.spec.arrays import SETS, state_of
+from dutlab.spec.arrays import LVM, MD, SETS, engine_of, state_of
 from dutlab.stats.summary import median
 from dutlab.units import si
 
@@ -58,7 +58,7 @@ class DriveLadders:
         if load is None or self.rating(group) is None or len({self._rated[name] for name in drives}) != 1:
             return None
         level, state = state_of(group.cell.mode)
-        whole = level and state in ("", "rebuilt")
+        whole = engine_of(group.cell.mode) in (MD, LVM) and state in ("", "rebuilt")  # others write elsewhere than they were told
         try:
             array = Array(int(level.removeprefix("raid")), len(drives), SETS if level in ("raid50", "raid60") else None) if whole else None
             return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))

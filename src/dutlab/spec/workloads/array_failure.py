@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.arrays import LEAST_DRIVES, state_of
+from dutlab.spec.arrays import LEAST_DRIVES, MD, STRIPES, engine_of, state_of
 from dutlab.spec.drives import Positive, is_size, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.known import MDRAID
@@ -128,6 +128,6 @@ class ArrayFailureWorkload(DriveWorkload):
         modes = factors.get("mode") if isinstance(factors, Mapping) else None
         for mode in modes if isinstance(modes, list) else ["as-found"]:
             level, state = state_of(str(mode))
-            if bed.family != MDRAID or not level or state or level == "raid0":
-                redundant = ", ".join(one for one in LEAST_DRIVES if one != "raid0")
+            if bed.family != MDRAID or engine_of(str(mode)) != MD or state or level in STRIPES:
+                redundant = ", ".join(one for one in LEAST_DRIVES if one not in STRIPES)
                 yield (), f"fails a drive of a healthy array, and mode {mode} has none to spare: write modes of {redundant}"

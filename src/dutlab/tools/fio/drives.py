@@ -53,6 +53,8 @@ class FoundDrive:
     size_bytes: int
     facts: Mapping[str, str] = field(default_factory=dict)
     is_file: bool = False
+    stays: bool = False
+    """A file that was laid out by a mode, which takes it away."""
     in_use: tuple[str, ...] = ()
     """Every reason not to write to it, in words."""
 
@@ -78,13 +80,38 @@ async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collecti
     return found
 
 
-async def find_array(host: Host) -> dict[str, FoundDrive]:
-    """The array that a mode made of the host's drives, in their place. Raises TestbedError, HostError."""
-    array = await array_of(host)
+async def find_array(host: Host, mode: str) -> dict[str, FoundDrive]:
+    """The array that `mode` made of the host's drives, in their place. Raises TestbedError, HostError."""
+    array = await array_of(host, mode)
+    if array.is_file:
+        kind = (await host.run(["findmnt", "-n", "-o", "FSTYPE", "--target", array.path])).text.strip()
+        memory = (await host.run(["sh", "-c", _MEMORY])).text.strip()
+        facts = {"path": array.path, "file_system": kind, "memory_bytes": memory, **array.facts}
+        return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", array.path, array.size_bytes, facts, is_file=True, stays=True)}
     said = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS, "--", array.path])).text
     device, *_ = _flat(json.loads(said).get("blockdevices", []))
     uses = tuple(f"{device['path']} is mounted at {at}" for at in device.get("mountpoints") or () if at)
     return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", array.path, array.size_bytes, {**_facts(device), **array.facts}, in_use=uses)}
+
+
+async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, DriveSpec], *, look: bool) -> dict[str, FoundDrive]:
+    """The device that a mode of the user's own made, in place of the host's drives.
+
+    Where the kernel tells what it is made of, that must be these drives. Raises TestbedError, HostError.
+    """
+    told = (await host.run(["sh", "-c", _ASKS, "dutlab", path])).text.partition("path ")[2].strip()
+    devices = list(_flat(json.loads((await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text).get("blockdevices", [])))
+    device = next((d for d in devices if d["path"] == told), None)
+    if device is None:
+        raise TestbedError(f"{host.name}: {path}, the array of mode {mode}, is not a block device there", remedy="let `apply` make it")
+    named = {of.path for of in (await find(host, drives)).values()}
+    others = sorted({d["above"][0] for d in devices if d["path"] == told and d["above"]} - named)
+    if told in named or others:
+        of = "is a drive itself" if told in named else f"is made of {', '.join(others)} too, which the testbed does not name"
+        raise TestbedError(f"{host.name}: {path}, the array of mode {mode}, {of}", remedy="name the device that is made of its drives")
+    uses = await _uses(host, device, devices) if look else ()
+    size = int(device["size"])
+    return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", told, size, {**_facts(device), "array_of": path}, in_use=tuple(uses))}
 
 
 def insist_unused(found: Mapping[str, FoundDrive]) -> None:
@@ -163,6 +190,7 @@ async def _uses(host: Host, device: Mapping[str, Any], devices: Sequence[Mapping
     return list(dict.fromkeys(uses))
 
 
+_MEMORY = "while read -r word kib _; do [ $word != MemTotal: ] || echo $((kib * 1024)); done </proc/meminfo"
 _LOOK_AT_FILE = """
 [ -L "$1" ] && { echo link; exit; }
 [ -e "$1" ] && { [ -f "$1" ] && stat -c "file %s" -- "$1" || echo other; exit; }

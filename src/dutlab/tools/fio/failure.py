@@ -76,7 +76,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     (name,) = found
     host = site.hosts[name]
     failing = Failing(host, site.testbed.hosts[name], cell.mode)
-    array = await array_of(host)
+    array = await array_of(host, cell.mode)
     async with watched(host, array.path, await failing.path()) as watch:
         film = _Film(setting, failing, watch)
         try:

@@ -23,12 +23,12 @@ from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.spec.arrays import state_of
+from dutlab.spec.arrays import engine_of
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
 from dutlab.spec.workloads.on_drives import DriveSetting
-from dutlab.tools.fio.drives import FoundDrive, find, find_array, insist_unused, insist_within
+from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -138,14 +138,16 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     Raises MeasurementError, HostError.
     """
     found = dict[str, dict[str, FoundDrive]]()
-    in_array = _in_array(site, cell)
     try:
-        for host, drives in _by_host(site, cell.links).items():
-            written = drives if _writes(cell) else ()
-            found[host] = await (find_array(site.hosts[host]) if in_array else find(site.hosts[host], drives, written=written))
+        for name, drives in _by_host(site, cell.links).items():
+            host, written = site.hosts[name], drives if _writes(cell) else ()
+            if device := site.arrays.get(cell.mode):
+                found[name] = await find_own_array(host, device, cell.mode, drives, look=bool(written))
+            else:
+                found[name] = await (find_array(host, cell.mode) if _in_array(site, cell) else find(host, drives, written=written))
             if written:
-                insist_unused(found[host])
-            insist_within([cell], found[host])
+                insist_unused(found[name])
+            insist_within([cell], found[name])
     except TestbedError as error:
         raise MeasurementError(str(error)) from error
     return found
@@ -237,7 +239,7 @@ async def _one(
 ) -> Ran:
     """Raises ToolFailed with what fio said, HostError, and what `act` raises."""
     text = job_file(setting, drives, histograms=act is not None)
-    laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file) / LAYOUT_BYTES_PER_S
+    laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file and not d.stays) / LAYOUT_BYTES_PER_S
     async with held_folder(host) as folder:
         await host.put(text.encode(), f"{folder}/job.fio")
         argv = ["sh", "-c", _IN_FOLDER, "dutlab", folder, TOOL, *_SAYING, "--output-format=json+", "--output=report.json", "job.fio"]
@@ -248,7 +250,7 @@ async def _one(
             report = (await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False)).stdout
             logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
         finally:
-            if files := [d.path for d in drives.values() if d.is_file]:
+            if files := [d.path for d in drives.values() if d.is_file and not d.stays]:
                 await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
@@ -304,7 +306,7 @@ def _logs(data: bytes) -> dict[str, bytes]:
 
 def _in_array(site: GeneratorSite, cell: Cell) -> bool:
     """Whether its mode makes one array of the host's drives, which is larger than each of them."""
-    return site.testbed.dut_family == MDRAID and bool(state_of(cell.mode)[0])
+    return site.testbed.dut_family == MDRAID and bool(engine_of(cell.mode) or cell.mode in site.arrays)
 
 
 def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:
