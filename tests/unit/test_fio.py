@@ -439,17 +439,24 @@ def test_what_fio_does_is_read_from_the_line_that_it_prints_each_second(line, ra
 class Made(Listed):
     """A host with a device that is made of sdx, and of sdy which the testbed does not name where `alone` is false."""
 
-    def __init__(self, path="/dev/dm-0", alone=False):
+    def __init__(self, kernel_name="dm-0", alone=False):
         super().__init__()
-        self.path, self.drives = path, ("sdx",) if alone else ("sdx", "sdy")
+        self.kernel_name, self.drives = kernel_name, ("sdx",) if alone else ("sdx", "sdy")
 
     async def run(self, argv, **_):
-        made = {"path": "/dev/dm-0", "type": "dm", "size": "1073741824"}
+        made = {"path": "/dev/mapper/own", "kname": "dm-0", "type": "dm", "size": "1073741824"}
         drives = [
-            {"path": f"/dev/{d}", "type": "disk", "size": "1073741824", "serial": d.upper(), "children": [made] if d in self.drives else []}
+            {
+                "path": f"/dev/{d}",
+                "kname": d,
+                "type": "disk",
+                "size": "1073741824",
+                "serial": d.upper(),
+                "children": [made] if d in self.drives else [],
+            }
             for d in ("sdx", "sdy")
         ]
-        said = json.dumps({"blockdevices": drives}) if argv[0] == "lsblk" else f"path {self.path}\n" if "readlink" in argv[2] else ""
+        said = f"{self.kernel_name}\n" if "KNAME" in argv else json.dumps({"blockdevices": drives}) if argv[0] == "lsblk" else ""
         return Done("server", tuple(argv), 0, said.encode(), b"", 0.0, 0.0)
 
 
@@ -457,15 +464,15 @@ class Made(Listed):
     ("host", "words"),
     [
         (Made(), "is made of /dev/sdy too, which the testbed does not name"),
-        (Made(path="/dev/sdx"), "is a drive itself"),
-        (Made(path="/dev/dm-9"), "is not a block device there"),
+        (Made(kernel_name="sdx"), "is a drive itself"),
+        (Made(kernel_name=""), "is not a block device there"),
         (Made(alone=True), ""),
     ],
 )
 def test_an_array_of_the_users_own_is_made_of_the_drives_that_are_named_and_no_other(host, words):
     looked = find_own_array(host, "/dev/mapper/own", "own", {"d1": DriveSpec(name="d1", serial="SDX", destroy=True)}, look=False)
     if not words:
-        assert {name: drive.path for name, drive in asyncio.run(looked).items()} == {"array": "/dev/dm-0"}
+        assert {name: drive.path for name, drive in asyncio.run(looked).items()} == {"array": "/dev/mapper/own"}
         return
     with pytest.raises(TestbedError, match=words):
         asyncio.run(looked)

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_arrays import EXPERIMENT, LIMIT_S, guest, io_runs, signatures, verified
 
+from array_lab import EXPERIMENT, LIMIT_S, guest, io_runs, signatures, verified
 from capability import need_program
 from main_job import only_run, records
 from processes import eventually

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -12,22 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from array_lab import EXPERIMENT, LIMIT_S, guest, io_runs, signatures, verified
 from dutlab.labs.state import StateFolder
 from guests import kernels
 from main_job import only_run, recomputed, records
 from processes import eventually
 
-LIMIT_S = 900.0
-EXPERIMENT = """
-experiment: arrays
-testbed: {lab: raid}
-factors: {mode: MODES}
-workloads:
-  - fio: {drives: [together], options: {rw: randwrite, bs: 4k, iodepth: 4}, duration: 2s}
-order: as-written
-repeats: 1
-disturbed: count
-"""
 FILM = "  - array-failure: {options: {rw: randrw, bs: 4k, iodepth: 4}, ramp: 0s, phase: 4s, rebuild_bytes_per_s: 12000000}\n"
 
 
@@ -38,18 +27,6 @@ def experiment(tmp_path: Path):
         return str(path)
 
     return written
-
-
-def guest(label: str, script: str) -> str:
-    """What a script prints inside the guest."""
-    config = StateFolder().ssh_folder(label) / "config"
-    done = subprocess.run(["ssh", "-F", str(config), "server", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def signatures(label: str) -> str:
-    return guest(label, "for drive in /dev/ubd[a-f]; do wipefs -n -p $drive; done; cat /proc/mdstat | grep active; true").strip()
 
 
 def test_each_state_of_an_array_is_measured_as_that_and_its_drives_are_free_again(dutlab, experiment, raid: str, tmp_path: Path) -> None:
@@ -147,13 +124,6 @@ def test_the_storage_demo_says_theory_first_and_measures_every_state(dutlab, gue
     }, done.stderr  # fmt: skip
 
 
-def io_runs(label: str) -> bool:
-    """Whether fio runs in the guest."""
-    config = StateFolder().ssh_folder(label) / "config"
-    argv = ["ssh", "-F", str(config), "server", "pidof fio"]
-    return subprocess.run(argv, capture_output=True, timeout=LIMIT_S, check=False).returncode == 0
-
-
 def crash(label: str) -> None:
     """Its kernel panics (sysrq c), which takes the connection with it."""
     config = StateFolder().ssh_folder(label) / "config"
@@ -161,9 +131,3 @@ def crash(label: str) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run(argv, capture_output=True, timeout=10, check=False)
     assert eventually(lambda: not kernels(label), LIMIT_S), "panic=-1 ends it"
-
-
-def verified(tmp_path: Path) -> bool:
-    """Whether the run's mode holds."""
-    lines = [line for path in tmp_path.glob("runs/*/journal.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
-    return any(json.loads(line)["event"] == "mode-verified" for line in lines)

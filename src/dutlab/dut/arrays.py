@@ -1,7 +1,7 @@
 """What every engine of arrays shares: the mode that makes one of all drives of a host, and how the array that it made is told.
 
-An engine is three shell scripts (`Engine`). What a script makes is called `dutlab`, and undo takes away nothing that has another name. How
-to put back is journalled before anything is made, and needs nothing but the drives' names.
+An engine is three shell scripts (`ArrayEngine`). What a script makes is called `dutlab`, and undo takes away nothing that has another name.
+How to put back is journalled before anything is made, and needs nothing but the drives' names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ unused() {
 
 
 @dataclass(frozen=True)
-class Engine:
+class ArrayEngine:
     """What makes arrays. Each script ends with 1 and says why where it cannot."""
 
     programs: tuple[Program, ...]
@@ -75,7 +75,7 @@ class ArrayState:
         return f"{level}, {lost} of its drives missing or not rebuilt, {doing}"
 
 
-async def told_by(engine: Engine, host: Host) -> ArrayState:
+async def told_by(engine: ArrayEngine, host: Host) -> ArrayState:
     """The array that a mode of this engine made on `host`. Raises CommandFailed when there is none, HostError."""
     facts, sets = dict[str, str](), list[tuple[int, str]]()
     for line in (await host.run(["sh", "-c", engine.state, "dutlab"])).text.splitlines():
@@ -94,7 +94,7 @@ class ArrayMode:
     """One level in one state."""
 
     name: str
-    engine: Engine
+    engine: ArrayEngine
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """Those of its engine."""

@@ -6,7 +6,7 @@ nothing is mounted, and replaced by itself (btrfs-replace(8)).
 
 from __future__ import annotations
 
-from dutlab.dut.arrays import COMMON, Engine
+from dutlab.dut.arrays import COMMON, ArrayEngine
 from dutlab.hosts.programs import Program
 
 _FUNCTIONS = (
@@ -46,7 +46,7 @@ lose() {
 }
 """
 )
-ENGINE = Engine(
+ENGINE = ArrayEngine(
     (Program("mkfs.btrfs", "btrfs-progs"), Program("btrfs", "btrfs-progs"), Program("mountpoint", "util-linux")),
     _FUNCTIONS + 'away "$@"\n',
     _FUNCTIONS

@@ -7,7 +7,7 @@ synchronisation stops half-way.
 
 from __future__ import annotations
 
-from dutlab.dut.arrays import COMMON, Engine
+from dutlab.dut.arrays import COMMON, ArrayEngine
 from dutlab.hosts.programs import Program
 
 # A machine without udev has LVM make the names of its devices itself. `raid` prints what dm-raid says of each drive (A in sync, a not yet,
@@ -53,7 +53,7 @@ again() {
 }
 """
 )
-ENGINE = Engine(
+ENGINE = ArrayEngine(
     (Program("lvm", "lvm2"), Program("dmsetup", "dmsetup")),
     _FUNCTIONS + 'away "$@"\n',
     _FUNCTIONS

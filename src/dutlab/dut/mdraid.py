@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dutlab.dut import btrfs, lvm, zfs
-from dutlab.dut.arrays import COMMON, SYNCS_S, ArrayMode, ArrayState, Engine, members_of, told_by
+from dutlab.dut.arrays import COMMON, SYNCS_S, ArrayEngine, ArrayMode, ArrayState, members_of, told_by
 from dutlab.dut.black_box import FAMILY as AS_FOUND
 from dutlab.dut.mode import Family
 from dutlab.errors import HostError
@@ -163,7 +163,12 @@ done
 )
 
 
-ENGINES: Mapping[str, Engine] = {MD: Engine((MDADM,), _UNDO, _APPLY, _STATE), LVM: lvm.ENGINE, BTRFS: btrfs.ENGINE, ZFS: zfs.ENGINE}
+ENGINES: Mapping[str, ArrayEngine] = {
+    MD: ArrayEngine((MDADM,), _UNDO, _APPLY, _STATE),
+    LVM: lvm.ENGINE,
+    BTRFS: btrfs.ENGINE,
+    ZFS: zfs.ENGINE,
+}
 """By the first word of their modes; md's have none."""
 
 

@@ -6,7 +6,7 @@ a drive is lost, since a resilver copies only what there is.
 
 from __future__ import annotations
 
-from dutlab.dut.arrays import COMMON, Engine
+from dutlab.dut.arrays import COMMON, ArrayEngine
 from dutlab.hosts.programs import Program
 
 _FUNCTIONS = (
@@ -28,7 +28,7 @@ away() {
 resilvers() { zpool status dutlab | grep -q 'resilver in progress'; }
 """
 )
-ENGINE = Engine(
+ENGINE = ArrayEngine(
     (Program("zpool", "zfsutils-linux"), Program("zfs", "zfsutils-linux")),
     _FUNCTIONS + 'away "$@"\n',
     _FUNCTIONS

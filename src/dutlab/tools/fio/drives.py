@@ -99,12 +99,12 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
 
     Where the kernel tells what it is made of, that must be these drives. Raises TestbedError, HostError.
     """
-    told = (await host.run(["sh", "-c", _ASKS, "dutlab", path])).text.partition("path ")[2].strip()
+    kernel_name = (await host.run(["lsblk", "-dno", "KNAME", "--", path], check=False)).text.strip()
     devices = list(_flat(json.loads((await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text).get("blockdevices", [])))
-    device = next((d for d in devices if d["path"] == told), None)
+    device = next((d for d in devices if d["kname"] == kernel_name), None)
     if device is None:
         raise TestbedError(f"{host.name}: {path}, the array of mode {mode}, is not a block device there", remedy="let `apply` make it")
-    named = {of.path for of in (await find(host, drives)).values()}
+    told, named = device["path"], {of.path for of in (await find(host, drives)).values()}
     others = sorted({d["above"][0] for d in devices if d["path"] == told and d["above"]} - named)
     if told in named or others:
         of = "is a drive itself" if told in named else f"is made of {', '.join(others)} too, which the testbed does not name"
