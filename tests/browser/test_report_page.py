@@ -17,6 +17,7 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report import write_plots, write_report
 from dutlab.sensors.sensor import Sample
+from dutlab.store.additions import add
 from fake_run import Wanted, build
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
@@ -186,6 +187,20 @@ def test_hostile_names_run_nothing(browser: Chromium, tmp_path: Path) -> None:
     assert browser.evaluate("document.querySelectorAll('img, script').length") == 0
     assert browser.evaluate("document.documentElement.scrollWidth") == 390
     assert len(browser.requested) == 1
+
+
+def test_a_picture_that_was_added_is_seen_and_nothing_else_is_asked_for(browser: Chromium, tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1))
+    picture = Path(__file__).parents[2] / "docs" / "images" / "report.png"
+    add(run, "The box after an hour", now=datetime(2026, 11, 23, tzinfo=UTC), file=picture)
+    browser.open(write_report([run], formats=["html"], out=None)[0], width=390)
+    seen = browser.evaluate(
+        "(() => { const i = document.querySelector('.added img'); return [i.naturalWidth > 100, i.clientWidth > 100]; })()"
+    )
+    assert seen == [True, True]
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
+    assert len([url for url in browser.requested if not url.startswith("data:")]) == 1
+    assert browser.complaints == []
 
 
 def test_a_plot_of_its_own_opens_in_both_schemes(browser: Chromium, tmp_path: Path) -> None:

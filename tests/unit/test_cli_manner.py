@@ -169,7 +169,17 @@ def _has_json(command: click.Command) -> bool:
 
 def test_every_command_that_measures_or_reads_has_json() -> None:
     without = [name for name, command in _leaves(dutlab, (), click.Context(dutlab)) if not _has_json(command)]
-    acts = {"undo", "lab up", "lab down", "lab shell", "plot", "claims", "attach", "note", "conductor convert"}  # they change something, or write files
+    acts = {
+        "undo",
+        "lab up",
+        "lab down",
+        "lab shell",
+        "plot",
+        "claims",
+        "attach",
+        "note",
+        "conductor convert",
+    }  # they change something, or write files
     assert set(without) == acts | {"verify-claim"}, "the exit status of verify-claim is all of its answer"
 
 

@@ -248,7 +248,7 @@ class ShownAddition:
     sha256: str = ""
     size_bytes: int = 0
     picture: str = ""
-    """Of a picture its address: with its data, or of a large one the same as `href`. Empty for other files."""
+    """Of a picture its data, as an address; empty for other files, and for pictures that are too large for a page."""
 
 
 @dataclass(frozen=True)

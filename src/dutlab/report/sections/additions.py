@@ -13,8 +13,8 @@ from dutlab.store.manifest import ADDITIONS
 from dutlab.store.read import read_plain
 
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
-_LARGEST_INSIDE = 2**20
-"""Bytes of a picture that the page itself holds; of larger ones it shows the file beside it."""
+_LARGEST_INSIDE = 4 * 2**20
+"""Bytes of a picture that the page holds, since it loads no other file; to larger ones it has a link."""
 
 
 def shown_additions(run: Path, folder: str, faults: list[str]) -> Iterator[ShownAddition]:
@@ -26,5 +26,6 @@ def shown_additions(run: Path, folder: str, faults: list[str]) -> Iterator[Shown
             continue
         content, href = read_plain(run / ADDITIONS / of.file), f"{folder}/{ADDITIONS}/{quote(of.file)}"
         kind = next((kind for first, kind in _PICTURES.items() if content.startswith(first)), "")
-        inside = f"data:image/{kind};base64,{b64encode(content).decode('ascii')}" if len(content) <= _LARGEST_INSIDE else href
-        yield ShownAddition(of.text, of.by, added, of.file, href, of.sha256 or "", of.size_bytes or 0, inside if kind else "")
+        shown = kind and len(content) <= _LARGEST_INSIDE
+        picture = f"data:image/{kind};base64,{b64encode(content).decode('ascii')}" if shown else ""
+        yield ShownAddition(of.text, of.by, added, of.file, href, of.sha256 or "", of.size_bytes or 0, picture)
