@@ -184,3 +184,10 @@ async def test_a_module_that_setkey_loads_by_asking_is_gone_again_where_it_was_n
     assert steps[0].argv[-1].endswith("kldunload ipsec; fi")
     kept = await ends.made("ipsec", there := ends.hosts()).undo(there["dut"], ends.bed)
     assert "kldunload" not in kept[0].argv[-1]
+
+
+def test_frames_that_would_go_past_a_tunnel_are_refused_before_the_run(tmp_path: Path) -> None:
+    text = "experiment: e\ntestbed: {lab: uml-two-sites}\nfactors: {mode: [router, gre]}\nworkloads: [{sweep: {frame_sizes: [64]}}]\n"
+    (tmp_path / "e.yaml").write_text(text)
+    with pytest.raises(SpecRefused, match=r"workloads\.0\.sweep: its frames .* go past the tunnel in mode gre"):
+        load_experiment(tmp_path / "e.yaml")

@@ -75,6 +75,29 @@ workloads:
     assert (run / "journal.jsonl").read_text().count('"mode-verified"') == len(TUNNELS)
 
 
+PLAIN = ("gre", "ipip")
+
+
+def test_tcp_passes_through_each_tunnel_in_the_clear_and_nothing_of_it_stays(dutlab, tmp_path: Path) -> None:
+    text = f"""
+experiment: tunnels
+testbed: {{lab: uml-two-sites}}
+factors: {{mode: [{", ".join(PLAIN)}, router]}}
+order: as-written
+repeats: 1
+disturbed: count
+workloads:
+  - iperf3: {{streams: 1, omit: 0s, duration: 2s, links: [[a]]}}
+"""
+    (tmp_path / "e.yaml").write_text(text)
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    assert {r["cell"]["mode"]: r["status"] for r in records(run)} == dict.fromkeys((*PLAIN, "router"), "measured"), done.stderr
+    # Both ends counted the packets of the tunnel in both directions. A tunnel that stays would be refused by the name of its port.
+    assert (run / "journal.jsonl").read_text().count('"mode-verified"') == len(PLAIN) + 1
+
+
 def test_a_router_whose_kernel_was_killed_is_said_to_have_ended(dutlab) -> None:
     label = f"t{os.getpid()}-uml"
     done = dutlab("lab", "up", "uml-router", "--label", label)

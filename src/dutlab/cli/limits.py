@@ -122,7 +122,7 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
 def tunnel(
     *, kinds: tuple[str, ...], speed: float, mtu: int, outer_version: str, nat_t: bool, inner: int | None, timestamps: bool, as_json: bool
 ) -> None:
-    """Overhead, largest packet inside, and goodput of TCP through ESP, WireGuard and VXLAN; all of them without KIND.
+    """Overhead, largest packet inside, and goodput of TCP through ESP, WireGuard, VXLAN, GRE and IP in IP; all of them without KIND.
 
     \b
     Example:

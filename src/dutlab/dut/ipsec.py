@@ -119,7 +119,7 @@ class IpsecMode:
         checks = await self.router.checks_of_state(dut, testbed)
         for (host, end), held in zip(ends, before, strict=True):
             checks += _of_end(host.name, held, testbed, end.policies(testbed))
-        checks += [await _pinged(source, name, link) for name, link in testbed.links.items()]
+        checks += [await pinged(source, name, link) for name, link in testbed.links.items()]
         for (host, end), held in zip(ends, before, strict=True):
             checks.append(_used(host.name, held, await end.held(host)))
         for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
@@ -148,10 +148,11 @@ def _of_end(host: str, held: Held, testbed: Testbed, policies: int) -> list[Chec
     ]
 
 
-async def _pinged(source: Host, name: str, link: Link) -> Check:
-    pinged = await source.run(["ping", "-n", "-c", "3", "-W", "1", str(link.sink_address.ip)], check=False)
-    said = next((line for line in pinged.text.splitlines() if "packets transmitted" in line), f"ping ended with {pinged.status}")
-    return Check(f"link {name}: the source's own packets pass", pinged.status == 0, said)
+async def pinged(source: Host, name: str, link: Link) -> Check:
+    """That three packets of the source's own kernel reach the sink and are answered."""
+    done = await source.run(["ping", "-n", "-c", "3", "-W", "1", str(link.sink_address.ip)], check=False)
+    said = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
+    return Check(f"link {name}: the source's own packets pass", done.status == 0, said)
 
 
 def _used(host: str, before: Held, now: Held) -> Check:

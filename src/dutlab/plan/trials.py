@@ -38,7 +38,7 @@ from dutlab.spec.shape import bounds_of
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
-from dutlab.systems.system import XFRM_IPSEC
+from dutlab.systems.system import PLAIN_TUNNELS, XFRM_IPSEC
 from dutlab.units import BpsL1, Seconds
 
 LAB_S = Seconds(4.0)
@@ -299,9 +299,10 @@ def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell) -> dict[st
     if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         mtu = cell.mtu(link.mtu)
-        if version is Ip.V4 and cell.mode in XFRM_IPSEC:
+        tunnel = XFRM_IPSEC.get(cell.mode) or (cell.mode if cell.mode in PLAIN_TUNNELS else None)
+        if version is Ip.V4 and tunnel is not None:
             with suppress(ValueError):  # no TCP fits inside
-                return {"goodput_bps": tunnel_goodput(speed, XFRM_IPSEC[cell.mode], mtu=mtu)}
+                return {"goodput_bps": tunnel_goodput(speed, tunnel, mtu=mtu)}
         return {"goodput_bps": tcp_goodput(speed, mtu=mtu, ip=version)}
     most = frames(speed, drive.carries.mean)
     return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.system import FIREWALL, XFRM_IPSEC
+from dutlab.systems.system import FIREWALL, PLAIN_TUNNELS, XFRM_IPSEC
 
 ROLES = ("source", "dut", "sink")
 
@@ -55,7 +55,9 @@ class KnownLab:
 
 
 _NO_FILTER = dict.fromkeys((name for name in FIREWALL if name != "router"), "the guest's kernel has no nf_tables for IP")
-_NO_TUNNEL = dict.fromkeys(XFRM_IPSEC, "a tunnel ends on the source too, whose kernel is this machine's: use lab uml-two-sites")
+_NO_TUNNEL = dict.fromkeys(
+    (*XFRM_IPSEC, *PLAIN_TUNNELS), "a tunnel ends on the source too, whose kernel is this machine's: use lab uml-two-sites"
+)
 """Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}

@@ -112,6 +112,24 @@ class Vxlan:
         return f"{outer.value} + 8 + 8 + 14 + {inner} (IP, UDP, VXLAN, Ethernet, packet)"
 
 
+@dataclass(frozen=True)
+class Plain:
+    """A packet behind a header of fixed length."""
+
+    name: str
+    header: int
+    """Between the outer IP header and the packet."""
+    source: str
+
+    def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
+        del mtu
+        return outer.value + self.header + inner
+
+    def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
+        del mtu
+        return f"{outer.value} + {self.header} + {inner} (IP, header, packet)"
+
+
 _INSIDE = "RFC 6349 section 4.1.1, TCP over IPv4 inside; timestamps (RFC 7323) take 12 bytes"
 _GCM = "RFC 4303 section 2, RFC 4106: IV 8, ICV 16, blocks of 4"
 _CBC = "RFC 4303 section 2, RFC 3602: IV 16, blocks of 16; ICV"
@@ -127,6 +145,8 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
     Esp("esp-aes-cbc-sha512", 16, 32, 16, f"{_CBC} 32: RFC 4868"),
     WireGuard(),
     Vxlan(),
+    Plain("gre", 4, "RFC 2784 section 2: outer IP, GRE 4 without checksum"),
+    Plain("ipip", 0, "RFC 2003 section 3: outer IP and nothing else"),
 )
 
 
