@@ -77,9 +77,16 @@ async def test_a_probe_is_ten_frames_at_1_kpps_as_a_new_flow_each_time(engine, t
     assert plans[0]["source_port"] != plans[1]["source_port"]
 
 
-@pytest.mark.parametrize(("came", "drain_ns"), [(10, 0), (9, 200_000_000)])
-async def test_a_probe_waits_for_late_frames_only_while_some_are_missing(engine, tmp_path, came, drain_ns):
-    await engine(f"if op == 'status': ok['receiving']['streams'][0].update(received={came})").probe(["a"])
+@pytest.mark.parametrize(
+    ("status", "drain_ns"),
+    [
+        ("ok['receiving']['streams'][0].update(received=10)", 0),
+        ("ok['receiving']['streams'][0].update(received=9)", 200_000_000),
+        ("del ok['receiving']", 200_000_000),  # a receiver that had no CPU yet
+    ],
+)
+async def test_a_probe_waits_for_late_frames_unless_all_came_for_certain(engine, tmp_path, status, drain_ns):
+    await engine(f"if op == 'status': {status}").probe(["a"])
     assert [q["drain_ns"] for log in asked(tmp_path) for q in log if q["op"] == "settle"] == [drain_ns]
 
 

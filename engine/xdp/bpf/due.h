@@ -17,14 +17,16 @@ static inline __attribute__((always_inline)) __u64 next_due(const struct lane *l
 	return l->at.last_ns + ((l->gap_q24 + l->at.last_frac) >> 24);
 }
 
-/* Moves the lane past the frame, or burst, that is due at `due` and is sent now. If that is more than `max_lag_ns` late, all
- * later ones that are due by now are skipped, and count as missed. */
-static inline __attribute__((always_inline)) void move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns)
+/* Moves the lane past the frame, or burst, that is due at `due`, before `end`, and is sent now. If that is more than `max_lag_ns` late, all
+ * later ones that are due by now and before `end` are skipped, and count as missed. */
+static inline __attribute__((always_inline)) void move_on(struct lane *l, __u64 due, __u64 now, __u64 end, __u64 max_lag_ns)
 {
 	__u64 gap = *(volatile __u64 *)&l->gap_q24; /* user space may change it meanwhile */
 	__u64 late = now - due, fraction = (gap + l->at.last_frac) & FRACTION;
 
 	if (__builtin_expect(late > max_lag_ns, 0)) {
+		if (now >= end)
+			late = end - 1 - due; /* nobody asked for what is due at the end or later */
 		__u64 skipped = ((late < SKIP_MOST_NS ? late : SKIP_MOST_NS) << 24) / gap;
 		__u64 beyond = skipped * gap; /* no more than was divided */
 

@@ -59,7 +59,7 @@ static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
 }
 
 /* Moves the lane past the frame that is sent now. What is later than MAX_LAG_NS is skipped and counted as missed. */
-static __always_inline void advance(const struct mode m, struct lane *l, __u64 due, __u64 now)
+static __always_inline void advance(const struct mode m, struct lane *l, __u64 due, __u64 now, __u64 end)
 {
 	__u64 missed;
 
@@ -74,7 +74,7 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 	} else {
 		if (now - due > l->late_max_ns)
 			l->late_max_ns = now - due;
-		move_on(l, due, now, MAX_LAG_NS);
+		move_on(l, due, now, end, MAX_LAG_NS);
 		if (m.bursts)
 			l->at.burst_left = l->burst - 1;
 	}

@@ -124,7 +124,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	}
 	if (m.paced || m.log)
 		c->log_head++;
-	advance(m, l, due, now);
+	advance(m, l, due, now, c->end_ns);
 	return bpf_redirect(egress_ifindex, 0);
 }
 

@@ -12,12 +12,12 @@ const GLUE: &str = r#"
 #include "due.h"
 __u64 glue_next_due(const struct lane *l) { return next_due(l); }
 int glue_too_late(const struct lane *l, __u64 *seen, __u64 now, __u64 end) { return too_late(l, seen, now, end); }
-void glue_move_on(struct lane *l, __u64 due, __u64 now, __u64 max_lag_ns) { move_on(l, due, now, max_lag_ns); }
+void glue_move_on(struct lane *l, __u64 due, __u64 now, __u64 end, __u64 max_lag_ns) { move_on(l, due, now, end, max_lag_ns); }
 "#;
 
 struct Arithmetic {
     next_due: unsafe extern "C" fn(*const Lane) -> u64,
-    move_on: unsafe extern "C" fn(*mut Lane, u64, u64, u64),
+    move_on: unsafe extern "C" fn(*mut Lane, u64, u64, u64, u64),
     too_late: unsafe extern "C" fn(*const Lane, *mut u64, u64, u64) -> c_int,
 }
 
@@ -52,7 +52,7 @@ fn arithmetic() -> &'static Arithmetic {
                 next_due: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const Lane) -> u64>(symbol(
                     c"glue_next_due",
                 )),
-                move_on: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut Lane, u64, u64, u64)>(
+                move_on: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut Lane, u64, u64, u64, u64)>(
                     symbol(c"glue_move_on"),
                 ),
                 too_late: std::mem::transmute::<
@@ -107,6 +107,37 @@ fn what_is_late_at_the_end_has_ten_milliseconds_unless_the_device_had_no_room_fo
 }
 
 proptest! {
+    /// A thread that was away for up to a second over the end skips what was due before it, and nothing else.
+    #[test]
+    fn what_falls_due_after_the_end_is_never_asked_for(
+        gap_q24 in 1_u64 << 24..1 << 50,
+        burst in 1_u32..64,
+        before_ns in 0_u64..3 * MAX_LAG_NS,
+        after_ns in 0_u64..1_000_000_000,
+    ) {
+        let Arithmetic { next_due, move_on, .. } = *arithmetic();
+        let mut control = Control::default();
+        control.lanes[0] = lane(gap_q24, burst, START_NS);
+        let end = START_NS + 1 + before_ns;
+        let now = end + after_ns;
+        let l = &mut control.lanes[0];
+        let mut sent = 0;
+        loop {
+            // SAFETY: a lane of ours.
+            let due = unsafe { next_due(l) };
+            if due >= end || sent == 1000 {
+                break;
+            }
+            // SAFETY: a lane of ours; the frame is due.
+            unsafe { move_on(l, due, now, end, MAX_LAG_NS) };
+            sent += 1;
+        }
+        control.ended_ns = now;
+        let missed = control.lanes[0].at.missed + backlog(&control, 0, end);
+        let asked = ((u128::from(end - START_NS) << 24) - 1) / u128::from(gap_q24) + 1;
+        prop_assert_eq!(u128::from(sent * u64::from(burst) + missed), asked * u128::from(burst));
+    }
+
     /// With gaps from 1 ns (a billion frames a second) to 500 s and stalls of up to 20 minutes in between.
     #[test]
     fn the_intended_load_is_exact_whatever_stalls_came_before(
@@ -126,7 +157,7 @@ proptest! {
             let due = unsafe { next_due(l) };
             now = now.max(due) + stall;
             // SAFETY: a lane of ours; the frame is due.
-            unsafe { move_on(l, due, now, MAX_LAG_NS) };
+            unsafe { move_on(l, due, now, u64::MAX, MAX_LAG_NS) };
             sent += 1;
             prop_assert_eq!(l.at.missed % u64::from(burst), 0);
             let taken = sent + l.at.missed / u64::from(burst);

@@ -179,11 +179,13 @@ class Part:
         if sent is not None and arrived is not None:
             watch.see(sent, arrived)
 
-    async def _arrived(self, direction: Direction) -> int:
-        """Different frames, as the receiver counts them now."""
+    async def _arrived(self, direction: Direction) -> int | None:
+        """Different frames, as the receiver counts them now; None when it has not looked yet."""
         status = await self.agents[direction.receiver].ask("status", port=str(direction.receives_on))
         now = time.monotonic()
         with read(direction.receiver):
+            if "receiving" not in status:
+                return None
             return arrived_so_far(status["receiving"], self.streams[direction.name], since_s=now, until_s=now).unique
 
     async def _settle(self, direction: Direction, sent: Mapping[str, Any]) -> FlowAccount:
