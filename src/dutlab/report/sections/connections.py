@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.sections.state_trials import COUNTER, Head, trials_table
 from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
@@ -62,7 +62,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead=LEAD,
         tables=(
             Table("connections", "Connections through the DUT", columns, tuple(rows), book.common(marks)),
-            *(of_test for name in _TRIALS if (of_test := _trials(name, groups)) is not None),
+            *(of_test for name in _TRIALS if (of_test := trials_table(name, _TRIALS[name], groups, _heads)) is not None),
         ),
         words=tuple(_words(groups)),
         deviations=tuple(_short(groups)),
@@ -75,38 +75,10 @@ def _row(group: Group, book: NoteBook) -> Row:
     return Row(group.label, (link, *found), links=link, link=link)
 
 
-def _rows(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for record in group.measured:
-        for row in record.tables.get(table, ()):
-            yield record.trial, row
-
-
-def _trials(table: str, groups: Sequence[Group]) -> Table | None:
+def _heads(risen: Mapping[str, None]) -> Sequence[Head]:
     """Failures and counters that rose in no trial are left out."""
-    found = [(g, trial, row) for g in groups for trial, row in _rows(table, g)]
-    if not found:
-        return None
-    counters = dict.fromkeys(name for _, _, row in found for name in row if name.endswith("_count") and name not in _OF_RISEN)
-    risen = [
-        (_OF_RISEN.get(name, name.removesuffix("_count")), name)
-        for name in (*_OF_RISEN, *counters)
-        if any(row.get(name) for _, _, row in found)
-    ]
-    columns = (Column("link"), *(Column(head, name) for head, name in (*_ALWAYS, *risen)))
-    rows = [
-        Row(
-            group.label,
-            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in (*_ALWAYS, *risen))),
-            links=group.cell.link_label,
-            link=group.cell.link_label,
-        )
-        for group, trial, row in found
-    ]
-    return Table(table.replace("_", "-"), _TRIALS[table], columns, tuple(rows))
-
-
-def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
-    return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
+    counters = [(name.removesuffix(COUNTER), name) for name in risen if name.endswith(COUNTER) and name not in _OF_RISEN]
+    return *_ALWAYS, *((head, name) for name, head in _OF_RISEN.items() if name in risen), *counters
 
 
 def _words(groups: Sequence[Group]) -> Iterator[str]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.sections.state_trials import COUNTER, Head, rows_of, trials_table
 from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
@@ -68,36 +69,15 @@ def _row(group: Group, book: NoteBook) -> Row:
     return Row(group.label, (size, link, *found), links=link, link=link, size=size)
 
 
-def _rows(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Trial number and row."""
-    for record in group.measured:
-        for row in record.tables.get(table, ()):
-            yield record.trial, row
-
-
-def _trials(table: str, groups: Sequence[Group]) -> Table | None:
+def _trials(name: str, groups: Sequence[Group]) -> Table | None:
     """Every trial of a test with the DUT's counters; those that rose in none are left out."""
-    found = [(g, trial, row) for g in groups for trial, row in _rows(table, g)]
-    if not found:
-        return None
-    title, own = _TRIALS[table]
-    risen = dict.fromkeys(name for _, _, row in found for name in row if name.endswith("_count") and row[name])
-    counters = [("tracked by the DUT", "tracked_flows"), *((name.removesuffix("_count"), name) for name in risen)]
-    columns = (Column("link"), *(Column(head, name) for head, name in (*own, *counters)))
-    rows = [
-        Row(
-            group.label,
-            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in (*own, *counters))),
-            links=group.cell.link_label,
-            link=group.cell.link_label,
-        )
-        for group, trial, row in found
-    ]
-    return Table(table.replace("_", "-"), f"{title}: every trial", columns, tuple(rows))
+    title, own = _TRIALS[name]
 
+    def heads(risen: Mapping[str, None]) -> Sequence[Head]:
+        counters = [(name.removesuffix(COUNTER), name) for name in risen if name.endswith(COUNTER)]
+        return *own, ("tracked by the DUT", "tracked_flows"), *counters
 
-def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
-    return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
+    return trials_table(name, f"{title}: every trial", groups, heads)
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
@@ -105,7 +85,7 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
     for link in dict.fromkeys(g.cell.link_label for g in groups):
         lines = []
         for group in (g for g in groups if g.cell.link_label == link):
-            points = sorted({(float(row["asked_flows"]), float(_known(row))) for _, row in _rows("concurrent_trials", group)})
+            points = sorted({(float(row["asked_flows"]), float(_known(row))) for _, row in rows_of("concurrent_trials", group)})
             lines += [Line(group.label, tuple(points))] if len(points) > 1 else []
         if lines:
             reach = max(x for line in lines for x, _ in line.points)

@@ -1,0 +1,45 @@
+"""Every trial of a test of a DUT's state (flows, connections): what was asked and seen, and the counters that rose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dutlab.report.model.figures import figure_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.table import Column, Row, Table, Value
+
+COUNTER = "_count"
+
+Head = tuple[str, str]
+"""The head of a column, and the name in the record's table."""
+
+
+def rows_of(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Trial number and row."""
+    for record in group.measured:
+        for row in record.tables.get(table, ()):
+            yield record.trial, row
+
+
+def trials_table(table: str, title: str, groups: Sequence[Group], heads: Callable[[Mapping[str, None]], Sequence[Head]]) -> Table | None:
+    """A row a trial, None without any; `heads` gets the names that are other than zero somewhere, in the order of the record."""
+    found = [(g, trial, row) for g in groups for trial, row in rows_of(table, g)]
+    if not found:
+        return None
+    named = heads(dict.fromkeys(name for _, _, row in found for name in row if row[name]))
+    rows = [
+        Row(
+            group.label,
+            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in named)),
+            links=group.cell.link_label,
+            link=group.cell.link_label,
+        )
+        for group, trial, row in found
+    ]
+    columns = (Column("link"), *(Column(head, name) for head, name in named))
+    return Table(table.replace("_", "-"), title, columns, tuple(rows))
+
+
+def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
+    return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
