@@ -22,7 +22,22 @@ from dutlab.spec.workloads.search import DEFAULT_PRESET
 from dutlab.store.index import STATUSES
 
 HEAVY = {"numpy", "scipy", "polars", "duckdb", "pyarrow", "asyncssh", "cryptography", "pydantic", "ruamel", "jinja2", "matplotlib"}
-OURS = {"analysis", "dut", "hosts", "interop", "labs", "methods", "plan", "report", "runner", "sensors", "spec", "store", "tools"}
+OURS = {
+    "analysis",
+    "dut",
+    "hosts",
+    "interop",
+    "labs",
+    "methods",
+    "plan",
+    "publish",
+    "report",
+    "runner",
+    "sensors",
+    "spec",
+    "store",
+    "tools",
+}
 LIMITS = {"limits", "compare", "check"}
 """They show the tables of analysis in their help."""
 SHOWS = """

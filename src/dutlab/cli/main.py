@@ -110,6 +110,10 @@ SECTIONS = {
             "dutlab.cli.claims:verify_claim",
             "Recompute a claim from the raw files of its run; exit 1 if anything differs.",
         ),
+        "publish": (
+            "dutlab.cli.publish:publish",
+            "Write a static site of runs and devices: pages, raw files with hashes, checked claims, a feed; or merge several.",
+        ),
         "config": (
             "dutlab.cli.config:config",
             "Show what the config file sets, and where: the runs folder, colours, and options of commands.",

@@ -44,7 +44,7 @@ class ManifestDifference:
 
 def manifest_of(run: Path) -> bytes:
     """The manifest of the folder as it is now."""
-    return b"".join(f"{_hash(path)}  {name}\n".encode(errors="surrogateescape") for name, path in _files(run))
+    return b"".join(f"{_hash(path)}  {name}\n".encode(errors="surrogateescape") for name, path in files_of(run))
 
 
 def compare(run: Path) -> ManifestDifference:
@@ -56,12 +56,8 @@ def compare(run: Path) -> ManifestDifference:
         raise StoreError(f"{path}: is missing", remedy="the run has not finished: `dutlab resume` finishes it") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error}") from error
-    said: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not (m := _LINE.fullmatch(line)):
-            raise StoreError(f"{path}:{number}: is not a manifest line", remedy="the file was changed; restore it from a copy")
-        said[m["path"]] = m["hash"]
-    there = dict(_files(run))
+    said = hashes_of(text, path)
+    there = dict(files_of(run))
     return ManifestDifference(
         missing=tuple(sorted(said.keys() - there.keys())),
         changed=tuple(sorted(n for n in said.keys() & there.keys() if _hash(there[n]) != said[n])),
@@ -69,7 +65,17 @@ def compare(run: Path) -> ManifestDifference:
     )
 
 
-def _files(run: Path) -> Iterator[tuple[str, Path]]:
+def hashes_of(text: str, path: Path) -> dict[str, str]:
+    """Relative path → SHA-256, of the text of the manifest at `path`. Raises StoreError."""
+    said: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (m := _LINE.fullmatch(line)):
+            raise StoreError(f"{path}:{number}: is not a manifest line", remedy="the file was changed; restore it from a copy")
+        said[m["path"]] = m["hash"]
+    return said
+
+
+def files_of(run: Path) -> Iterator[tuple[str, Path]]:
     """Every file of the run by its relative path, in order; symbolic links count as files and are not followed."""
     found: list[tuple[str, Path]] = []
     for folder, folders, names in os.walk(run):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from dutlab.report.model.glossary import meaning
 from dutlab.report.model.run_report import DoubtNote, RunReport, Section
@@ -23,9 +27,28 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
-    """The page of `runs`; `plots` by the run's name."""
-    made = environment()
+@dataclass(frozen=True)
+class SitePlace:
+    """Where a page lies in a published site. Addresses are relative to the page, or whole where the site's own is known."""
+
+    crumbs: tuple[tuple[str, str], ...]
+    """Words and address of the pages above it and beside it."""
+    described: str
+    """A sentence for who shows a link to the page."""
+    picture: str = ""
+    """Address of a PNG file for the same; empty without one."""
+    trials: Mapping[int, str] = field(default_factory=dict)
+    """Trial that stands for its cell → the page that lists it; empty where the page lists all trials itself."""
+
+
+def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]], site: SitePlace | None = None) -> str:
+    """The page of `runs`; `plots` by the run's name. `site` is where the page lies in a published site."""
+    words = page_words(runs, site)
+    return environment().get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet(), site=site, **words)
+
+
+def page_words(runs: Sequence[RunReport], site: SitePlace | None = None) -> dict[str, Any]:
+    """What templates that show tables and doubts of `runs` call by name."""
     place = {r.name: n for n, r in enumerate(runs, 1)}
 
     def prefix(r: RunReport) -> str:
@@ -36,8 +59,9 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
     notes = {(r.name, n.number): n for r in runs for n in r.notes}
 
     def anchor(r: RunReport, value: Figure | Missing) -> str:
-        """Where the trials behind a value are listed with their files."""
-        return f"{prefix(r)}g{groups[r.name, value.trials[0]]}"
+        """Address at which the trials behind a value are listed with their files."""
+        group = groups[r.name, value.trials[0]]
+        return f"{site.trials.get(group, '') if site else ''}#{prefix(r)}g{group}"
 
     def note_of(r: RunReport, number: int) -> DoubtNote:
         return notes[r.name, number]
@@ -45,17 +69,27 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]]) -> str:
     def severe_marks(r: RunReport, marks: Sequence[int]) -> list[int]:
         return [m for m in marks if notes[r.name, m].grade == "severe"]
 
-    made.globals |= {
-        "method_words": method_words, "prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks,
-        "colour_place": _colour_place, "counts": _counts, "all_ranges": _all_ranges,
-        "curves_of": _curves_of, "cpu_plots": _cpu_plots, "duration_words": duration_words,
-        "limit_tables": limit_tables, "check_tables": check_tables, "fact_tables": fact_tables, "unsuccessful_tables": unsuccessful_tables,
-    }  # fmt: skip
-    return made.get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet())
+    return {"prefix": prefix, "anchor": anchor, "note_of": note_of, "severe_marks": severe_marks}
 
 
+def mode_switches(r: RunReport) -> tuple[str, ...]:
+    """The modes that a reader can take out of a page's tables and plots: as many as there are colours to tell them apart by."""
+    return r.labels if 1 < len(r.labels) <= len(SERIES) else ()
+
+
+def switch_rules(r: RunReport, around: str) -> str:
+    """CSS that hides what has the colour of a mode whose box in `around` is not ticked: no page has a script."""
+    out = []
+    for n, _ in enumerate(mode_switches(r)):
+        off = f"{around}:has(.show-{n}:not(:checked))"
+        drawn = (f"{off} figure [{attribute}='{SERIES[n]}']" for attribute in ("fill", "stroke"))
+        out.append(f"{','.join(drawn)},{off} tr:has(>th .m{n}){{display:none}}")
+    return "".join(out)
+
+
+@cache
 def environment() -> Environment:
-    """Where templates are rendered: everything from outside is escaped."""
+    """Where templates are rendered: everything from outside is escaped. Nothing in it is of one page, so a template is compiled once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
 
     from dutlab.report.pages.compiled import BesideTemplates  # noqa: PLC0415 - as above
@@ -64,13 +98,29 @@ def environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES), bytecode_cache=BesideTemplates(TEMPLATES),
         autoescape=True, undefined=StrictUndefined, trim_blocks=False,
     )  # fmt: skip
-    made.filters |= {"safe_svg": _ours, "safe_css": _ours, "code": _code, "breakable": _breakable}
+    made.filters |= {
+        "safe_svg": _ours, "safe_css": _ours, "safe_html": _ours, "code": _code, "breakable": _breakable, "address": _address,
+    }  # fmt: skip
     made.globals |= {
+        "doubts_at": "",
         "plural": plural,
         "numbers_words": numbers_words,
         "number_text": number_text,
         "spread_text": spread_text,
         "meaning": meaning,
+        "method_words": method_words,
+        "colour_place": _colour_place,
+        "counts": _counts,
+        "all_ranges": _all_ranges,
+        "curves_of": _curves_of,
+        "cpu_plots": _cpu_plots,
+        "duration_words": duration_words,
+        "limit_tables": limit_tables,
+        "check_tables": check_tables,
+        "fact_tables": fact_tables,
+        "unsuccessful_tables": unsuccessful_tables,
+        "mode_switches": mode_switches,
+        "switch_rules": switch_rules,
     }
     return made
 
@@ -82,8 +132,13 @@ def _breakable(text: str) -> Markup:
     return escape(text).replace("+", "+" + _ours("<wbr>"))
 
 
+def _address(name: str) -> str:
+    """A relative path as a link, so that no name becomes a scheme or a query."""
+    return quote(os.fsencode(name))
+
+
 def _ours(text: str) -> Markup:
-    """For what this package made itself, with every outside text already escaped: drawings and the style."""
+    """For what this package made itself, with every outside text already escaped: drawings, the style, parts of pages."""
     from markupsafe import Markup  # noqa: PLC0415 - comes with jinja2
 
     return Markup(text)  # noqa: S704 - see above
@@ -99,6 +154,7 @@ def _code(text: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in enumerate(parts))
 
 
+@cache
 def style_sheet() -> str:
     """Styles of every page: rules, the colours of modes, and the dark scheme's."""
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))

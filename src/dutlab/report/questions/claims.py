@@ -87,12 +87,15 @@ def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
     found = gather(path, folder)
     if found.manifest is None:
         raise InputError(f"{path}: has no manifest, so it cannot be verified", remedy="`dutlab resume` finishes it")
-    run = RunFolder.open(path)
-    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(found.headlines, 1)}
-    kept = {name: card for name, card in made.items() if card.cells}
-    if not kept:
+    if not (kept := cards_of(RunFolder.open(path), found, folder)):
         raise InputError(f"{path}: has no headline to make a card of", remedy="at least two modes need a figure that can be compared")
     return kept
+
+
+def cards_of(run: RunFolder, found: RunReport, folder: Path) -> dict[str, ClaimCard]:
+    """The same of a finished run whose report is made already; none of one without a headline. Raises StoreError."""
+    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(found.headlines, 1)}
+    return {name: card for name, card in made.items() if card.cells}
 
 
 def read_card(path: Path) -> ClaimCard:

@@ -1,0 +1,64 @@
+"""publish."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from dutlab.cli.told import say, say_words
+from dutlab.errors import InputError
+
+_ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
+_MOST = 10
+"""Faults that are printed; the page of claims has all."""
+
+
+@click.command()
+@click.argument("paths", metavar="[RUN…] DIR", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--merge", "merging", is_flag=True, help="Instead of runs, name sites: one is made of all.")
+@click.option("--devices", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="YAML file with specification, price, modes and caveats of each device.")  # fmt: skip
+@click.option("--title", default="", help="Title of the site.  [Measurements]")
+@click.option("--url", default="", metavar="URL", help="Where the site will be, for its feed and for pictures that links to it show.")
+@click.option("--json", "as_json", is_flag=True, help="Print the site's index.json.")
+def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, title: str, url: str, as_json: bool) -> None:
+    """Write a static site of runs and devices: pages, raw files with hashes, checked claims, a feed; or merge several.
+
+    Any web server shows it, and a browser from the folder. A site in DIR keeps the runs that it has. It gets copies of the run
+    folders: look first whether addresses, serial numbers and photographs in them may be read by everybody.
+
+    \b
+    Example:
+      dutlab publish runs/2026-11-21T0801Z-firewall-modes-3f2a site --devices devices.yaml --title "My bench"
+      dutlab publish --merge site another-site corpus
+    """  # noqa: D301
+    from dutlab.publish.devices import read_devices  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.publish.site import INDEX, SiteRequest, merge  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.publish.site import publish as publish_runs  # noqa: PLC0415 -- as above
+
+    if url and not _ADDRESS.fullmatch(url):
+        raise InputError(f"--url: {url!r}: not an address", remedy="write one that begins with https:// or http://")
+    *given, out = paths
+    if merging and not given:
+        raise click.UsageError("--merge needs at least one site, and last the folder of the new one")
+    asked = SiteRequest(out, title, url, read_devices(devices) if devices else None)
+    found = (merge if merging else publish_runs)(given, asked)
+    if as_json:
+        say((out / INDEX).read_text(encoding="utf-8"), nl=False)
+        return
+    states: list[str] = [claim.state for run in found.runs for claim in run.claims]
+    say(f"{found.devices} devices, {len(found.runs)} runs: {out / 'index.html'}")
+    if found.taken_twice:
+        say_words(f"{found.taken_twice} were there already.")
+    for state, said in (("differs", "claims are not what their raw files give"), ("not recomputed", "claims cannot be worked out again")):
+        if count := states.count(state):
+            say_words(f"{count} of {len(states)} {said}: see {out / 'claims.html'}")
+    if found.contradictions:
+        say_words(f"{len(found.contradictions)} contradictions between runs: see {out / 'claims.html'}")
+    damaged = [*found.left_out, *(f"{run.name}: {run.faults[0]}" for run in found.runs if run.faults)]
+    for words in damaged[:_MOST]:
+        say_words(f"note: {words}")
+    if len(damaged) > _MOST:
+        say_words(f"and {len(damaged) - _MOST} more")

@@ -1,0 +1,118 @@
+"""What the runs of a site say together: the same run from several sites, claims that contradict each other, and every figure as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import StoreError
+from dutlab.publish.devices import DeviceSheet
+from dutlab.publish.site_run import FigureRow, SiteClaim, SiteRun
+from dutlab.report.questions.claims import ClaimedCell
+
+LEAST = 0.05
+"""Medians that are closer than this share of the larger contradict nothing."""
+SITE_SCHEMA_VERSION = 1
+COLUMNS = (
+    "device", "run", "experiment", "manifest_sha256", "trial", "mode", "factors", "workload", "links", "frame_size", "repeat", "link",
+    "figure", "value",
+)  # fmt: skip
+"""Of runs.parquet: a row a figure of a trial that counts. Names of figures end in their unit."""
+_NUMBERS = {"trial": "INTEGER", "repeat": "INTEGER", "value": "DOUBLE"}
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two claims give different figures for the same cell of the same device."""
+
+    device: str
+    about: str
+    """The cell in words."""
+    figure: str
+    first: tuple[SiteRun, SiteClaim, ClaimedCell]
+    second: tuple[SiteRun, SiteClaim, ClaimedCell]
+
+
+def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
+    """Of each cell and figure of a device: claims whose ranges do not meet and whose medians are further apart than LEAST.
+
+    A claim that differs from its own raw files contradicts nobody; it is marked for itself.
+    """
+    by_cell: dict[tuple[object, ...], list[tuple[SiteRun, SiteClaim, ClaimedCell]]] = {}
+    for run in runs:
+        for claim in run.claims:
+            for cell in claim.card.cells if claim.state != "differs" else ():
+                by_cell.setdefault((run.device, cell.key, cell.link, cell.figure), []).append((run, claim, cell))
+    return [found for same in by_cell.values() for found in _contradictions(same)]
+
+
+def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> Iterator[Contradiction]:
+    ordered = sorted(same, key=lambda found: found[2].median)
+    lowest, highest = ordered[0], ordered[-1]
+    if lowest[0] is not highest[0] and lowest[2].high < highest[2].low and highest[2].median - lowest[2].median > LEAST * highest[2].median:
+        cell = lowest[2]
+        size = f", {cell.params['frame_size']} bytes" if cell.params.get("frame_size") else ""
+        yield Contradiction(lowest[0].device, f"{cell.label}, {cell.workload}{size}, {cell.link}", cell.figure, lowest, highest)
+
+
+def write_parquet(path: Path, rows: Sequence[FigureRow]) -> None:
+    """Every figure as Parquet (see COLUMNS), in the place of what was there. Raises StoreError."""
+    import duckdb  # noqa: PLC0415 - 80 ms that only this needs
+    import numpy as np  # noqa: PLC0415 - as above
+
+    arrays: dict[str, Any] = {}
+    for n, name in enumerate(COLUMNS):
+        array = np.empty(len(rows), dtype={"INTEGER": "int32", "DOUBLE": "float64"}.get(_NUMBERS.get(name, ""), "O"))
+        array[:] = [row[n] for row in rows]
+        arrays[name] = array
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with duckdb.connect(":memory:") as connection:
+            connection.register("figures", arrays)
+            typed = ", ".join(f"{name}::{_NUMBERS.get(name, 'VARCHAR')} AS {name}" for name in COLUMNS)
+            connection.execute(f"COPY (SELECT {typed} FROM figures) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - names of ours
+        part.replace(path)
+    except (duckdb.Error, OSError) as error:
+        raise StoreError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def index_of(
+    title: str,
+    runs: Sequence[SiteRun],
+    sheets: Mapping[str, DeviceSheet],
+    origins: Mapping[str, Sequence[str]],
+    found: Sequence[Contradiction],
+) -> dict[str, Any]:
+    """index.json: what another site needs to take this one in, and programs to find a figure. Paths are relative to the site."""
+    return {
+        "schema_version": SITE_SCHEMA_VERSION,
+        "generator": "dutlab",
+        "title": title,
+        "devices": {name: sheets[name].model_dump(mode="json") if name in sheets else {} for name in sorted({r.device for r in runs})},
+        "runs": [
+            {
+                "folder": r.folder, "page": r.page, "name": r.name, "device": r.device, "experiment": r.experiment, "started": r.started,
+                "ended": r.ended, "trials": r.trials, "unsuccessful": r.unsuccessful, "relative": r.relative, "imported": r.imported,
+                "manifest_sha256": r.manifest, "modes": list(r.modes), "faults": list(r.faults), "severe": list(r.severe),
+                "sites": list(origins.get(r.folder, ())),
+                "claims": [
+                    {"file": c.file, "claim": c.card.claim, "state": c.state, "differences": list(c.differences)} for c in r.claims
+                ],
+            }
+            for r in runs
+        ],
+        "contradictions": [
+            {
+                "device": c.device, "about": c.about, "figure": c.figure,
+"claims": [
+                    {"file": claim.file, "median": cell.median, "low": cell.low, "high": cell.high}
+                    for _, claim, cell in (c.first, c.second)
+                ],
+            }
+            for c in found
+        ],
+    }  # fmt: skip

@@ -1,0 +1,72 @@
+"""What a person says of devices: specification, price, how each mode is set up, caveats. A YAML file beside the runs.
+
+devices:
+  e302-9d:
+    title: Supermicro SuperServer E302-9D
+    runs: ["*e302-9d*"]
+    specification: {processor: Xeon D-2123IT, ports: 4 × 10G}
+    price: "1,079 USD (May 2020)"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from dutlab.errors import SpecRefused
+from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
+from dutlab.spec.yaml_source import parse, read_file
+from dutlab.store.read import dut_of
+
+Words = Annotated[str, Field(max_length=2_000)]
+
+
+class DeviceSheet(SpecModel):
+    """What is known of a device beside its measurements."""
+
+    title: Words = ""
+    runs: tuple[Words, ...] = ()
+    """Patterns, as of a shell, of the names of its runs."""
+    specification: dict[Words, Words] = Field(default_factory=dict)
+    price: Words = ""
+    """With its currency and date."""
+    modes: dict[Words, Words] = Field(default_factory=dict)
+    """Mode → how it was set up, in words or commands."""
+    method: Words = ""
+    optics: Words = ""
+    caveats: tuple[Words, ...] = ()
+    author: Words = ""
+    status: Words = ""
+    """Such as `draft`, `final`, `withdrawn`."""
+    source: Words = ""
+    """Where the figures were published first."""
+
+
+class DeviceFile(SpecModel):
+    """The whole file."""
+
+    devices: dict[str, DeviceSheet]
+
+
+def read_devices(path: Path) -> dict[str, DeviceSheet]:
+    """Name → sheet, in the order of the file. Raises SpecRefused with every fault."""
+    source = parse(read_file(path), str(path))
+    try:
+        return DeviceFile.model_validate(source.data, context=FILE_CONTEXT).devices
+    except ValidationError as error:
+        raise SpecRefused([source.fault(loc, what) for loc, what in plain_faults(error)]) from None
+
+
+def device_of(name: str, resolved: Mapping[str, Any], sheets: Mapping[str, DeviceSheet]) -> str:
+    """The device that the run `name` measured: the first whose patterns fit, else what the run calls its testbed or experiment."""
+    if (said := next((device for device, sheet in sheets.items() if any(fnmatchcase(name, p) for p in sheet.runs)), None)) is not None:
+        return said
+    testbed, experiment = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("testbed", "experiment"))
+    own = str(testbed.get("name") or "")
+    if testbed.get("lab") or not own or own.startswith("unknown"):
+        return str(experiment.get("name") or own or dut_of(resolved))
+    return own

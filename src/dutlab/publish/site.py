@@ -1,0 +1,261 @@
+"""A static site of runs and devices, in a folder that any web server or browser shows.
+
+    index.html               the devices
+    devices/NAME.html        a device: specification, modes, tables, plots, claims, runs
+    claims.html              claims that do not hold, contradictions, runs that several sites have
+    runs/NAME/               the run folder without its journal; its pages and cards are in report/
+    runs.parquet index.json  every figure, and what the site holds, for programs
+    feed.xml                 the newest runs (Atom, RFC 4287)
+
+Pages follow from the runs and are written anew each time. To take a run out, remove its folder and publish again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
+from dutlab.publish.devices import DeviceSheet, device_of
+from dutlab.publish.feed import atom
+from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
+from dutlab.publish.site_run import RunToShow, SiteRun, show_run
+from dutlab.report.questions.claims import manifest_hash
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, files_of
+from dutlab.store.read import read_json
+from dutlab.store.replace import file_names, replace_file
+from dutlab.store.run_folder import RunFolder
+from dutlab.store.write import as_json, as_store_error
+
+INDEX = "index.json"
+RUNS = "runs"
+SHOWN_WHOLE = 3
+"""The newest runs of a device that its page shows with tables and plots; older ones are listed."""
+_AT_ONCE = 8
+"""Runs that are handed to a process together."""
+
+
+@dataclass(frozen=True)
+class SiteRequest:
+    """What a site is to be."""
+
+    out: Path
+    title: str = ""
+    """That of the site as it is, where none is given."""
+    url: str = ""
+    """Where it will be found; without it links to pictures are relative, and the feed's too."""
+    sheets: Mapping[str, DeviceSheet] | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a site has now."""
+
+    runs: tuple[SiteRun, ...]
+    contradictions: tuple[Contradiction, ...]
+    taken_twice: int
+    """Runs that were there already or came from several sites; each is shown once."""
+    left_out: tuple[str, ...]
+    """Runs that could not be taken, and why."""
+
+    @property
+    def devices(self) -> int:
+        """How many."""
+        return len({r.device for r in self.runs})
+
+
+def publish(runs: Sequence[Path], asked: SiteRequest) -> Published:
+    """Adds runs to the site in `asked.out`, which is made when there is none. Raises InputError, all faults at once, StoreError."""
+    known = _known(asked.out)
+    found, faults = list[RunFolder](), list[str]()
+    for path in dict.fromkeys(p.resolve() for p in runs):
+        try:
+            found.append(run := RunFolder.open(path))
+            manifest_hash(run)
+        except DutlabError as error:
+            faults.append(f"{error}; only finished runs are published" if isinstance(error, StoreError) else str(error))
+    if faults:
+        raise InputError("\n".join(faults))
+    if not found and not (asked.out / RUNS).is_dir():
+        raise InputError("no run is named", remedy="name at least one run folder, and last the folder of the site")
+    held = _held(asked.out)
+    twice = sum(_take(run, asked.out, held, cards=False) is False for run in found)
+    return _build(asked, known, twice, ())
+
+
+def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
+    """Makes one site of many, with their claim cards as they are. Raises InputError for other folders, StoreError."""
+    known = _known(asked.out)
+    twice, left_out, held = 0, list[str](), _held(asked.out)
+    origins: dict[str, list[str]] = {f: list(of) for f, of in known.origins.items()}
+    sheets = dict(known.sheets)
+    read = [(site, _known(site)) for site in sites]
+    if wrong := [str(site) for site, of in read if not of.title]:
+        raise InputError(f"{', '.join(wrong)}: not a site", remedy=f"name folders that `dutlab publish` wrote: they have {INDEX}")
+    for site, of in read:
+        for name, sheet in of.sheets.items():
+            sheets[name] = _joined(sheets[name], sheet, of.title) if name in sheets else sheet
+        for path in _run_folders(site):
+            try:
+                run = RunFolder.open(path)
+                taken = _take(run, asked.out, held, cards=True)
+            except DutlabError as error:
+                left_out.append(str(error))
+                continue
+            twice += not taken
+            folder = held[manifest_hash(run)]
+            said = origins.setdefault(folder, [])
+            said += [title for title in of.origins.get(path.relative_to(site).as_posix(), [of.title]) if title not in said]
+    return _build(asked, replace(known, origins=origins, sheets=sheets), twice, tuple(left_out))
+
+
+@dataclass(frozen=True)
+class _Site:
+    """What a site's index.json says; empty of a folder that is none yet."""
+
+    title: str
+    sheets: Mapping[str, DeviceSheet]
+    origins: Mapping[str, Sequence[str]]
+    """Folder of a run → titles of the sites that it came from."""
+
+
+def _known(site: Path) -> _Site:
+    """Raises InputError for a folder that has other things in it, and for a site of a newer dutlab."""
+    path = site / INDEX
+    if not path.exists():
+        if site.exists() and (not site.is_dir() or any(site.iterdir())):
+            raise InputError(f"{site}: is not empty and not a site", remedy="name a new folder, or one that `dutlab publish` wrote")
+        return _Site("", {}, {})
+    data: dict[str, Any] = found if isinstance(found := read_json(path), dict) else {}
+    if data.get("generator") != "dutlab" or data.get("schema_version") != SITE_SCHEMA_VERSION:
+        raise InputError(f"{path}: is not the index of a site that this dutlab can read", remedy="name another folder, or a newer dutlab")
+    try:
+        sheets = {str(name): DeviceSheet.model_validate(sheet) for name, sheet in data["devices"].items() if sheet}
+        origins = {str(run["folder"]): tuple(map(str, run["sites"])) for run in data["runs"] if run["sites"]}
+        return _Site(str(data["title"]), sheets, origins)
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise InputError(f"{path}: was changed: {str(error).splitlines()[0]}", remedy="publish its runs anew into another folder") from None
+
+
+def _joined(ours: DeviceSheet, theirs: DeviceSheet, title: str) -> DeviceSheet:
+    """The first words on anything stay; other words on the same become a caveat, so that a reader sees both."""
+    said = [f"{title} says of the {key}: {value}" for key in ("price", "status", "author")
+            if (value := getattr(theirs, key)) and getattr(ours, key) not in ("", value)]  # fmt: skip
+    said += [f"{title} says of the {k}: {v}" for k, v in theirs.specification.items() if ours.specification.get(k, v) != v]
+    filled = {key: value for key, value in theirs.model_dump().items() if not getattr(ours, key)}
+    both = {
+        "specification": theirs.specification | ours.specification,
+        "modes": theirs.modes | ours.modes,
+        "runs": tuple(dict.fromkeys((*ours.runs, *theirs.runs))),
+        "caveats": tuple(dict.fromkeys((*ours.caveats, *theirs.caveats, *said))),
+    }
+    return ours.model_copy(update=filled | both)
+
+
+def _run_folders(site: Path) -> Iterator[Path]:
+    """Every folder that may be a run: in `runs`, and where names met in `runs-2`."""
+    for group in sorted(site.glob(f"{RUNS}*")):
+        if group.is_dir() and not group.is_symlink():
+            yield from sorted(p for p in group.iterdir() if p.is_dir() and not p.is_symlink())
+
+
+def _held(site: Path) -> dict[str, str]:
+    """Hash of the manifest → folder of each run that is there."""
+    found = {}
+    for path in _run_folders(site):
+        try:
+            found[manifest_hash(RunFolder(path))] = path.relative_to(site).as_posix()
+        except StoreError:
+            continue  # its page says what is wrong with it
+    return found
+
+
+def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bool:
+    """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish."""
+    known = manifest_hash(run)
+    if known in held:
+        return False
+    groups = (RUNS if n == 1 else f"{RUNS}-{n}" for n in range(1, len(held) + 2))
+    goal = next(path for group in groups if not (path := out / group / run.name).exists())
+    part = goal.with_name(f".{run.name}.{os.getpid()}.part")
+    try:
+        part.mkdir(parents=True)
+        (part / "trials").mkdir()
+        for name, path in _to_publish(run, cards=cards):
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, part / name, follow_symlinks=False)
+        part.rename(goal)
+    except OSError as error:
+        raise as_store_error(error, goal, None) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    held[known] = goal.relative_to(out).as_posix()
+    return True
+
+
+def _to_publish(run: RunFolder, *, cards: bool) -> Iterator[tuple[str, Path]]:
+    yield from ((name, path) for name, path in files_of(run.path) if path.is_file() and not path.is_symlink())
+    yield MANIFEST, run.path / MANIFEST
+    beside = [run.path / ADDITIONS, *([run.path / DERIVED] if cards else [])]
+    for folder in (f for f in beside if f.is_dir() and not f.is_symlink()):
+        wanted = "claim-*.json" if folder.name == DERIVED else "*"
+        yield from ((f"{folder.name}/{p.name}", p) for p in sorted(folder.glob(wanted)) if p.is_file() and not p.is_symlink())
+
+
+def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ...]) -> Published:
+    out = asked.out
+    sheets = {**known.sheets, **(asked.sheets or {})}
+    title = asked.title or known.title or "Measurements"
+    wanted = _wanted(asked, sheets)
+    shown = _shown(out, wanted)
+    found = contradictions(shown)
+    url = f"{asked.url.rstrip('/')}/" if asked.url else ""
+    contents = SiteContents(out, title, url, shown, sheets, {w.device: w.device_page for w in wanted}, found, known.origins, left_out)
+    for device in contents.by_device:
+        write_device(contents, device)
+    write_claims(contents)
+    write_index(contents)
+    replace_file(out / "feed.xml", atom(title, url, shown))
+    write_parquet(out / "runs.parquet", [row for run in shown for row in run.figures])
+    replace_file(out / INDEX, as_json(index_of(title, shown, sheets, known.origins, found)))
+    return Published(tuple(shown), tuple(found), twice, left_out)
+
+
+def _wanted(asked: SiteRequest, sheets: Mapping[str, DeviceSheet]) -> list[RunToShow]:
+    """Every run with its device, the oldest first."""
+    folders = sorted(_run_folders(asked.out), key=lambda p: (p.name, p.parent.name))
+    devices = []
+    for path in folders:
+        try:
+            resolved = RunFolder(path).resolved
+        except DutlabError:
+            resolved = {}
+        devices.append(device_of(path.name, resolved, sheets))
+    names = sorted(set(devices))
+    pages = dict(zip(names, (f"{name}.html" for name in file_names(names)), strict=True))
+    newest: dict[str, int] = {}
+    out = []
+    for path, device in zip(reversed(folders), reversed(devices), strict=True):
+        newest[device] = number = newest.get(device, 0) + 1
+        picture = f"{asked.url.rstrip('/')}/devices/{pages[device].replace('.html', '.png')}" if asked.url else ""
+        place = path.relative_to(asked.out).as_posix()
+        out.append(RunToShow(place, device, pages[device], number if number <= SHOWN_WHOLE else 0, picture))
+    return out[::-1]
+
+
+def _shown(site: Path, wanted: Sequence[RunToShow]) -> list[SiteRun]:
+    """Every run's own pages; in as many processes as the machine has cores, where there is enough to do."""
+    cores = len(os.sched_getaffinity(0))
+    if len(wanted) < 2 * _AT_ONCE or cores == 1:
+        return [show_run(site, w) for w in wanted]
+    with ProcessPoolExecutor(cores) as pool:
+        return list(pool.map(partial(show_run, site), wanted, chunksize=_AT_ONCE))

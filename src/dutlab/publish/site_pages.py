@@ -1,0 +1,121 @@
+"""The pages of a site that speak of several runs: the devices, each device, and the claims that need a look."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dutlab.publish.corpus import Contradiction
+from dutlab.publish.devices import DeviceSheet
+from dutlab.publish.site_run import LARGEST_PAGE, SiteClaim, SiteRun
+from dutlab.report.model.glossary import meaning
+from dutlab.report.model.table import number_text
+from dutlab.report.model.words import plural, unit_for
+from dutlab.report.pages.html import SitePlace, environment, style_sheet
+from dutlab.store.replace import replace_file
+
+RUNS_A_PAGE = 250
+DEVICES_A_PAGE = 400
+_EXCERPTS = LARGEST_PAGE * 3 // 5
+"""Bytes of a device's page for runs in full; the rest is for its lists."""
+_TERMS = ("throughput", "goodput", "mode", "ndr", "pdr", "backpressure", "doubt", "frame size", "imix", "iops", "trial", "repeat", "loss")
+
+
+@dataclass(frozen=True)
+class SiteContents:
+    """Everything that the pages say."""
+
+    site: Path
+    title: str
+    url: str
+    """The site's own address with a slash at its end; empty where it is not known."""
+    runs: Sequence[SiteRun]
+    """The oldest first."""
+    sheets: Mapping[str, DeviceSheet]
+    pages: Mapping[str, str]
+    """Device → file name in `devices/`."""
+    contradictions: Sequence[Contradiction]
+    origins: Mapping[str, Sequence[str]]
+    """Folder of a run → titles of the sites that it came from."""
+    left_out: Sequence[str]
+
+    @cached_property
+    def by_device(self) -> dict[str, list[SiteRun]]:
+        """The runs of each, the newest first."""
+        out: dict[str, list[SiteRun]] = {}
+        for run in reversed(self.runs):
+            out.setdefault(run.device, []).append(run)
+        return dict(sorted(out.items()))
+
+    def picture_of(self, device: str) -> str:
+        """File name in `devices/`."""
+        return f"{self.pages[device].removesuffix('.html')}.png"
+
+
+def write_device(of: SiteContents, device: str) -> None:
+    """The pages of a device. Raises StoreError."""
+    runs, page, sheet = of.by_device[device], of.pages[device], of.sheets.get(device, DeviceSheet())
+    picture = next((run.picture for run in runs if run.picture), b"")
+    if picture:
+        replace_file(of.site / "devices" / of.picture_of(device), picture)
+    excerpts, room = list[str](), _EXCERPTS
+    for run in runs:
+        room -= len(run.excerpt.encode(errors="backslashreplace"))
+        if run.excerpt and room > 0:
+            excerpts.append(run.excerpt)
+    lists = [runs[n : n + RUNS_A_PAGE] for n in range(0, len(runs), RUNS_A_PAGE)]
+    names = [page if n == 1 else page.replace(".html", f"-runs-{n}.html") for n in range(1, len(lists) + 1)]
+    place = SitePlace(
+        crumbs=((of.title, "../index.html"), ("Claims", "../claims.html"), ("Feed", "../feed.xml")),
+        described=" ".join(runs[0].fast[:2])[:300] or f"Measurements of {sheet.title or device}.",
+        picture=f"{of.url}devices/{of.picture_of(device)}" if of.url and picture else "",
+    )
+    modes = dict.fromkeys(mode for run in runs for mode in run.modes)
+    found = [c for c in of.contradictions if c.device == device]
+    for n, (name, listed) in enumerate(zip(names, lists, strict=True), 1):
+        _write(
+            of.site / "devices" / name, "site_device.html.j2", site=place, device=device, sheet=sheet, runs=listed, all_runs=runs,
+            excerpts=excerpts if n == 1 else [], number=n, pages=names, contradictions=found if n == 1 else [],
+            modes={mode: sheet.modes.get(mode, "") for mode in modes}, terms={t: said for t in _TERMS if (said := meaning(t))},
+            claimed=_claimed,
+        )  # fmt: skip
+
+
+def write_index(of: SiteContents) -> None:
+    """The page that comes first. Raises StoreError."""
+    devices = [(name, of.pages[name], of.sheets.get(name, DeviceSheet()), runs) for name, runs in of.by_device.items()]
+    parts = [devices[n : n + DEVICES_A_PAGE] for n in range(0, len(devices), DEVICES_A_PAGE)] or [[]]
+    names = ["index.html" if n == 1 else f"index-{n}.html" for n in range(1, len(parts) + 1)]
+    crumbs = (("Claims", "claims.html"), ("Feed", "feed.xml"), ("index.json", "index.json"), ("runs.parquet", "runs.parquet"))
+    place = SitePlace(crumbs, described=f"{plural(len(devices), 'device')}, {plural(len(of.runs), 'run')}")
+    states = Counter(claim.state for run in of.runs for claim in run.claims)
+    for n, (name, part) in enumerate(zip(names, parts, strict=True), 1):
+        _write(of.site / name, "site_index.html.j2", site=place, title=of.title, devices=part, states=states,
+               contradictions=of.contradictions, number=n, pages=names)  # fmt: skip
+
+
+def write_claims(of: SiteContents) -> None:
+    """What a reader should not take on trust. Raises StoreError."""
+    claims = [(run, claim) for run in of.runs for claim in run.claims]
+    place = SitePlace(((of.title, "index.html"), ("Feed", "feed.xml")), f"{len(claims)} claims, checked against raw files")
+    several = [(run, of.origins[run.folder]) for run in of.runs if len(of.origins.get(run.folder, ())) > 1]
+    _write(of.site / "claims.html", "site_claims.html.j2", site=place, title=of.title, states=Counter(c.state for _, c in claims),
+           differing=[(r, c) for r, c in claims if c.state == "differs"][:RUNS_A_PAGE], contradictions=of.contradictions[:RUNS_A_PAGE],
+           several=several[:RUNS_A_PAGE], damaged=[r for r in of.runs if r.faults][:RUNS_A_PAGE], left_out=of.left_out[:RUNS_A_PAGE],
+           claimed=_claimed)  # fmt: skip
+
+
+def _claimed(found: tuple[SiteRun, SiteClaim, Any]) -> str:
+    """`8.77 (8.71 to 8.80) Gb/s`."""
+    cell = found[2]
+    unit = unit_for(cell.figure, [cell.median])
+    return f"{number_text(cell.median, unit)} ({number_text(cell.low, unit)} to {number_text(cell.high, unit)}) {unit.name}"
+
+
+def _write(path: Path, template: str, **what: object) -> None:
+    text = environment().get_template(template).render(style=style_sheet(), **what)
+    replace_file(path, text.encode(errors="backslashreplace"))

@@ -1,0 +1,255 @@
+"""One run of a site: its page, its claims checked, and what the pages of its device and the indexes say of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from dutlab.errors import DutlabError, InputError
+from dutlab.publish.verified import verified
+from dutlab.report.gather import read_run, report_of
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.pages.html import SitePlace, environment, html, page_words, style_sheet
+from dutlab.report.plots.of_report import plots_of
+from dutlab.report.plots.plot import Plot
+from dutlab.report.questions.claims import ClaimCard, as_text, cards_of, read_card
+from dutlab.store.cell_figures import counts
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of
+from dutlab.store.read import read_plain, reading
+from dutlab.store.record import TrialRecord
+from dutlab.store.replace import file_name, file_names, folder_in, replace_file
+from dutlab.store.run_folder import RunFolder
+
+LARGEST_PAGE = 400_000
+"""Bytes; a page that would be larger has its trials and pictures beside it."""
+TRIALS_A_PAGE = 400
+FILES_A_PAGE = 1_500
+_CUT = 4_000
+"""Characters of a command that are shown."""
+
+FigureRow = tuple[str, str, str, str, int, str, str, str, str, str, int, str, str, float]
+
+
+@dataclass(frozen=True)
+class SiteClaim:
+    """A claim card of a run, and whether it holds."""
+
+    file: str
+    """Relative to the site."""
+    card: ClaimCard
+    state: Literal["holds", "differs", "not recomputed"]
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SiteRun:
+    """What a site says of a run."""
+
+    folder: str
+    """Relative to the site."""
+    name: str
+    device: str
+    faults: tuple[str, ...] = ()
+    experiment: str = ""
+    testbed: str = ""
+    relative: bool = False
+    """Measured in an embedded lab: no figures of hardware."""
+    imported: bool = False
+    started: str = ""
+    ended: str = ""
+    trials: int = 0
+    unsuccessful: int = 0
+    manifest: str = ""
+    fast: tuple[str, ...] = ()
+    sure: tuple[str, ...] = ()
+    limited: str = ""
+    severe: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    claims: tuple[SiteClaim, ...] = ()
+    figures: tuple[FigureRow, ...] = field(default=(), repr=False)
+    excerpt: str = field(default="", repr=False)
+    """HTML for the page of its device; empty where that was not asked for."""
+    picture: bytes = field(default=b"", repr=False)
+    """PNG of its first plot; the same."""
+
+    @property
+    def page(self) -> str:
+        """Relative to the site."""
+        return f"{self.folder}/{DERIVED}/index.html"
+
+
+@dataclass(frozen=True)
+class RunToShow:
+    """What to make a page of."""
+
+    folder: str
+    device: str
+    device_page: str
+    """File name in `devices/`."""
+    number: int
+    """Of the runs shown on the page of the device; 0 for one that is only listed there."""
+    picture: str
+    """Address of the device's picture; empty where the site's own address is not known."""
+
+
+def show_run(site: Path, wanted: RunToShow) -> SiteRun:
+    """Writes the pages and cards of a run that lies in `site`. A run that cannot be read is a fault, told in what is returned."""
+    path = site / wanted.folder
+    try:
+        with reading(path):
+            return _show(site, path, wanted)
+    except DutlabError as error:
+        return SiteRun(wanted.folder, path.name, wanted.device, faults=(str(error).replace(f"{site}/", ""),))
+
+
+def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
+    read = read_run(path)
+    folder = folder_in(path, DERIVED)
+    found = report_of(read, folder)
+    found = replace(found, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in found.additions))
+    if found.manifest is None:
+        raise InputError(f"{path}: has no manifest", remedy="`dutlab resume` finishes it")
+    claims, faults = _claims(site, RunFolder(path), found, folder)
+    plots = plots_of(found)
+    crumbs = (("All devices", "../../../index.html"), (wanted.device, f"../../../devices/{wanted.device_page}"),
+              ("Commands of each mode", "commands.html"), ("Files with their hashes", "files.html"))  # fmt: skip
+    place = SitePlace(crumbs, described=_described(found), picture=wanted.picture)
+    _write_run_page(folder, found, plots, place)
+    _write_commands(folder, found, [*read.run.set_aside_records(), *read.records], place)
+    _write_files(path, folder, found, place)
+    severe = tuple(dict.fromkeys(note.text for note in found.severe))
+    return SiteRun(
+        wanted.folder, found.name, wanted.device, faults=(*found.faults, *faults),
+        experiment=found.experiment, testbed=found.testbed, relative=found.lab is not None,
+        imported=any(n.kind == "IMPORTED" for n in found.notes), started=found.started, ended=found.ended, trials=len(found.trials),
+        unsuccessful=len(found.unsuccessful), manifest=found.manifest, fast=found.answer.fast, sure=found.answer.sure,
+        limited=found.answer.limited, severe=severe, modes=found.labels, claims=claims,
+        figures=tuple(_figures(wanted, found, read.records)),
+        excerpt=_excerpt(found, plots, wanted) if wanted.number else "",
+        picture=plots[0].png() if plots and wanted.number == 1 else b"",
+    )  # fmt: skip
+
+
+def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple[tuple[SiteClaim, ...], list[str]]:
+    """Cards that came with the run, as its author wrote them; where there are none, made of its headlines."""
+    fresh, faults = cards_of(run, found, folder), list[str]()
+    given = sorted(folder.glob("claim-*.json"))
+    if not given:
+        for name, card in fresh.items():
+            replace_file(folder / f"{file_name(name.removesuffix('.json'))}.json", as_text(card).encode())
+        given = sorted(folder.glob("claim-*.json"))
+    changed = run.verify_manifest()
+    if not changed.none:
+        faults.append(f"files are not as the manifest says: {changed}"[:500])
+    out = []
+    for path in given:
+        try:
+            card = read_card(path)
+            told = verified(card, run, fresh=fresh, changed=changed)
+        except DutlabError as error:
+            faults.append(str(error).replace(f"{site}/", ""))
+            continue
+        out.append(SiteClaim(path.relative_to(site).as_posix(), card, told.state, told.differences))
+    return tuple(out), faults
+
+
+def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place: SitePlace) -> None:
+    page = html([found], {found.name: plots}, place)
+    if len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
+        names = file_names(plot.name for plot in plots)
+        for name, plot in zip(names, plots, strict=True):
+            _write(folder / f"{name}.svg", plot.svg().decode())
+        beside = [_LinkedPlot(**{**plot.__dict__, "address": f"{name}.svg"}) for name, plot in zip(names, plots, strict=True)]
+        pages = [found.trials[n : n + TRIALS_A_PAGE] for n in range(0, len(found.trials), TRIALS_A_PAGE)]
+        where = {t.number: f"trials-{n}.html" for n, of_page in enumerate(pages, 1) for t in of_page if t.number == t.group}
+        place = replace(place, trials=where)
+        said = {**page_words([found], place), "doubts_at": "index.html", "style": style_sheet(), "site": place}
+        for n, of_page in enumerate(pages, 1):
+            template = environment().get_template("site_trials.html.j2")
+            text = template.render(r=found, trials=of_page, number=n, pages=len(pages), **said)
+            _write(folder / f"trials-{n}.html", text)
+        page = html([found], {found.name: beside}, place)
+    _write(folder / "index.html", page)
+
+
+@dataclass(frozen=True)
+class _LinkedPlot(Plot):
+    """A plot that a page shows from a file beside it."""
+
+    address: str = ""
+
+    def inline(self) -> str:
+        from markupsafe import escape  # noqa: PLC0415 - comes with jinja2
+
+        return f'<img src="{escape(self.address)}" alt="{escape(self.described)}" loading="lazy">'
+
+
+def _write_commands(folder: Path, found: RunReport, records: Sequence[TrialRecord], place: SitePlace) -> None:
+    """Of each mode every command once, in the order in which it was first run."""
+    by_mode: dict[str, dict[tuple[str, str], None]] = {}
+    for record in sorted(records, key=lambda r: r.started):
+        of_mode = by_mode.setdefault(record.cell.mode, {})
+        of_mode |= dict.fromkeys((c.host, shlex.join(c.argv)[:_CUT]) for c in record.commands)
+    room = LARGEST_PAGE
+    shown: list[tuple[str, list[tuple[str, str]], int]] = []
+    for mode, commands in by_mode.items():
+        kept = []
+        for host, command in commands:
+            room -= len(command.encode(errors="replace")) + len(host) + 120
+            if room > 0:
+                kept.append((host, command))
+        shown.append((mode, kept, len(commands) - len(kept)))
+    text = environment().get_template("site_commands.html.j2").render(r=found, modes=shown, style=style_sheet(), site=_back(place))
+    _write(folder / "commands.html", text)
+
+
+def _write_files(path: Path, folder: Path, found: RunReport, place: SitePlace) -> None:
+    text = read_plain(path / MANIFEST).decode(errors="surrogateescape")
+    files = [*hashes_of(text, path / MANIFEST).items()]
+    files += [(f"{ADDITIONS}/{a.file}", a.sha256) for a in found.additions if a.file]
+    pages = [files[n : n + FILES_A_PAGE] for n in range(0, len(files), FILES_A_PAGE)] or [[]]
+    template = environment().get_template("site_files.html.j2")
+    for n, of_page in enumerate(pages, 1):
+        name = "files.html" if n == 1 else f"files-{n}.html"
+        _write(folder / name, template.render(r=found, files=of_page, number=n, pages=len(pages), style=style_sheet(), site=_back(place)))
+
+
+def _back(place: SitePlace) -> SitePlace:
+    return replace(place, crumbs=(*place.crumbs[:2], ("The run", "index.html")))
+
+
+def _excerpt(found: RunReport, plots: Sequence[Plot], wanted: RunToShow) -> str:
+    """Links of figures and doubts lead to the page of the run."""
+    template = environment().get_template("site_excerpt.html.j2")
+    text = template.render(r=found, plots=plots, number=wanted.number, **page_words([found]))
+    text = text.replace(f'href="{found.folder}/', f'href="../{wanted.folder}/')
+    return text.replace('href="#', f'href="../{wanted.folder}/{DERIVED}/index.html#')
+
+
+def _described(found: RunReport) -> str:
+    return " ".join(found.answer.fast[:2])[:300] or f"Measurements of {found.experiment}."
+
+
+def _figures(wanted: RunToShow, found: RunReport, records: Sequence[TrialRecord]) -> list[FigureRow]:
+    out = []
+    for r in records:
+        if not counts(r):
+            continue
+        size = r.cell.params.get("frame_size")
+        cell = (
+            wanted.device, found.name, found.experiment, str(found.manifest), r.trial, r.cell.mode, _factors(r.cell.factors),
+            r.cell.workload, r.cell.link_label, "" if size is None else str(size), r.cell.repeat,
+        )  # fmt: skip
+        out += [(*cell, link, figure, value) for link, of_link in r.figures.items() for figure, value in of_link.items()]
+    return out
+
+
+def _factors(factors: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={level}" for name, level in sorted(factors.items()) if name != "mode")
+
+
+def _write(path: Path, text: str) -> None:
+    replace_file(path, text.encode(errors="backslashreplace"))

@@ -1,0 +1,92 @@
+"""Whether a claim card holds: its figures worked out again from the raw files of its run, and all that lies between compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from dutlab.errors import StoreError
+from dutlab.report.questions.claims import ClaimCard, ClaimedCell, cards, manifest_hash, same, summary_of
+from dutlab.store.manifest import ManifestDifference
+from dutlab.store.names import checked_relative, trial_folder
+from dutlab.store.read import read_plain
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
+from dutlab.workloads import named, plug_of
+
+
+@dataclass(frozen=True)
+class VerifiedClaim:
+    """What became of a card."""
+
+    state: Literal["holds", "differs", "not recomputed"]
+    """`not recomputed`: nothing differs, but the raw files are of a kind from which dutlab works out no figures."""
+    differences: tuple[str, ...]
+    """In sentences."""
+
+
+def verified(
+    claim: ClaimCard, run: RunFolder, *, fresh: Mapping[str, ClaimCard] | None = None, changed: ManifestDifference | None = None
+) -> VerifiedClaim:
+    """The card against the run. `fresh` are cards made anew of the run's records, `changed` its files against its manifest, where known.
+
+    Raises InputError for a run without a headline, StoreError.
+    """
+    found = list(_differences(claim, run, fresh, changed))
+    unread = [text for text, unreadable in found if unreadable]
+    state: Literal["holds", "differs", "not recomputed"] = (
+        "holds" if not found else "not recomputed" if len(unread) == len(found) else "differs"
+    )
+    return VerifiedClaim(state, tuple(text for text, _ in found))
+
+
+def _differences(
+    claim: ClaimCard, run: RunFolder, fresh: Mapping[str, ClaimCard] | None, changed: ManifestDifference | None
+) -> Iterator[tuple[str, bool]]:
+    """Each in words, and whether it is only that raw files do not tell."""
+    if run.name != claim.run:
+        yield f"the run is {run.name}, the card is of {claim.run}", False
+    if manifest_hash(run) != claim.manifest_sha256:
+        yield "the manifest is not the one that the card was made from", False
+    made = _fresh(run) if fresh is None else fresh
+    again = next((c for c in made.values() if c.about == claim.about), None)
+    if again is None or again.claim != claim.claim:
+        yield f"the records say: {again.claim if again else 'nothing of ' + claim.about}", False
+    changed = run.verify_manifest() if changed is None else changed
+    if not changed.none:
+        yield f"files are not as the manifest says: {changed}", False
+    for cell in claim.cells:
+        values = []
+        for trial in cell.trials:
+            try:
+                record = run.record(trial)
+                value = _again(run, record, cell)
+            except (StoreError, CannotRecompute) as error:
+                yield f"trial {trial}: {error}", isinstance(error, CannotRecompute)
+                continue
+            values.append(value)
+            if not same(value, said := record.figures.get(cell.link, {}).get(cell.figure, float("nan"))):
+                yield f"trial {trial}: {cell.figure} is {value:.10g} by its raw files, {said:.10g} by its record", False
+        if len(values) == len(cell.trials):
+            yield from ((text, False) for text in summary_of(cell, values))
+
+
+def _fresh(run: RunFolder) -> Mapping[str, ClaimCard]:
+    return cards(run.path, run.path)
+
+
+def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
+    folder = trial_folder(run.path, record.trial)
+    raw = {}
+    for name in record.raw:
+        try:
+            raw[name.removeprefix("raw/")] = read_plain(folder / checked_relative(name))
+        except OSError as error:
+            raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
+    recompute: Callable[[KeptTrial], Recomputed] = named(plug_of(record.cell.workload).again)
+    found = recompute(KeptTrial(record.cell, raw, record.tool_facts, run.resolved)).get(cell.link, {})
+    if cell.figure not in found:
+        raise CannotRecompute(f"they do not tell {cell.figure} of {cell.link}")
+    return found[cell.figure]

@@ -1,0 +1,304 @@
+"""A published site: every run with its files and hashes, claims checked against raw files, sites merged, and nothing of it ever a script."""
+
+from __future__ import annotations
+
+import hashlib
+import html as markup
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree as ET
+
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+from dutlab.cli.claims import verify_claim
+from dutlab.cli.publish import publish
+from dutlab.errors import InputError
+from dutlab.interop.figure_table import imported
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.publish.devices import read_devices
+from dutlab.publish.site_run import LARGEST_PAGE
+from dutlab.store.additions import add
+from dutlab.store.run_folder import RunFolder
+from fake_run import Wanted, build
+from raw_outputs import with_raw_outputs
+
+PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
+SMALL = Wanted(repeats=3, seconds=2, sizes=(64,), cores=0, bad_luck=False, modes={"router": "router", "nat": "nat"})
+ATOM = {"a": "http://www.w3.org/2005/Atom"}
+
+
+def said(*words: object) -> Result:
+    return CliRunner().invoke(publish, [str(w) for w in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The published reviews."""
+    runs = tmp_path_factory.mktemp("runs")
+    return [
+        write_imported(runs, f.stem, imported(f.name, f.read_bytes(), ImportOptions()), command=("dutlab", "import"), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+        for f in sorted(PUBLISHED.glob("*.csv"))
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reviews(corpus: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("site") / "reviews"
+    done = said(*corpus, site, "--devices", PUBLISHED / "devices.yaml", "--title", "Reviews", "--url", "https://bench.example/x")
+    assert done.exit_code == 0, done.output
+    return site
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_raw_outputs(build(tmp_path_factory.mktemp("measured"), SMALL))
+
+
+def index_of(site: Path) -> dict:
+    return json.loads((site / "index.json").read_text())
+
+
+class Links(HTMLParser):
+    """Of a page: where it leads, what has a name there, and tags that load or run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to, self.names, self.tags = list[str](), set[str](), set[str]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in {"href", "src"} and value:
+                self.to.append(value)
+            if name == "id" and value:
+                self.names.add(value)
+            assert not name.startswith("on"), (tag, name)
+
+
+def links_of(page: Path) -> Links:
+    found = Links()
+    found.feed(page.read_text())
+    return found
+
+
+def dead_links(site: Path) -> Iterator[str]:
+    pages = {page: links_of(page) for page in site.rglob("*.html")}
+    for page, found in pages.items():
+        for to in found.to:
+            parts = urlsplit(to)
+            if parts.scheme == "data":
+                continue
+            assert not parts.scheme and not parts.netloc, to
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if not target.is_file() or site.resolve() not in target.parents:
+                yield f"{page.relative_to(site)}: {to}"
+            elif parts.fragment and target in pages and parts.fragment not in pages[target].names:
+                yield f"{page.relative_to(site)}: {to} (no such place)"
+
+
+def test_the_published_reviews_make_a_site_of_their_devices(reviews: Path) -> None:
+    text = markup.unescape((reviews / "index.html").read_text())
+    assert all(sheet.title in text for sheet in read_devices(PUBLISHED / "devices.yaml").values())
+    assert "Xeon D-2123IT" in text and "not stated" in text
+    device = markup.unescape((reviews / "devices" / "e302-9d.html").read_text())
+    assert "17.44" in device and "figures-e302" not in device  # the runs are called as their files
+    assert all(f'class="show-{n}"' in device for n in range(4))
+    assert len(list((reviews / "runs").iterdir())) == len(list(PUBLISHED.glob("*.csv")))
+
+
+def test_no_link_of_a_site_is_dead_and_no_page_has_a_script(reviews: Path) -> None:
+    assert list(dead_links(reviews)) == []
+    tags = set().union(*(links_of(page).tags for page in reviews.rglob("*.html")))
+    assert tags & {"script", "iframe", "object", "embed", "form", "link"} <= {"link"}  # of the feed
+
+
+def test_every_file_is_listed_with_its_hash(reviews: Path, measured: Path, tmp_path: Path) -> None:
+    add(measured, "The box", now=datetime(2026, 11, 21, tzinfo=UTC), file=PUBLISHED / "README.md")
+    said(measured, tmp_path / "site")
+    for page in [*reviews.glob("runs/*/report/files.html"), *(tmp_path / "site").glob("runs/*/report/files.html")]:
+        rows = re.findall(r'<td><a href="\.\./([^"]+)">.*?<code>([0-9a-f]{64})</code>', page.read_text())
+        run = page.parents[1]
+        there = {p.relative_to(run).as_posix() for p in run.rglob("*") if p.is_file() and p.parent != page.parent}
+        assert {unquote(name) for name, _ in rows} == {n for n in there if not n.startswith("additions/") or "README" in n} - {
+            "MANIFEST.sha256"
+        }
+        assert all(hashlib.sha256((run / unquote(name)).read_bytes()).hexdigest() == told for name, told in rows)
+
+
+def test_the_journal_with_its_commands_stays_at_home(measured: Path, tmp_path: Path) -> None:
+    (measured / "journal.jsonl").write_text('{"event": "run-started"}\n')
+    said(measured, tmp_path / "site")
+    assert not list((tmp_path / "site").rglob("journal.jsonl"))
+
+
+def test_the_feed_and_the_pictures_name_the_address_of_the_site(reviews: Path) -> None:
+    feed = ET.parse(reviews / "feed.xml")
+    entries = feed.findall("a:entry", ATOM)
+    assert len(entries) == 10
+    for entry in entries:
+        assert entry.find("a:id", ATOM).text.startswith("urn:sha256:")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry.find("a:updated", ATOM).text)
+        address = entry.find("a:link", ATOM).get("href")
+        assert (reviews / unquote(address.removeprefix("https://bench.example/x/"))).is_file()
+    page = (reviews / "devices" / "apu2-openbsd.html").read_text()
+    picture = re.search(r'property="og:image" content="https://bench.example/x/([^"]+)"', page)[1]
+    assert (reviews / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_parquet_has_every_figure_that_counts(reviews: Path, corpus: list[Path]) -> None:
+    (found,) = duckdb.sql(
+        f"SELECT count(*), count(DISTINCT run), max(value) FILTER (figure = 'goodput_bps') FROM '{reviews}/runs.parquet'"
+    ).fetchall()
+    there = [value for run in corpus for r in RunFolder.open(run).records() for of in r.figures.values() for value in of.values()]
+    assert found[0] == len(there) and found[1] == len(corpus) and found[2] == pytest.approx(17.44e9)
+
+
+def test_a_run_is_taken_once_and_a_site_grows(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
+    said(measured, tmp_path / "site", "--title", "Mine")
+    again = said(measured, corpus[0], tmp_path / "site")
+    assert "1 were there already" in again.output and index_of(tmp_path / "site")["title"] == "Mine"
+    assert len(index_of(tmp_path / "site")["runs"]) == 2
+    shutil.rmtree(tmp_path / "site" / "runs" / corpus[0].name)
+    said(tmp_path / "site")
+    assert [r["name"] for r in index_of(tmp_path / "site")["runs"]] == [measured.name]
+
+
+def test_a_claim_of_a_site_holds_and_can_be_checked_there(measured: Path, tmp_path: Path) -> None:
+    said(measured, tmp_path / "site")
+    claims = [c for r in index_of(tmp_path / "site")["runs"] for c in r["claims"]]
+    assert claims and {c["state"] for c in claims} == {"holds"}
+    for claim in claims:
+        found = CliRunner().invoke(verify_claim, [str(tmp_path / "site" / claim["file"])])
+        assert found.exit_code == 0, found.output
+
+
+@pytest.mark.parametrize("tampered", ["card", "raw file", "raw file and manifest"])
+def test_a_claim_that_its_raw_files_do_not_give_is_marked(measured: Path, tmp_path: Path, tampered: str) -> None:
+    said(measured, tmp_path / "theirs", "--title", "Theirs")
+    (run,) = (tmp_path / "theirs" / "runs").iterdir()
+    card = min((run / "report").glob("claim-*iperf3*.json"))
+    if tampered == "card":
+        told = json.loads(card.read_text())
+        told["cells"][0]["median"] *= 1.5
+        card.write_text(json.dumps(told))
+    else:
+        raw = next(p for p in run.rglob("iperf3-*-client.json") if int(p.parts[-3]) in json.loads(card.read_text())["cells"][0]["trials"])
+        data = json.loads(raw.read_text())
+        data["end"]["sum_received"]["bits_per_second"] *= 1.5
+        data["end"]["sum_received"]["bytes"] = int(data["end"]["sum_received"]["bytes"] * 1.5)
+        raw.write_text(json.dumps(data))
+        if tampered == "raw file and manifest":
+            shutil.rmtree(run / "report")
+            (run / "MANIFEST.sha256").unlink()
+            RunFolder(run).write_manifest()
+    done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
+    assert done.exit_code == 0 and "claims are not what their raw files give" in done.output
+    page = markup.unescape((tmp_path / "corpus" / "claims.html").read_text())
+    assert 'class="claim differs"' in page and ("by its raw files" in page or "the card claims" in page)
+
+
+def test_sites_are_merged_and_the_same_run_is_shown_once_with_both_its_sites(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
+    said(measured, corpus[0], tmp_path / "a", "--title", "Ann's bench")
+    said(measured, corpus[1], tmp_path / "b", "--title", "Bob's bench")
+    done = said("--merge", tmp_path / "a", tmp_path / "b", tmp_path / "corpus")
+    assert done.exit_code == 0, done.output
+    found = index_of(tmp_path / "corpus")
+    assert sorted(r["name"] for r in found["runs"]) == sorted(p.name for p in (measured, *corpus[:2]))
+    assert {tuple(r["sites"]) for r in found["runs"]} == {("Ann's bench", "Bob's bench"), ("Ann's bench",), ("Bob's bench",)}
+    assert "Ann's bench, Bob's bench" in markup.unescape((tmp_path / "corpus" / "claims.html").read_text())
+    assert list(dead_links(tmp_path / "corpus")) == []
+
+
+def test_claims_that_contradict_each_other_are_shown(corpus: list[Path], tmp_path: Path) -> None:
+    table = next(f for f in PUBLISHED.glob("e302-9d-iperf3.csv"))
+    other = tmp_path / "runs"
+    text = re.sub(r"(?m)^(router,.*?)(\d+\.\d+)", lambda m: f"{m[1]}{float(m[2]) / 2:.2f}", table.read_text())
+    trials = imported(table.name, text.encode(), ImportOptions())
+    slower = write_imported(other, "e302-9d-again", trials, command=("dutlab", "import"), now=datetime(2026, 11, 22, tzinfo=UTC)).path
+    first = next(run for run in corpus if "e302-9d-iperf3" in run.name)
+    for name, run in (("a", first), ("b", slower)):
+        said(run, tmp_path / name, "--title", name, "--devices", PUBLISHED / "devices.yaml")
+    done = said("--merge", tmp_path / "a", tmp_path / "b", tmp_path / "corpus")
+    assert "contradictions between runs" in done.output
+    (found, *_) = index_of(tmp_path / "corpus")["contradictions"]
+    assert found["device"] == "e302-9d" and found["claims"][0]["median"] < found["claims"][1]["median"]
+    assert 'class="contradiction"' in (tmp_path / "corpus" / "devices" / "e302-9d.html").read_text()
+
+
+def test_what_sites_say_differently_of_a_device_stays_visible(corpus: list[Path], tmp_path: Path) -> None:
+    for name, price in (("a", "500 EUR"), ("b", "700 EUR")):
+        (tmp_path / f"{name}.yaml").write_text(f'devices:\n  box: {{runs: ["*"], price: {price}, specification: {{cores: "4"}}}}\n')
+        said(corpus[0], tmp_path / name, "--title", name, "--devices", tmp_path / f"{name}.yaml")
+    said("--merge", tmp_path / "a", tmp_path / "b", tmp_path / "corpus")
+    text = (tmp_path / "corpus" / "devices" / "box.html").read_text()
+    assert "500 EUR" in text and "b says of the price: 700 EUR" in text
+
+
+def test_hostile_names_stay_text_and_lead_nowhere(tmp_path: Path) -> None:
+    evil = '"><script>alert(1)</script>\u202e../../../etc\x1b[31m'
+    run = build(tmp_path / "runs", Wanted(repeats=1, seconds=1, sizes=(64,), cores=0, bad_luck=False, hostile=evil))
+    assert said(run, tmp_path / "site", "--title", evil).exit_code == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"runs", "site"}
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert "script" not in links_of(page).tags
+    assert list(dead_links(tmp_path / "site")) == []
+    ET.parse(tmp_path / "site" / "feed.xml")
+
+
+def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(measured, tmp_path / measured.name)
+    (tmp_path / "secret").write_text("secret")
+    raw = next((run / "trials").glob("*/raw/*"))
+    raw.unlink()
+    raw.symlink_to(tmp_path / "secret")
+    done = said(run, tmp_path / "site")
+    assert "files are not as the manifest says" in done.output
+    assert not any(p.read_bytes() == b"secret" for p in (tmp_path / "site").rglob("*") if p.is_file())
+
+
+def test_what_is_not_a_finished_run_or_a_site_is_refused_and_all_of_it_at_once(measured: Path, tmp_path: Path) -> None:
+    cut = build(tmp_path / "runs", Wanted(repeats=1, seconds=1, sizes=(64,), cut_after=1))
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(InputError) as refused:
+        said(cut, tmp_path / "nothing", measured, tmp_path / "site")
+    assert cut.name in str(refused.value) and "nothing: is not a run" in str(refused.value)
+    assert not (tmp_path / "site").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(InputError, match="not empty and not a site"):
+        said(measured, tmp_path / "mine")
+    with pytest.raises(InputError, match="not a site"):
+        said("--merge", tmp_path / "nothing", tmp_path / "corpus")
+
+
+def test_a_damaged_run_of_a_site_hinders_no_other(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
+    said(measured, corpus[0], tmp_path / "site")
+    (tmp_path / "site" / "runs" / corpus[0].name / "plan.json").write_text("{")
+    done = said(tmp_path / "site")
+    assert done.exit_code == 0 and "plan.json" in done.output
+    assert "plan.json" in (tmp_path / "site" / "claims.html").read_text()
+    assert list(dead_links(tmp_path / "site")) == []
+
+
+def test_a_large_run_has_its_trials_and_pictures_beside_its_page(tmp_path: Path) -> None:
+    run = build(tmp_path / "runs", Wanted(repeats=60, seconds=1, cores=0, bad_luck=False))
+    said(run, tmp_path / "site")
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert any(p.name == "trials-2.html" for p in pages) and max(p.stat().st_size for p in pages) < 500_000 < 100_000 + LARGEST_PAGE + 1
+    assert list(dead_links(tmp_path / "site")) == []
+
+
+def test_faults_of_the_file_of_devices_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+    file = tmp_path / "devices.yaml"
+    file.write_text("devices:\n  box:\n    prize: 5 EUR\n    runs: all\n")
+    with pytest.raises(InputError) as refused:
+        read_devices(file)
+    assert f"{file}:3:" in str(refused.value) and f"{file}:4:" in str(refused.value)
