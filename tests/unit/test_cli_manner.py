@@ -179,6 +179,7 @@ def test_every_command_that_measures_or_reads_has_json() -> None:
         "attach",
         "note",
         "conductor convert",
+        "export",
     }  # they change something, or write files
     assert set(without) == acts | {"verify-claim"}, "the exit status of verify-claim is all of its answer"
 

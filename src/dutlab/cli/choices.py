@@ -20,3 +20,5 @@ IMPORTS = ("conductor", "figures", "fio", "flent", "iperf3", "ipgen", "loadtest"
 """dutlab.interop.importers.KINDS, sorted."""
 STATUSES = ("running", "finished", "cut", "damaged", "newer")
 """dutlab.store.index."""
+EXPORTS = ("metrics", "openmetrics", "parquet", "csv", "influx", "iperf3", "loadtest")
+"""dutlab.cli.export."""

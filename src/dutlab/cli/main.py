@@ -114,6 +114,10 @@ SECTIONS = {
             "dutlab.cli.publish:publish",
             "Write a static site of runs and devices: pages, raw files with hashes, checked claims, a feed; or merge several.",
         ),
+        "export": (
+            "dutlab.cli.export:export",
+            "Write runs for other programs: metrics of Prometheus, Parquet, CSV, InfluxDB, iperf3's and trex-loadtest's JSON.",
+        ),
         "config": (
             "dutlab.cli.config:config",
             "Show what the config file sets, and where: the runs folder, colours, and options of commands.",

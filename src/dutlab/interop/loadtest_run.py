@@ -59,7 +59,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
         )
 
     return LoadtestFile(
-        warmup_mult=si(float(params["warmup_pps"] or 0.0), "pps", 6).replace(" ", ""),
+        warmup_mult=str(params.get("warmup_mult") or si(float(params.get("warmup_pps") or 0.0), "pps", 6).replace(" ", "")),
         warmup_duration=float(params["warmup_s"] or 0.0),
         rampup_target=float(params["target_percent"] or 0.0),
         rampup_duration=float(params["rampup_s"] or 0.0),

@@ -1,0 +1,109 @@
+"""export."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dutlab.cli.choices import EXPORTS
+from dutlab.cli.told import say
+
+if TYPE_CHECKING:
+    from dutlab.store.run_folder import RunFolder
+
+_METRICS = {"metrics", "openmetrics"}
+_FILES = {"iperf3", "loadtest"}
+
+
+@click.command()
+@click.argument("kind", metavar="KIND", type=click.Choice(EXPORTS))
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path),
+              help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
+@click.option("--follow", is_flag=True, help="With metrics: write the file anew each second until the run ends.")
+def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool) -> None:
+    """Write runs for other programs: metrics of Prometheus, Parquet, CSV, InfluxDB, iperf3's and trex-loadtest's JSON.
+
+    KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
+
+    \b
+    Example:
+      dutlab export metrics runs/2026-11-21T0801Z-soak-3f2a -o /var/lib/prometheus/node-exporter/dutlab.prom --follow
+      dutlab export parquet runs/2026-11-21T0801Z-soak-3f2a -o samples.parquet
+    """  # noqa: D301
+    if follow and (kind not in _METRICS or out is None):
+        raise click.UsageError("--follow goes with metrics or openmetrics, and -o FILE")
+    if kind in _METRICS:
+        if len(runs) != 1:
+            raise click.UsageError(f"{kind} is of one run")
+        _metrics(runs[0], out, openmetrics=kind == "openmetrics", follow=follow)
+        return
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+
+    found = [RunFolder.open(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+    if kind in _FILES or kind == "parquet":
+        if out is None:
+            raise click.UsageError(f"{kind} needs -o {'FILE' if kind == 'parquet' else 'DIR'}")
+        _files(kind, found, out)
+        return
+    from dutlab.interop.exports import influx_lines, samples_csv  # noqa: PLC0415 -- as above
+
+    lines = samples_csv(found) if kind == "csv" else influx_lines(found)
+    _stream(lines, out)
+
+
+def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) -> None:
+    from dutlab.interop.metrics import RunMetrics  # noqa: PLC0415 -- as above
+    from dutlab.store.find import is_running  # noqa: PLC0415 -- as above
+    from dutlab.store.replace import replace_file  # noqa: PLC0415 -- as above
+
+    found = RunMetrics(run)
+    if out is None:
+        say(found.text(openmetrics=openmetrics), nl=False)
+        return
+    while True:
+        goes_on = follow and is_running(run)
+        replace_file(out, found.text(openmetrics=openmetrics).encode())
+        if not goes_on:
+            return
+        time.sleep(1)
+
+
+def _files(kind: str, runs: list[RunFolder], out: Path) -> None:
+    from dutlab.errors import InputError  # noqa: PLC0415 -- as above
+    from dutlab.interop.exports import iperf3_files, loadtest_files, samples_parquet  # noqa: PLC0415 -- as above
+    from dutlab.store.replace import file_name, replace_file  # noqa: PLC0415 -- as above
+
+    if kind == "parquet":
+        say(f"{samples_parquet(runs, out)} samples: {out}")
+        return
+    files = iperf3_files if kind == "iperf3" else loadtest_files
+    written = 0
+    for run in runs:
+        folder = out / run.name if len(runs) > 1 else out
+        for name, data in files(run):
+            replace_file(folder / f"{file_name(name.removesuffix('.json'))}.json", data)
+            written += 1
+    if not written:
+        raise InputError(f"{', '.join(r.name for r in runs)}: no trial that such a file can hold", remedy="export parquet has every sample")
+    say(f"{written} files: {out}")
+
+
+def _stream(lines: Iterator[str], out: Path | None) -> None:
+    if out is None:
+        for line in lines:
+            sys.stdout.write(line)
+        return
+    part = out.with_name(f".{out.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", errors="backslashreplace") as f:
+            f.writelines(lines)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+    say(out)

@@ -1,0 +1,157 @@
+"""Runs for other programs: samples as Parquet, CSV and InfluxDB's line protocol, trials as iperf3 and trex-loadtest write them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import InputError, StoreError
+from dutlab.interop.loadtest_json import to_bytes
+from dutlab.interop.loadtest_run import file_of
+from dutlab.store.cell_figures import counts
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+from dutlab.store.samples import query_samples
+
+SAMPLE_COLUMNS = ("run", "trial", "mode", "workload", "repeat", "at", "t_s", "host", "sensor", "name", "unit", "value")
+"""`at` is UTC by the clock of the machine that measured, `t_s` counts from the beginning of the trial."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def sample_rows(runs: Sequence[RunFolder]) -> Iterator[tuple[Any, ...]]:
+    """Every sample of every trial of `runs`, by SAMPLE_COLUMNS; `at` is a datetime. Raises StoreError for a damaged file."""
+    for run in runs:
+        for r in run.records():
+            if (path := run.samples_path(r.trial)) is None:
+                continue
+            place = (run.name, r.trial, r.cell.mode, r.cell.workload, r.cell.repeat)
+            for t_s, *rest in query_samples(
+                [path], "SELECT t_s, host, sensor, name, unit, value FROM samples ORDER BY host, sensor, name, t_s"
+            ):
+                yield (*place, r.started + timedelta(seconds=t_s), t_s, *rest)
+
+
+def samples_csv(runs: Sequence[RunFolder]) -> Iterator[str]:
+    """Lines of CSV (RFC 4180, ended by a line feed), the head first. Raises StoreError."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(SAMPLE_COLUMNS)
+    for row in sample_rows(runs):
+        writer.writerow([value.isoformat() if n == SAMPLE_COLUMNS.index("at") else value for n, value in enumerate(row)])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue()
+
+
+def samples_parquet(runs: Sequence[RunFolder], path: Path) -> int:
+    """Writes every sample to `path`, and returns how many. Raises StoreError."""
+    import duckdb  # noqa: PLC0415 - 80 ms that only this needs
+    import numpy as np  # noqa: PLC0415 - as above
+
+    rows = list(sample_rows(runs))
+    kinds = {"trial": "INTEGER", "repeat": "INTEGER", "at": "TIMESTAMP", "t_s": "DOUBLE", "value": "DOUBLE"}
+    dtypes = {"INTEGER": "int32", "DOUBLE": "float64", "TIMESTAMP": "datetime64[us]"}
+    arrays: dict[str, Any] = {}
+    for n, name in enumerate(SAMPLE_COLUMNS):
+        array = np.empty(len(rows), dtype=dtypes.get(kinds.get(name, ""), "O"))
+        array[:] = [row[n].replace(tzinfo=None) if name == "at" else row[n] for row in rows]
+        arrays[name] = array
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with duckdb.connect(":memory:") as connection:
+            connection.register("arrays", arrays)
+            typed = ", ".join(f'"{name}"::{kinds.get(name, "VARCHAR")} AS "{name}"' for name in SAMPLE_COLUMNS)
+            connection.execute(f"COPY (SELECT {typed} FROM arrays) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - names of ours
+        part.replace(path)
+    except (duckdb.Error, OSError) as error:
+        raise StoreError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return len(rows)
+
+
+def influx_lines(runs: Sequence[RunFolder]) -> Iterator[str]:
+    """InfluxDB's line protocol, times in nanoseconds: `dutlab_sample` of every sample, `dutlab_figure` of every figure that counts.
+
+    Raises StoreError.
+    """
+    for run in runs:
+        for r in run.records():
+            for link, of_link in r.figures.items() if counts(r) else ():
+                tags = {"run": run.name, "trial": r.trial, "mode": r.cell.mode, "workload": r.cell.workload, "link": link}
+                for figure, value in of_link.items():
+                    yield _line("dutlab_figure", {**tags, "figure": figure}, value, r.ended)
+        for row in sample_rows([run]):
+            *_, value = row
+            tags = {name: row[n] for n, name in enumerate(SAMPLE_COLUMNS) if name not in ("at", "t_s", "value")}
+            yield _line("dutlab_sample", tags, value, row[SAMPLE_COLUMNS.index("at")])
+
+
+def _line(measurement: str, tags: dict[str, Any], value: float, at: datetime) -> str:
+    at_ns = (at - _EPOCH) // timedelta(microseconds=1) * 1000
+    said = "".join(f",{name}={_tag(str(tag))}" for name, tag in tags.items() if str(tag))
+    return f"{measurement}{said} value={float(value)!r} {at_ns}\n"
+
+
+def _tag(text: str) -> str:
+    """Commas, spaces and equals signs are escaped; line feeds and a backslash at the end cannot be."""
+    plain = " ".join(text.encode(errors="backslashreplace").decode().split()).rstrip("\\ ")
+    return "".join(f"\\{c}" if c in ", =" else c for c in plain) or "-"
+
+
+def iperf3_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
+    """Name and content of a file for each link and direction of each trial that has a goodput or frame rate, as `iperf3 -J` prints it.
+
+    The rate of frames is that of their bits at layer 2, FCS included. Intervals are not told: `intervals` is empty. Raises StoreError.
+    """
+    for r in run.records():
+        for link, of_link in r.figures.items() if counts(r) else ():
+            if "+" not in link and (rates := _rates(r, of_link)) is not None:
+                yield f"trial-{r.trial:04d}-{link}.json", _iperf3(run, r, link, rates)
+
+
+def _rates(r: TrialRecord, figures: Mapping[str, float]) -> tuple[float, float] | None:
+    """Sent and received, in bits per second; what was sent is taken for what was received where the tool does not tell it."""
+    if "goodput_bps" in figures:
+        return figures.get("sent_bps", figures["goodput_bps"]), figures["goodput_bps"]
+    size = str(r.cell.params.get("frame_size") or "")
+    if "received_pps" not in figures or not size.isdecimal():
+        return None
+    received = figures["received_pps"] * int(size) * 8
+    return figures.get("offered_pps", figures["received_pps"]) * int(size) * 8, received
+
+
+def _iperf3(run: RunFolder, r: TrialRecord, link: str, rates: tuple[float, float]) -> bytes:
+    seconds = float(r.cell.params.get("duration_s") or (r.ended - r.started).total_seconds())
+    sent, received = (
+        {"start": 0, "end": seconds, "seconds": seconds, "bytes": int(rate * seconds / 8), "bits_per_second": rate} for rate in rates
+    )
+    said = {
+        "start": {
+            "version": f"dutlab, {r.cell.tool}",
+            "timestamp": {"time": r.started.strftime("%a, %d %b %Y %H:%M:%S GMT"), "timesecs": int(r.started.timestamp())},
+            "test_start": {"protocol": "TCP" if "goodput_bps" in r.figures[link] else "UDP", "duration": seconds,
+                           "num_streams": int(r.cell.params.get("streams") or 1)},
+        },
+        "intervals": [],
+        "end": {"sum_sent": sent, "sum_received": received},
+        "dutlab": {"run": run.name, "trial": r.trial, "mode": r.cell.mode, "factors": r.cell.factors, "workload": r.cell.workload,
+                   "link": link, "repeat": r.cell.repeat, "doubts": [d.kind for d in r.doubts]},
+    }  # fmt: skip
+    return json.dumps(said, indent=1).encode() + b"\n"
+
+
+def loadtest_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
+    """The same of each ramp on one link, as trex-loadtest writes it. Raises StoreError."""
+    for r in run.records():
+        if counts(r):
+            try:
+                yield f"trial-{r.trial:04d}.json", to_bytes(file_of(r))
+            except InputError:
+                continue  # of another workload, or on several links

@@ -1,0 +1,157 @@
+"""A run as metrics of Prometheus, while it goes and after: made of its events alone, so any process that can read its folder can tell them.
+
+The text format 0.0.4 of Prometheus, and OpenMetrics 1.0 (the same with an end mark). Every metric is a gauge that begins with `dutlab_`:
+
+    dutlab_run_info{run,experiment,folder}         1
+    dutlab_run_running{run}                        1 while a process carries the run out
+    dutlab_run_trials{run}, dutlab_run_trials_done{run}
+    dutlab_run_left_seconds{run}                   estimate of what has no record yet
+    dutlab_run_ended_trials{run,status}            measured, failed, refused, disturbed
+    dutlab_run_doubts{run,grade}
+    dutlab_trial_info{run,trial,mode,workload,tool,links,repeat}   1, of the trial that is being measured
+    dutlab_reading{run,where,who,name}             the newest of each sensor, tool and search; the name ends in its unit
+    dutlab_figure{run,trial,workload,link,figure}  of the newest trial with a result
+    dutlab_last_event_timestamp_seconds{run}
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import InputError
+from dutlab.events import EVENTS
+from dutlab.store.find import is_running
+
+_HELP = {
+    "dutlab_run_info": "The run, its experiment and its folder.",
+    "dutlab_run_running": "1 while a process carries the run out.",
+    "dutlab_run_trials": "Trials of the plan.",
+    "dutlab_run_trials_done": "Trials that have their record.",
+    "dutlab_run_left_seconds": "Estimate of the time for all trials without a record.",
+    "dutlab_run_ended_trials": "Trials that ended, by status.",
+    "dutlab_run_doubts": "Doubts of the trials that ended, by grade.",
+    "dutlab_trial_info": "The trial that is being measured.",
+    "dutlab_reading": "The newest value of a sensor, tool or search; the last part of the name is its unit.",
+    "dutlab_figure": "A figure of the newest trial that has a result; the last part of its name is its unit.",
+    "dutlab_last_event_timestamp_seconds": "When something happened last, by the clock of the machine that measures.",
+}
+Labels = tuple[tuple[str, str], ...]
+
+
+class RunMetrics:
+    """The metrics of one run. Each call of text() reads only the events that came since."""
+
+    def __init__(self, run: Path) -> None:
+        self._run, self._read, self._rest = run, 0, b""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._info: dict[str, str] = {}
+        self._trials = self._done = 0
+        self._left, self._last = 0.0, 0.0
+        self._trial: dict[str, str] = {}
+        self._ended, self._doubts = dict[int, str](), Counter[str]()
+        self._readings: dict[tuple[str, str, str], float] = {}
+        self._figures: dict[Labels, float] = {}
+
+    def text(self, *, openmetrics: bool = False) -> str:
+        """All metrics as they are now. Raises InputError for a folder without events."""
+        self._take_in()
+        base = (("run", self._run.resolve().name),)
+        lines = list[str]()
+        for name, values in self._values(base):
+            lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{{{_labels(labels)}}} {float(value)!r}" for labels, value in values]
+        return "\n".join([*lines, *(["# EOF"] if openmetrics else [])]) + "\n"
+
+    def _values(self, base: Labels) -> Iterable[tuple[str, list[tuple[Labels, float]]]]:
+        statuses = Counter(self._ended.values())
+        yield "dutlab_run_info", [((*base, *self._info.items()), 1)]
+        yield "dutlab_run_running", [(base, is_running(self._run))]
+        yield "dutlab_run_trials", [(base, self._trials)]
+        yield "dutlab_run_trials_done", [(base, self._done)]
+        yield "dutlab_run_left_seconds", [(base, self._left)]
+        of_statuses: list[tuple[Labels, float]] = [
+            ((*base, ("status", s)), statuses[s]) for s in ("measured", "failed", "refused", "disturbed")
+        ]
+        yield "dutlab_run_ended_trials", of_statuses
+        yield "dutlab_run_doubts", [((*base, ("grade", g)), self._doubts[g]) for g in ("severe", "warning", "note")]
+        if self._trial:
+            yield "dutlab_trial_info", [((*base, *self._trial.items()), 1)]
+        if self._readings:
+            found = sorted(self._readings.items())
+            yield "dutlab_reading", [((*base, ("where", w), ("who", by), ("name", n)), v) for (w, by, n), v in found]
+        if self._figures:
+            yield "dutlab_figure", [((*base, *labels), v) for labels, v in self._figures.items()]
+        yield "dutlab_last_event_timestamp_seconds", [(base, self._last)]
+
+    def _take_in(self) -> None:
+        try:
+            with (self._run / EVENTS).open("rb") as f:
+                f.seek(0, 2)
+                if f.tell() < self._read:  # another file in its place
+                    self._read, self._rest = 0, b""
+                    self._begin()
+                f.seek(self._read)
+                new = f.read()
+        except OSError as error:
+            raise InputError(f"{self._run}: has no events: {error.strerror}", remedy="name the folder of a run that has begun") from error
+        self._read += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        for line in lines:
+            try:
+                event = json.loads(line)
+                self._hear(event, str(event["event"]))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                continue  # a crash cut it, or a newer dutlab wrote it
+
+    def _hear(self, event: Mapping[str, Any], kind: str) -> None:
+        self._last = datetime.fromisoformat(str(event["at"])).timestamp()
+        match kind:
+            case "run-begun":
+                self._info = {"experiment": str(event["experiment"]), "folder": str(event["folder"])}
+                self._trials, self._done, self._left = int(event["trials"]), int(event["done"]), float(event["estimate_s"])
+            case "trial-begun":
+                self._trial = {key: _word(event[key]) for key in ("trial", "mode", "workload", "tool", "links", "repeat")}
+                self._readings.clear()
+                self._done, self._trials, self._left = int(event["done"]), int(event["trials"]), float(event["left_s"])
+            case "reading":
+                self._readings |= {(str(event["where"]), str(event["who"]), str(n)): float(v) for n, v in event["values"].items()}
+            case "doubt":
+                self._doubts[str(event["grade"])] += 1
+            case "trial-ended":
+                self._trial.clear()
+                self._ended[int(event["trial"])] = str(event["status"])
+                self._done, self._trials = int(event["done"]), int(event["trials"])
+                if event["status"] == "measured":
+                    of = (("trial", str(event["trial"])), ("workload", str(event["workload"])))
+                    figures = ((link, name, value) for link, of_link in event["figures"].items() for name, value in of_link.items())
+                    self._figures = {(*of, ("link", str(link)), ("figure", str(name))): float(v) for link, name, v in figures}
+            case "run-ended":
+                self._trial.clear()
+                self._readings.clear()
+                self._left = 0.0 if event["status"] == "finished" else self._left
+
+
+def metrics_of(run: Path, *, openmetrics: bool = False) -> str:
+    """The metrics of the run in the folder `run` as they are now. Raises InputError for a folder without events."""
+    return RunMetrics(run).text(openmetrics=openmetrics)
+
+
+def _labels(labels: Labels) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+
+
+def _word(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _escaped(text: str) -> str:
+    """A label's value, by the text formats' rules; what UTF-8 cannot hold is written as an escape."""
+    held = text.encode(errors="backslashreplace").decode()
+    return held.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

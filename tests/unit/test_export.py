@@ -1,0 +1,240 @@
+"""Runs for other programs: what promtool, a real Prometheus, DuckDB and our own imports make of what is exported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
+
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+from capability import need
+from dutlab.cli.export import export
+from dutlab.errors import InputError
+from dutlab.events import EVENTS, DoubtFound, Reading, RunBegun, RunEnded, TrialBegun, TrialEnded
+from dutlab.interop.exports import SAMPLE_COLUMNS
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.importers import read_files
+from dutlab.interop.loadtest_json import from_bytes, to_bytes
+from dutlab.interop.loadtest_run import imported
+from dutlab.interop.metrics import RunMetrics, metrics_of
+from dutlab.store.run_folder import RunFolder
+from fake_run import Wanted, build
+from loadtest_files import ramp_file
+
+NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
+HOSTILE = 'a "link"\\ of\nmany, words='
+BEGUN = RunBegun(at=NOW, folder="runs/x", experiment=HOSTILE, cells=2, trials=4, done=0, estimate_s=60, seed=1)
+
+
+def begun(trial: int) -> TrialBegun:
+    return TrialBegun(
+        at=NOW, trial=trial, what="nat", mode="nat", workload="sweep", tool="engine", links=("a", "b"), repeat=1, estimate_s=5, done=trial - 1,
+        trials=4, left_s=20 - 5 * (trial - 1),
+    )  # fmt: skip
+
+
+def ended(trial: int, status: str = "measured", rate: float = 1e6) -> TrialEnded:
+    return TrialEnded(
+        at=NOW + timedelta(seconds=9), trial=trial, what="nat", workload="sweep", status=status, why="", seconds=5,
+        figures={"a": {"received_pps": rate}}, main="a", backpressure_ratio=None, done=trial, trials=4,
+    )  # fmt: skip
+
+
+def reading(value: float) -> Reading:
+    return Reading(at=NOW, trial=1, where=HOSTILE, who="engine", values={"received_pps": value})
+
+
+def tell(run: Path, *events: object) -> None:
+    run.mkdir(exist_ok=True)
+    with (run / EVENTS).open("ab") as f:
+        for event in events:
+            f.write(event if isinstance(event, bytes) else event.model_dump_json().encode() + b"\n")
+
+
+def values(text: str) -> dict[str, float]:
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if not line.startswith("#")}
+
+
+def of(text: str, name: str) -> list[float]:
+    return [value for labels, value in values(text).items() if labels.startswith(name + "{")]
+
+
+def said(*words: object) -> Result:
+    return CliRunner().invoke(export, [str(w) for w in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, seconds=2, sizes=(64,), cores=1, bad_luck=False))
+
+
+def test_metrics_follow_a_run_from_event_to_event(tmp_path: Path) -> None:
+    tell(tmp_path / "r", BEGUN)
+    found = RunMetrics(tmp_path / "r")
+    assert (of(found.text(), "dutlab_run_trials"), of(found.text(), "dutlab_run_left_seconds")) == ([4], [60])
+    tell(tmp_path / "r", begun(1), reading(5e5), reading(6e5), reading(7e5).model_dump_json().encode()[:40])
+    assert of(found.text(), "dutlab_reading") == [6e5] and of(found.text(), "dutlab_run_left_seconds") == [20]
+    assert 'mode="nat",workload="sweep",tool="engine",links="a+b"' in found.text()
+    tell(tmp_path / "r", reading(7e5).model_dump_json().encode()[40:] + b"\n")
+    assert of(found.text(), "dutlab_reading") == [7e5]
+    tell(tmp_path / "r", DoubtFound(at=NOW, trial=1, kind="X", grade="severe", text="x"), ended(1), begun(2), ended(2, "failed"))
+    text = found.text()
+    assert of(text, "dutlab_figure") == [1e6] and of(text, "dutlab_trial_info") == []
+    assert of(text, "dutlab_run_ended_trials") == [1, 1, 0, 0] and of(text, "dutlab_run_doubts") == [1, 0, 0]
+    tell(tmp_path / "r", RunEnded(at=NOW, status="finished", measured=1, failed=1, refused=0, disturbed=0))
+    assert of(found.text(), "dutlab_reading") == [] and of(found.text(), "dutlab_run_left_seconds") == [0]
+    assert found.text() == metrics_of(tmp_path / "r")
+
+
+def test_events_that_begin_anew_are_read_anew(tmp_path: Path) -> None:
+    tell(tmp_path / "r", BEGUN, begun(1), ended(1))
+    found = RunMetrics(tmp_path / "r")
+    assert of(found.text(), "dutlab_figure") == [1e6]
+    (tmp_path / "r" / EVENTS).unlink()
+    tell(tmp_path / "r", BEGUN)
+    assert of(found.text(), "dutlab_figure") == []
+
+
+def test_a_folder_without_events_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no events"):
+        metrics_of(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["metrics", "openmetrics"])
+def test_promtool_finds_nothing_wrong_with_the_metrics(tmp_path: Path, kind: str) -> None:
+    need("promtool", shutil.which("promtool") is not None)
+    tell(tmp_path / "r", b"damaged\n", b'{"event": "reading"}\n', BEGUN, begun(1), ended(1), begun(2), reading(float(2**60)))
+    text = said(kind, tmp_path / "r").output
+    assert text.endswith("# EOF\n") == (kind == "openmetrics")
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_a_real_prometheus_scrapes_a_run_while_it_goes(tmp_path: Path) -> None:
+    need("prometheus", shutil.which("prometheus") is not None)
+    tell(tmp_path / "r", BEGUN, begun(1), reading(5e5))
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            data = metrics_of(tmp_path / "r").encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        jobs = [{"job_name": "dutlab", "scrape_interval": "1s", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}]
+        (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}))
+        words = [
+            f"--config.file={tmp_path}/prometheus.yml",
+            f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]
+        with subprocess.Popen(["prometheus", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as prometheus:
+            try:
+                assert asked(port, "dutlab_reading", 5e5)["where"] == HOSTILE
+                tell(tmp_path / "r", reading(6e5))
+                assert asked(port, "dutlab_reading", 6e5)["name"] == "received_pps"
+                tell(tmp_path / "r", ended(1))
+                assert asked(port, "dutlab_figure", 1e6)["link"] == "a"
+                assert asked(port, "dutlab_run_trials_done", 1)["run"] == "r"
+            finally:
+                prometheus.terminate()
+                server.shutdown()
+
+
+def asked(port: int, name: str, value: float) -> dict[str, str]:
+    """The labels of the metric, once Prometheus has it with this value."""
+    opener, until = build_opener(ProxyHandler({})), time.monotonic() + 120
+    while time.monotonic() < until:
+        try:
+            with opener.open(f"http://127.0.0.1:{port}/api/v1/query?query={name}", timeout=10) as reply:
+                for found in json.load(reply)["data"]["result"]:
+                    if float(found["value"][1]) == value:
+                        return found["metric"]
+        except (OSError, KeyError):
+            pass
+        time.sleep(0.2)
+    raise AssertionError(f"{name} did not become {value}")
+
+
+def test_a_file_for_the_textfile_collector_is_there_whole(tmp_path: Path) -> None:
+    tell(tmp_path / "r", BEGUN)
+    assert said("metrics", tmp_path / "r", "-o", tmp_path / "dutlab.prom", "--follow").exit_code == 0  # nobody carries it out: written once
+    assert (tmp_path / "dutlab.prom").read_text() == metrics_of(tmp_path / "r")
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_every_sample_is_in_parquet_csv_and_line_protocol_alike(run: Path, tmp_path: Path) -> None:
+    there = duckdb.sql(f"SELECT count(*), sum(value) FROM '{run}/trials/*/samples.parquet'").fetchall()[0]
+    said("parquet", run, "-o", tmp_path / "s.parquet")
+    parquet = duckdb.sql(f"""SELECT count(*), sum(value), min("at") FROM '{tmp_path}/s.parquet'""").fetchall()[0]
+    rows = list(csv.DictReader(io.StringIO(said("csv", run).output)))
+    lines = [line for line in said("influx", run).output.splitlines() if line.startswith("dutlab_sample,")]
+    assert there[0] == parquet[0] == len(rows) == len(lines) > 0
+    assert tuple(rows[0]) == SAMPLE_COLUMNS
+    assert parquet[1] == pytest.approx(there[1]) and sum(float(r["value"]) for r in rows) == pytest.approx(there[1])
+    assert sum(float(line.split(" value=")[1].split()[0]) for line in lines) == pytest.approx(there[1])
+    first = min(datetime.fromisoformat(r["at"]) for r in rows)
+    assert first.replace(tzinfo=None) == parquet[2]
+    assert min(int(line.rsplit(" ", 1)[1]) for line in lines) == round(first.timestamp() * 1e6) * 1000
+
+
+def test_figures_are_in_the_line_protocol_and_hostile_tags_stay_tags(tmp_path: Path) -> None:
+    made = build(tmp_path, Wanted(repeats=1, seconds=1, sizes=(64,), cores=0, bad_luck=False, modes={"router": "a b,c=d\n\\"}))
+    lines = said("influx", made).output.splitlines()
+    assert all(line.startswith(("dutlab_figure,run=", "dutlab_sample,run=")) for line in lines)
+    assert any(r",mode=a\ b\,c\=d,workload=" in line for line in lines)
+    figures = sum(len(of_link) for r in RunFolder.open(made).records() for of_link in r.figures.values())
+    assert sum(line.startswith("dutlab_figure") for line in lines) == figures
+
+
+def test_trials_as_iperf3_prints_them_come_back_through_our_own_import(run: Path, tmp_path: Path) -> None:
+    said("iperf3", run, "-o", tmp_path / "out")
+    goodput = {
+        f"trial-{r.trial:04d}-{link}": of_link["goodput_bps"]
+        for r in RunFolder.open(run).records()
+        for link, of_link in r.figures.items()
+        if "goodput_bps" in of_link and "+" not in link
+    }
+    files = [tmp_path / "out" / f"{name}.json" for name in goodput]
+    trials, faults = read_files("iperf3", files, ImportOptions())
+    assert not faults and goodput
+    found = {t.cell.mode: next(iter(t.measured.figures.values()))["goodput_bps"] for t in trials}
+    assert found == pytest.approx(goodput)
+    assert {p.stem for p in (tmp_path / "out").iterdir()} > set(goodput)  # frames of the sweep too
+
+
+def test_ramps_as_trex_loadtest_writes_them_come_back_through_our_own_import(tmp_path: Path) -> None:
+    ramp = ramp_file(*((n * 1e5, min(n * 1e5, 6e5)) for n in range(1, 11)))
+    trials = imported("box.json", to_bytes(ramp), ImportOptions())
+    made = write_imported(tmp_path / "runs", "ramp", trials, command=("dutlab", "import"), now=NOW).path
+    said("loadtest", made, "-o", tmp_path / "out")
+    (file,) = (tmp_path / "out").iterdir()
+    back = from_bytes(file.read_bytes(), file.name)
+    assert [[p.rx_pps for p in s.ports] for s in back.samples] == [[p.rx_pps for p in s.ports] for s in ramp.samples]
+
+
+def test_what_a_run_has_not_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no trial that such a file can hold"):
+        said("loadtest", run, "-o", tmp_path / "out")
+    assert said("iperf3", run).exit_code == 2 and said("csv", run, "--follow").exit_code == 2
