@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 import importlib
 import io
@@ -148,8 +147,11 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, and of a mistyped command says which it may have been."""
-        if args and args[0] not in COMMANDS and (close := difflib.get_close_matches(args[0], COMMANDS)):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
+        if args and args[0] not in COMMANDS:
+            from difflib import get_close_matches  # noqa: PLC0415 -- only a fault needs it
+
+            if close := get_close_matches(args[0], COMMANDS):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None and name != "config" and not ctx.resilient_parsing and not _HELP & set(rest):
             _take_config(ctx, name, command)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from dutlab.errors import InputError
 from dutlab.spec.factors import MTU
-from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads import AnySetting
 from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
+
+if TYPE_CHECKING:
+    from dutlab.spec.generators import GeneratorModel
 
 S = TypeVar("S", bound=Setting)
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dutlab.analysis.doctor import Finding, by_price
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
@@ -41,6 +40,9 @@ from dutlab.store.read import dut_of, read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.workloads import WORKLOADS, named, plug_of
+
+if TYPE_CHECKING:
+    from dutlab.analysis.doctor import Finding
 
 RFC2544_TRIAL_S = 60
 RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
@@ -218,16 +220,19 @@ def _set_aside(run: RunFolder, faults: list[str]) -> list[TrialRecord]:
 
 def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
-    found = []
     try:
-        found = [Finding.from_json(data) for data in run.findings()]
+        if not (saved := run.findings()):
+            return ()
+        from dutlab.analysis.doctor import Finding, by_price  # noqa: PLC0415 -- many rules, and most runs of steps have no finding
+
+        return tuple(by_price([Finding.from_json(data) for data in saved]))
     except NewerRun:
         raise
     except StoreError as error:
         faults.append(str(error))
     except (KeyError, TypeError) as error:
         faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
-    return tuple(by_price(found))
+    return ()
 
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: NoteBook) -> TrialLine:

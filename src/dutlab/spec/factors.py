@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Name, name_fault
-from dutlab.spec.known import OWN_PORTS
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
-from dutlab.spec.shape import TestbedBounds, TestbedShape
-from dutlab.systems import system_of
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
 
 MODE, MTU = "mode", "mtu"
 SYSCTL = "sysctl."
@@ -33,22 +34,23 @@ LARGEST_MTU = 65535
 class KnobKind:
     """What a built-in knob takes."""
 
-    level: re.Pattern[str]
+    level: str
+    """A regular expression for the whole of a level."""
     example: str
     of_ports: bool = True
     """Whether it is of the test ports, and not of the whole host."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
-    MTU: KnobKind(re.compile(r"[0-9]{1,5}"), f"9000; at least {IPV6_LEAST_MTU}, below which Linux removes a port's IPv6 addresses"),
-    "offloads": KnobKind(re.compile(rf"{_WORD} (on|off)(, {_WORD} (on|off))*"), "gro off, tso off"),
-    "rings": KnobKind(re.compile(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*"), "rx 512, tx 512"),
-    "coalescing": KnobKind(re.compile(rf"{_WORD} ([0-9]+|on|off)(, {_WORD} ([0-9]+|on|off))*"), "adaptive-rx off, rx-usecs 50"),
-    "rps": KnobKind(re.compile(rf"off|{_CORES}"), "off, or cores as 0-3"),
-    "irq-affinity": KnobKind(re.compile(_CORES), "cores, as 0-3"),
-    "governor": KnobKind(re.compile(_WORD), "performance", of_ports=False),
-    "boost": KnobKind(re.compile(r"on|off"), "on, or off", of_ports=False),
-    "pcie-aspm": KnobKind(re.compile(_WORD), "performance", of_ports=False),
+    MTU: KnobKind(r"[0-9]{1,5}", f"9000; at least {IPV6_LEAST_MTU}, below which Linux removes a port's IPv6 addresses"),
+    "offloads": KnobKind(rf"{_WORD} (on|off)(, {_WORD} (on|off))*", "gro off, tso off"),
+    "rings": KnobKind(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*", "rx 512, tx 512"),
+    "coalescing": KnobKind(rf"{_WORD} ([0-9]+|on|off)(, {_WORD} ([0-9]+|on|off))*", "adaptive-rx off, rx-usecs 50"),
+    "rps": KnobKind(rf"off|{_CORES}", "off, or cores as 0-3"),
+    "irq-affinity": KnobKind(_CORES, "cores, as 0-3"),
+    "governor": KnobKind(_WORD, "performance", of_ports=False),
+    "boost": KnobKind(r"on|off", "on, or off", of_ports=False),
+    "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
 }
 """Factors that dutlab sets and puts back by itself; beside them `sysctl.NAME`, which takes any text."""
 
@@ -185,7 +187,7 @@ def _level_fault(name: str, level: str) -> str:
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
-    if not kind.level.fullmatch(level) or backwards or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
+    if not re.fullmatch(kind.level, level) or backwards or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
         return f"{level!r} is not a level of {name}; write {kind.example}"
     return ""
 
@@ -273,6 +275,9 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
 
 def _unturnable(name: str, bed: TestbedShape) -> str:
     """Why dutlab cannot set a knob on this testbed; empty where it can."""
+    from dutlab.spec.known import OWN_PORTS  # noqa: PLC0415 -- every system: only files with levels ask for them
+    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
+
     if name != MTU:
         if not bed.has_dut:
             return f"no command reaches a DUT of {bed.title}"

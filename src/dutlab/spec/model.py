@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -47,7 +46,9 @@ def refuse(title: str, faults: list[InitErrorDetails]) -> ValidationError:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`(known: a, b; did you mean a?)`, the question only if something is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 -- only a fault needs it
+
+    near = get_close_matches(word, names, n=1)
     return f"(known: {', '.join(names) or 'none'}{f'; did you mean {near[0]}?' if near else ''})"
 
 

@@ -1,4 +1,4 @@
-"""What of a testbed an experiment must fit: what its links bound, its hosts, its DUT and its drives."""
+"""What of a testbed an experiment must fit: its links and drives, its hosts and its DUT."""
 
 from __future__ import annotations
 
@@ -6,43 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN
 from dutlab.spec.links import DUT, IPV6
-from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.model import Loc, did_you_mean
 from dutlab.spec.testbed import HostSpec, Testbed
-from dutlab.units import BpsL1
-
-
-@dataclass(frozen=True)
-class LinkBounds:
-    """What of a link bounds the frames on it."""
-
-    mtu: int = 1500
-    speed: BpsL1 | None = None
-    ipv6: bool = False
-    ends: tuple[str, ...] = ("source", "sink")
-    """The hosts where traffic starts and ends."""
-    hosts: tuple[str, ...] = ("source", "dut", "sink")
-    is_segment: bool = False
-    through_dut: bool = True
-
-    @property
-    def longest_frame(self) -> int:
-        """Bytes with FCS."""
-        return self.mtu + ETH_FRAME_OVERHEAD
-
-
-class TestbedBounds(dict[str, LinkBounds]):
-    """Every link of a testbed, and beside them its drives by `host:name`."""
-
-    __test__ = False  # not a test class, whatever its name says to pytest
-
-    def __init__(self, links: Mapping[str, LinkBounds], drives: Mapping[str, DriveSpec]) -> None:
-        super().__init__(links)
-        self.drives = drives
 
 
 @dataclass(frozen=True)

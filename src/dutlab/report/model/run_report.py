@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from dutlab.analysis.doctor import Finding
 from dutlab.report.model.curve import Curve
 from dutlab.report.model.flame import Flame
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import Unit
 from dutlab.workloads import plug_of
+
+if TYPE_CHECKING:
+    from dutlab.analysis.doctor import Finding
 
 
 @dataclass(frozen=True)

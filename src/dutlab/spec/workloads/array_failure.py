@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -23,12 +23,14 @@ from dutlab.spec.drives import Positive, is_size, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.known import MDRAID
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import DEFAULTS, FioSetting, Levels, option_faults, params_of_options, writes
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload
 from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
 """In their order; of all but `rebuilding` the length is set."""

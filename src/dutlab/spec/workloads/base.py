@@ -6,16 +6,19 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.shape import LinkBounds, TestbedShape
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
 
 LONGEST_TRIAL = Seconds(86400)  # iperf3's own limit (iperf_api.h, MAX_TIME); one day is enough for any trial here
 LONGEST_WAIT = Seconds(600)

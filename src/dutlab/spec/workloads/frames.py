@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadModel
 from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds, line_rate, si

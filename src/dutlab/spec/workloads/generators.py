@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Name
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, did_you_mean, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds

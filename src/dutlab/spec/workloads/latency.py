@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, FramesAround, outside

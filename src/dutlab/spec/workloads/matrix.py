@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
 from dutlab.spec.workloads.iperf3 import Iperf3Workload, TcpSetting

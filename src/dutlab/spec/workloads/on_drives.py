@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.model import Loc, did_you_mean, fault
-from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Params, Setting
 from dutlab.units import Seconds

@@ -18,10 +18,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.known import WITHOUT_A_WAY_IN
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
-from dutlab.spec.shape import LinkBounds, TestbedShape
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import FrameSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
 
 RELOAD = "reload"
 """Stands for the mode that the DUT is in: its rules are loaded again."""

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside

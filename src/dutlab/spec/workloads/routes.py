@@ -11,12 +11,12 @@ from pydantic import Field, Strict, model_validator
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Network
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import MOST_FLOWS, Spread
 from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, alone, each_once

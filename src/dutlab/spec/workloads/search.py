@@ -11,12 +11,12 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import InputError
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import FramesAround, outside
 from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting

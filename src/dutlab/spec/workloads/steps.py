@@ -12,17 +12,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
-from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Params, Setting
 from dutlab.units import Seconds
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
 
 Phase = Literal["startup", "run", "collect", "reset"]
 PHASES: tuple[Phase, ...] = ("startup", "run", "collect", "reset")

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
-from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, TimedFrames, each_once

@@ -1,0 +1,42 @@
+"""What the links of a testbed bound, and its drives: all of a testbed that most workloads ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
+from dutlab.units import BpsL1
+
+if TYPE_CHECKING:
+    from dutlab.spec.drives import DriveSpec
+
+
+@dataclass(frozen=True)
+class LinkBounds:
+    """What of a link bounds the frames on it."""
+
+    mtu: int = 1500
+    speed: BpsL1 | None = None
+    ipv6: bool = False
+    ends: tuple[str, ...] = ("source", "sink")
+    """The hosts where traffic starts and ends."""
+    hosts: tuple[str, ...] = ("source", "dut", "sink")
+    is_segment: bool = False
+    through_dut: bool = True
+
+    @property
+    def longest_frame(self) -> int:
+        """Bytes with FCS."""
+        return self.mtu + ETH_FRAME_OVERHEAD
+
+
+class TestbedBounds(dict[str, LinkBounds]):
+    """Every link of a testbed, and beside them its drives by `host:name`."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, links: Mapping[str, LinkBounds], drives: Mapping[str, DriveSpec]) -> None:
+        super().__init__(links)
+        self.drives = drives
