@@ -1,0 +1,295 @@
+"""Runs as data: what `import dutlab` gives to notebooks and programs. Figures are those that reports make medians of.
+
+Units are in names, as in records: `_bps`, `_pps`, `_ns`, `_w`, `_s`. Nothing here writes to a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dutlab.errors import InputError
+from dutlab.events import Event
+from dutlab.store.cell_figures import counts
+from dutlab.store.find import is_running, run_names
+from dutlab.store.read import reading
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from dutlab.analysis.compare import Comparison
+    from dutlab.report.model.run_report import RunReport
+    from dutlab.report.questions.compared import ComparedPair
+
+Where = str | os.PathLike[str]
+Value = str | float | int | bool | None
+_FIGURES = ("run", "trial", "repeat", "mode", "workload", "links", "link", "figure", "value")
+_SAMPLES = ("trial", "t_s", "host", "sensor", "name", "unit", "value")
+_COMPARED = ("cell", "figure", "first", "second", "ratio", "low", "high", "p", "verdict", "words")
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """Rows of values under named columns."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Value]]:
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def __getitem__(self, column: str) -> list[Value]:
+        """The values of a column. Raises KeyError for one that there is not."""
+        if column not in self.columns:
+            raise KeyError(f"{column!r} (columns: {', '.join(self.columns)})")
+        place = self.columns.index(column)
+        return [row[place] for row in self.rows]
+
+    def where(self, **wanted: Value) -> DataTable:
+        """The rows that have these values, as in `where(mode="nat", figure="goodput_bps")`. Raises KeyError."""
+        kept = list(self.rows)
+        for column, value in wanted.items():
+            found = self[column]
+            keep = {id(row) for row, has in zip(self.rows, found, strict=True) if has == value}
+            kept = [row for row in kept if id(row) in keep]
+        return DataTable(self.columns, tuple(kept))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As a DataFrame. Raises InputError without pandas."""
+        try:
+            import pandas as pd  # noqa: PLC0415 - optional
+        except ImportError:
+            raise InputError("pandas is not installed", remedy="pip install 'dutlab[notebook]'") from None
+        return pd.DataFrame(list(self.rows), columns=list(self.columns))
+
+    def to_arrow(self) -> pa.Table:
+        """As a table of Apache Arrow. Raises InputError without pyarrow."""
+        try:
+            import pyarrow as pa  # noqa: PLC0415 - optional
+        except ImportError:
+            raise InputError("pyarrow is not installed", remedy="pip install 'dutlab[notebook]'") from None
+        return pa.table({name: self[name] for name in self.columns})
+
+    def _repr_html_(self) -> str:
+        """For Jupyter: the first rows."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row)}</tr>" for row in self.rows[:_SHOWN])
+        more = f"<p>and {len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+_SHOWN = 40
+
+
+class Run:
+    """A run folder, finished or not. What its attributes say is read when it is first asked for, and kept."""
+
+    def __init__(self, path: Where) -> None:
+        """Raises InputError when `path` is not a run."""
+        self._folder = RunFolder.open(Path(path))
+        self.faults: list[str] = []
+        """Records that could not be read."""
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+        return self._folder.path
+
+    @property
+    def name(self) -> str:
+        """As in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        return self._folder.name
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process carries it out now."""
+        return is_running(self.path)
+
+    @cached_property
+    def experiment(self) -> dict[str, Any]:
+        """The experiment as it was understood. Raises StoreError."""
+        found = self._folder.resolved.get("experiment")
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """Records of all trials that ended, in their order, also of those without a result. Raises StoreError."""
+        with reading(self.path):
+            return tuple(self._folder.readable_records(self.faults))
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """In the order in which they were first measured."""
+        return tuple(dict.fromkeys(r.cell.mode for r in sorted(self.trials, key=lambda r: r.started)))
+
+    @cached_property
+    def figures(self) -> DataTable:
+        """A row a figure of each trial that counts; a column for each further factor, and one for each setting of its cell."""
+        kept = [r for r in self.trials if counts(r)]
+        factors = sorted({name for r in kept for name in r.cell.factors} - {"mode"} - set(_FIGURES))
+        settings = sorted({name for r in kept for name in r.cell.params} - set(_FIGURES) - set(factors))
+        rows = []
+        for r in kept:
+            cell = (self.name, r.trial, r.cell.repeat, r.cell.mode, r.cell.workload, r.cell.link_label)
+            beside = (*(r.cell.factors.get(f) for f in factors), *(_plain(r.cell.params.get(s)) for s in settings))
+            rows += [(*cell, link, figure, value, *beside) for link, of_link in r.figures.items() for figure, value in of_link.items()]
+        return DataTable((*_FIGURES, *factors, *settings), tuple(rows))
+
+    def samples(self, trial: int | None = None) -> DataTable:
+        """What sensors read during a trial, or during all: `t_s` counts from the beginning of each. Raises StoreError."""
+        from dutlab.store.samples import query_samples  # noqa: PLC0415 - loads DuckDB
+
+        numbers = [trial] if trial is not None else [r.trial for r in self.trials]
+        paths = {number: path for number in numbers if (path := self._folder.samples_path(number)) is not None}
+        places = list(paths)
+        found = query_samples(list(paths.values()), "SELECT file, t_s, host, sensor, name, unit, value FROM samples ORDER BY ALL")
+        return DataTable(_SAMPLES, tuple((places[file], *rest) for file, *rest in found))
+
+    @cached_property
+    def report(self) -> RunReport:
+        """Everything that its report says, as data. Raises StoreError."""
+        from dutlab.report.gather import gather  # noqa: PLC0415 - loads SciPy
+
+        return gather(self.path, self.path)
+
+    @property
+    def answer(self) -> str:
+        """How fast, how sure and what limited it, in sentences."""
+        found = self.report.answer
+        return "\n".join(filter(None, (*found.fast, *found.sure, found.limited)))
+
+    @property
+    def doubts(self) -> DataTable:
+        """Every reason to distrust a figure."""
+        rows = ((r.trial, d.kind, d.grade, d.text, d.detail) for r in self.trials for d in r.doubts)
+        return DataTable(("trial", "kind", "grade", "text", "detail"), tuple(rows))
+
+    def events(self) -> Iterator[Event]:
+        """What happened in it, in order. Raises OSError for a run without events."""
+        from dutlab.events import EVENTS, events_in  # noqa: PLC0415 - as `report`
+
+        return events_in(self.path / EVENTS)
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """For Jupyter."""
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.answer.splitlines())
+        return f"<h3>{escape(self.name)}</h3>{lines}"
+
+
+def runs(folder: Where = "runs") -> list[Run]:
+    """The runs in a folder, the newest first; what is not a run is passed over. Raises InputError when it cannot be read."""
+    found = []
+    for name in reversed(run_names(Path(folder))):
+        with suppress(InputError):
+            found.append(Run(Path(folder) / name))
+    return found
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Two runs, cell by cell."""
+
+    pair: ComparedPair
+    """All that `dutlab compare` knows of it."""
+    table: DataTable
+    """A row a result: `ratio` is second ÷ first with its interval, None where there is none."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """A sentence a result."""
+        return tuple(f"{c.pair.label}: {c.words}: {c.why}" if c.why else f"{c.pair.label}: {c.words}" for c in self.pair.comparisons)
+
+    def _repr_html_(self) -> str:
+        """For Jupyter."""
+        return self.table._repr_html_()
+
+
+def compare(first: Run | Where, second: Run | Where, *, margin: float | None = None, figures: Sequence[str] = ()) -> RunComparison:
+    """The cells that both runs have, as `dutlab compare` compares them. `margin` asks whether they are equivalent within that share.
+
+    Raises InputError when the runs have no cell in common, StoreError.
+    """
+    from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 - loads SciPy
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 - as above
+
+    sides = [open_run(run.path if isinstance(run, Run) else Path(run)) for run in (first, second)]
+    pair = compare_runs(sides[:1], sides[1:], CompareRequest(figures=figures, margin=margin))
+    return RunComparison(pair, DataTable(_COMPARED, tuple(_row(c) for c in pair.comparisons)))
+
+
+def _row(c: Comparison) -> tuple[Value, ...]:
+    levels = [None if level is None else level.value for level in (c.first, c.second)]
+    inside = None if c.ratio is None else c.ratio.interval
+    ratio = (None if c.ratio is None else c.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high)
+    return (c.pair.label, c.pair.figure, *levels, *ratio, c.p, c.verdict.name.lower(), c.words)
+
+
+async def run(
+    experiment: Where, *, runs: Where = "runs", overrides: Sequence[str] = (), lab: str | None = None, testbed: Where | None = None
+) -> AsyncIterator[Event]:
+    """Carries an experiment out and yields what happens; the first event names the folder. The report is not written.
+
+    `overrides` are as of `--set`, `lab` is the label of one that runs. Nobody is asked anything. A loop that is left early ends the run in
+    order, as Ctrl-C does: everything on the hosts is put back once the generator is closed (`contextlib.aclosing`), and `dutlab resume`
+    goes on. Raises SpecRefused, InputError, TestbedError, StoreError.
+    """
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 - loads what reaches hosts
+    from dutlab.runner.run import run as carry_out  # noqa: PLC0415 - as above
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 - as above
+    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 - as above
+    from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 - as above
+
+    path = Path(experiment)
+    given = given_experiment(read_file(path), path, overrides, testbed=None if testbed is None else Path(testbed))
+    command = (Path(sys.argv[0] or "python").name, "dutlab.run", str(path))
+    options = RunOptions(runs=Path(runs), engine_binary=find_engine(), command=command, unattended=True, standing_lab=lab)
+    heard: asyncio.Queue[Event | None] = asyncio.Queue()
+    work = asyncio.create_task(carry_out(given, options, _Heard(heard)))
+    work.add_done_callback(lambda _: heard.put_nowait(None))
+    try:
+        while (event := await heard.get()) is not None:
+            yield event
+        await work
+    finally:
+        if not work.done():
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """Implements runner.progress.Progress."""
+
+    events: asyncio.Queue[Event | None]
+
+    def hear(self, event: Event) -> None:
+        self.events.put_nowait(event)
+
+    async def ask(self, question: str) -> str:
+        raise InputError(f"nobody is there to answer: {question}", remedy="run it with `dutlab run`")
+
+
+def _plain(value: object) -> Value:
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def _shown(value: Value) -> str:
+    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)
