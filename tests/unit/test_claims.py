@@ -50,6 +50,16 @@ def test_each_headline_has_a_card_that_holds(run: Path) -> None:
     assert first["conditions"]["dut"]["kernel"] == "6.1.0-28-amd64"
 
 
+def test_a_run_that_compares_nothing_has_one_card_of_its_whole_answer(tmp_path: Path) -> None:
+    one = Wanted(repeats=3, sizes=(64,), cores=0, bad_luck=False, modes={"router": "router"})
+    (card,) = made(with_raw_outputs(build(tmp_path, one)))
+    claim = json.loads(card.read_text())
+    assert {(c["label"], c["workload"]) for c in claim["cells"]} == {("router", "iperf3"), ("router", "sweep")}
+    assert "router" in claim["claim"]
+    found = said(verify_claim, card)
+    assert found.exit_code == 0, found.output
+
+
 def test_a_card_made_better_than_it_is_differs(run: Path) -> None:
     card = made(run)[0]
     card.write_text(card.read_text().replace("router is the fastest at 17", "router is the fastest at 71"))

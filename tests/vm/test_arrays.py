@@ -84,6 +84,10 @@ def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
     assert recomputed(run, record)[name] == pytest.approx(figures), "by its raw files alone"
     assert all(figures[f"{phase}_iops"] > 0 for phase in ("healthy", "degraded", "rebuilding", "rebuilt")), figures
     assert figures["rebuild_s"] > 0 and any(row["rebuild_bytes_per_s"] for row in record["tables"]["film"]), record["tables"]["film"]
+    claimed = dutlab("claims", str(run))
+    (card,) = claimed.stdout.splitlines()
+    held = dutlab("verify-claim", card)
+    assert held.returncode == 0, held.stdout + held.stderr
     assert signatures(raid) == ""
 
 

@@ -14,7 +14,7 @@ from dutlab.printable import printable
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
 def claims(*, run: Path, out: Path | None) -> None:
-    """Write a claim card for each headline of a run: figures, limit, conditions, hash of the raw data.
+    """Write a claim card for each headline of a run, or for its answer: figures, limit, conditions, hash of the raw data.
 
     \b
     Example:

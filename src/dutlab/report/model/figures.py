@@ -46,7 +46,7 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
         return Missing(why, tuple(group.planned))
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
-    return replace(figure_of(values, len(group.planned)), marks=marks, severe=book.severe(marks))
+    return replace(figure_of(values, len(group.planned)), marks=marks, severe=book.severe(marks), link=link)
 
 
 def figure_of(values: Mapping[int, float], planned: int) -> Figure:

@@ -187,6 +187,16 @@ class FactRow:
 
 
 @dataclass(frozen=True)
+class HeadlineFigure:
+    """Where a figure of a headline comes from: the median over `trials` of what their records have under `link` and `figure`."""
+
+    label: str
+    link: str
+    figure: str
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Headline:
     """One sentence of the answer, and its numbers for a larger print."""
 
@@ -197,10 +207,16 @@ class Headline:
     slowest_value: str
     difference: str
     sentence: str
-    trials: tuple[int, ...] = ()
+    figures: tuple[HeadlineFigure, ...] = ()
+    """The fastest's and the slowest's."""
     severe: bool = False
     limits: tuple[str, ...] = ()
     """What limited the fastest and the slowest, where it is known: `router: limited by line rate (shown)`."""
+
+    @property
+    def trials(self) -> tuple[int, ...]:
+        """Of both."""
+        return tuple(sorted({trial for of in self.figures for trial in of.trials}))
 
 
 @dataclass(frozen=True)

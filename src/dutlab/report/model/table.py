@@ -33,6 +33,8 @@ class Figure:
     published: str = ""
     """Of a figure that was imported once: its digits, as they were printed in a unit of so many base units."""
     published_scale: float = 0.0
+    link: str = ""
+    """The link under which the records of its trials have it; empty for what is worked out from several."""
 
     def published_in(self, scale: float) -> str:
         """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in a unit of another kind."""

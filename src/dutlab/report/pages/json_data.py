@@ -43,6 +43,8 @@ def report_schema() -> dict[str, Any]:
     """JSON Schema of what json_data() writes: the contract in contracts/report.schema.json."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - only who writes or checks the contract needs it
 
+    from dutlab.analysis.doctor import Finding  # noqa: F401, PLC0415 -- TypeAdapter looks for the names of annotations here too
+
     found = TypeAdapter(RunReport).json_schema(mode="serialization", ref_template="#/$defs/{model}")
     defs = found.pop("$defs")
     for of in (*defs.values(), found):

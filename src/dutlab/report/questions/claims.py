@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dutlab.errors import InputError, StoreError
 from dutlab.report.gather import gather
-from dutlab.report.model.run_report import Headline, RunReport
+from dutlab.report.model.run_report import HeadlineFigure, RunReport
+from dutlab.report.model.table import Figure
 from dutlab.spec.workloads.setting import Value
 from dutlab.stats.summary import Summary, summarise
 from dutlab.store.cell_figures import CellKey
@@ -74,10 +75,19 @@ class ClaimCard(BaseModel):
     """Host → the facts that a reader looks for first."""
 
 
-def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
-    """File name → card, of each headline of the run at `path`; `folder` is where they will lie.
+class Claimed(NamedTuple):
+    """What a card is made of."""
 
-    Raises InputError for a run without a manifest or headline, StoreError.
+    about: str
+    sentence: str
+    figures: tuple[HeadlineFigure, ...]
+    limits: tuple[str, ...]
+
+
+def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
+    """File name → card, of each headline of the run at `path`, or of its answer where nothing is compared; `folder` is where they will lie.
+
+    Raises InputError for a run without a manifest or figure, StoreError.
     """
     with reading(path):
         return _cards(path, folder)
@@ -88,14 +98,29 @@ def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
     if found.manifest is None:
         raise InputError(f"{path}: has no manifest, so it cannot be verified", remedy="`dutlab resume` finishes it")
     if not (kept := cards_of(RunFolder.open(path), found, folder)):
-        raise InputError(f"{path}: has no headline to make a card of", remedy="at least two modes need a figure that can be compared")
+        raise InputError(f"{path}: has no figure to make a card of", remedy="at least one cell needs a result")
     return kept
 
 
 def cards_of(run: RunFolder, found: RunReport, folder: Path) -> dict[str, ClaimCard]:
-    """The same of a finished run whose report is made already; none of one without a headline. Raises StoreError."""
-    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(found.headlines, 1)}
+    """The same of a finished run whose report is made already; none of one without a figure. Raises StoreError."""
+    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(_headlines(found), 1)}
     return {name: card for name, card in made.items() if card.cells}
+
+
+def _headlines(found: RunReport) -> tuple[Claimed, ...]:
+    """Comparisons of modes; where nothing is compared, the answer with every figure of its tables."""
+    if found.headlines or found.busy:
+        return tuple(Claimed(h.about, h.sentence, h.figures, h.limits) for h in found.headlines)
+    figures = [
+        HeadlineFigure(row.label, cell.link, column.figure, cell.trials)
+        for table in found.answer.tables
+        for row in table.rows
+        for column, cell in zip(table.columns, row.cells, strict=True)
+        if isinstance(cell, Figure) and cell.link
+    ]
+    limits = tuple(filter(None, [found.answer.limited]))
+    return (Claimed(found.experiment, " ".join(found.answer.fast), tuple(figures), limits),) if figures else ()
 
 
 def read_card(path: Path) -> ClaimCard:
@@ -134,20 +159,20 @@ def manifest_hash(run: RunFolder) -> str:
         raise StoreError(f"{run.path / MANIFEST}: cannot be read: {error.strerror}") from error
 
 
-def _card(run: RunFolder, found: RunReport, headline: Headline, folder: Path) -> ClaimCard:
-    rows = [row for label in (headline.fastest, headline.slowest) for row in found.limits
-            if row.label == label and set(row.trials) & set(headline.trials)]  # fmt: skip
+def _card(run: RunFolder, found: RunReport, headline: Claimed, folder: Path) -> ClaimCard:
     cells = []
-    for row in rows:
-        records: list[TrialRecord] = [run.record(t) for t in row.trials]
-        kept = [r for r in records if row.figure in r.figures.get(row.links, ())]
-        numbers: dict[str, Any] = _numbers(summarise([r.figures[row.links][row.figure] for r in kept]))
+    for of in headline.figures:
+        kept: list[TrialRecord] = [r for r in map(run.record, of.trials) if of.figure in r.figures.get(of.link, ())]
+        if not kept:
+            continue
+        values = tuple(r.figures[of.link][of.figure] for r in kept)
         cell = kept[0].cell
+        numbers: dict[str, Any] = _numbers(summarise(values))
         cells.append(
             ClaimedCell(
-                label=row.label, workload=row.workload, mode=cell.mode, factors=cell.factors, links=cell.links, params=dict(cell.params),
-                link=row.links, figure=row.figure, trials=tuple(r.trial for r in kept),
-                values=tuple(r.figures[row.links][row.figure] for r in kept), repeats=tuple(r.cell.repeat for r in kept), **numbers,
+                label=of.label, workload=cell.workload, mode=cell.mode, factors=cell.factors, links=cell.links, params=dict(cell.params),
+                link=of.link, figure=of.figure, trials=tuple(r.trial for r in kept), values=values,
+                repeats=tuple(r.cell.repeat for r in kept), **numbers,
             )
         )  # fmt: skip
     return ClaimCard(

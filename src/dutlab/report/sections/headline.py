@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dutlab.report.model.run_report import Headline, LimitRow
+from dutlab.report.model.run_report import Headline, HeadlineFigure, LimitRow
 from dutlab.report.model.table import Figure, Value, common_unit, figure_text
 from dutlab.stats.summary import median
 
@@ -71,6 +71,6 @@ def compared(about: str, named: Sequence[tuple[str, Value]], figure: str) -> Hea
         slowest_value=figure_text(worst, unit),
         difference=NO_DIFFERENCE if overlap else f"{less * 100:.0f} % less",
         sentence=sentence,
-        trials=tuple(sorted({*best.trials, *worst.trials})),
+        figures=tuple(HeadlineFigure(label, v.link, figure, v.trials) for label, v in ((top, best), (low, worst))),
         severe=best.severe or worst.severe,
     )
