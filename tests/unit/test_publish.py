@@ -164,7 +164,7 @@ def test_runs_parquet_has_every_figure_that_counts(reviews: Path, corpus: list[P
 def test_a_run_is_taken_once_and_a_site_grows(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
     said(measured, tmp_path / "site", "--title", "Mine")
     again = said(measured, corpus[0], tmp_path / "site")
-    assert "1 were there already" in again.output and index_of(tmp_path / "site")["title"] == "Mine"
+    assert "1 run taken once" in again.output and index_of(tmp_path / "site")["title"] == "Mine"
     assert len(index_of(tmp_path / "site")["runs"]) == 2
     shutil.rmtree(tmp_path / "site" / "runs" / corpus[0].name)
     said(tmp_path / "site")
@@ -200,7 +200,7 @@ def test_a_claim_that_its_raw_files_do_not_give_is_marked(measured: Path, tmp_pa
             (run / "MANIFEST.sha256").unlink()
             RunFolder(run).write_manifest()
     done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
-    assert done.exit_code == 0 and "claims are not what their raw files give" in done.output
+    assert done.exit_code == 0 and "not what their raw files give" in done.output
     page = markup.unescape((tmp_path / "corpus" / "claims.html").read_text())
     assert 'class="claim differs"' in page and ("by its raw files" in page or "the card claims" in page)
 
@@ -227,7 +227,7 @@ def test_claims_that_contradict_each_other_are_shown(corpus: list[Path], tmp_pat
     for name, run in (("a", first), ("b", slower)):
         said(run, tmp_path / name, "--title", name, "--devices", PUBLISHED / "devices.yaml")
     done = said("--merge", tmp_path / "a", tmp_path / "b", tmp_path / "corpus")
-    assert "contradictions between runs" in done.output
+    assert "contradiction between runs" in done.output
     (found, *_) = index_of(tmp_path / "corpus")["contradictions"]
     assert found["device"] == "e302-9d" and found["claims"][0]["median"] < found["claims"][1]["median"]
     assert 'class="contradiction"' in (tmp_path / "corpus" / "devices" / "e302-9d.html").read_text()

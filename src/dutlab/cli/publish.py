@@ -37,6 +37,7 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
     from dutlab.publish.devices import read_devices  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.publish.site import INDEX, SiteRequest, merge  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.publish.site import publish as publish_runs  # noqa: PLC0415 -- as above
+    from dutlab.report.model.words import plural  # noqa: PLC0415 -- as above
 
     if url and not _ADDRESS.fullmatch(url):
         raise InputError(f"--url: {url!r}: not an address", remedy="write one that begins with https:// or http://")
@@ -49,14 +50,14 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
         say((out / INDEX).read_text(encoding="utf-8"), nl=False)
         return
     states: list[str] = [claim.state for run in found.runs for claim in run.claims]
-    say(f"{found.devices} devices, {len(found.runs)} runs: {out / 'index.html'}")
+    say(f"{plural(found.devices, 'device')}, {plural(len(found.runs), 'run')}: {out / 'index.html'}")
     if found.taken_twice:
-        say_words(f"{found.taken_twice} were there already.")
-    for state, said in (("differs", "claims are not what their raw files give"), ("not recomputed", "claims cannot be worked out again")):
+        say_words(f"{plural(found.taken_twice, 'run')} taken once: the site has the same already")
+    for state, said in (("differs", "not what their raw files give"), ("not recomputed", "not worked out again")):
         if count := states.count(state):
-            say_words(f"{count} of {len(states)} {said}: see {out / 'claims.html'}")
+            say_words(f"{count} of {plural(len(states), 'claim')} {said}: see {out / 'claims.html'}")
     if found.contradictions:
-        say_words(f"{len(found.contradictions)} contradictions between runs: see {out / 'claims.html'}")
+        say_words(f"{plural(len(found.contradictions), 'contradiction')} between runs: see {out / 'claims.html'}")
     damaged = [*found.left_out, *(f"{run.name}: {run.faults[0]}" for run in found.runs if run.faults)]
     for words in damaged[:_MOST]:
         say_words(f"note: {words}")

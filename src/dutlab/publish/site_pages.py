@@ -64,9 +64,10 @@ def write_device(of: SiteContents, device: str) -> None:
         replace_file(of.site / "devices" / of.picture_of(device), picture)
     excerpts, room = list[str](), _EXCERPTS
     for run in runs:
-        room -= len(run.excerpt.encode(errors="backslashreplace"))
-        if run.excerpt and room > 0:
+        size = len(run.excerpt.encode(errors="backslashreplace"))
+        if 0 < size <= room:  # a larger one is in the list, and leaves room for others
             excerpts.append(run.excerpt)
+            room -= size
     lists = [runs[n : n + RUNS_A_PAGE] for n in range(0, len(runs), RUNS_A_PAGE)]
     names = [page if n == 1 else page.replace(".html", f"-runs-{n}.html") for n in range(1, len(lists) + 1)]
     place = SitePlace(
@@ -74,14 +75,14 @@ def write_device(of: SiteContents, device: str) -> None:
         described=" ".join(runs[0].fast[:2])[:300] or f"Measurements of {sheet.title or device}.",
         picture=f"{of.url}devices/{of.picture_of(device)}" if of.url and picture else "",
     )
-    modes = dict.fromkeys(mode for run in runs for mode in run.modes)
+    newest = {mode: run for run in reversed(runs) for mode in run.modes}
     found = [c for c in of.contradictions if c.device == device]
     for n, (name, listed) in enumerate(zip(names, lists, strict=True), 1):
         _write(
-            of.site / "devices" / name, "site_device.html.j2", site=place, device=device, sheet=sheet, runs=listed, all_runs=runs,
+            of.site / "devices" / name, "site_device.html.j2", site=place, device=device, sheet=sheet, runs=listed,
             excerpts=excerpts if n == 1 else [], number=n, pages=names, contradictions=found if n == 1 else [],
-            modes={mode: sheet.modes.get(mode, "") for mode in modes}, terms={t: said for t in _TERMS if (said := meaning(t))},
-            claimed=_claimed,
+            modes={mode: (sheet.modes.get(mode, ""), run) for mode, run in newest.items()},
+            terms={t: said for t in _TERMS if (said := meaning(t))}, claimed=_claimed,
         )  # fmt: skip
 
 

@@ -1,0 +1,25 @@
+"""What pages look like, asked in JavaScript."""
+
+from __future__ import annotations
+
+CONTRASTS = """
+(() => {
+  const canvas = (colour) => { const m = colour.match(/[\\d.]+/g).map(Number), srgb = colour.startsWith('color(srgb');
+    return m.length > 3 && m[3] === 0 ? null : [...m.slice(0, 3).map((v) => srgb ? 255 * v : v), m.length > 3 ? m[3] : 1]; };
+  const light = (c) => { const f = c.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = canvas(getComputedStyle(e).backgroundColor);
+    if (c && c[3] < 1) { const under = behind(e.parentElement); return c.slice(0, 3).map((v, i) => c[3] * v + (1 - c[3]) * under[i]); }
+    if (c) return c; } return [255, 255, 255]; };
+  const out = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || e.closest('style, title, desc')) continue;
+    const style = getComputedStyle(e), drawn = e.namespaceURI.endsWith('svg');
+    const a = light(canvas(drawn ? style.fill : style.color)), b = light(behind(e));
+    out.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.textContent.trim().slice(0, 40)]);
+  }
+  return out;
+})()
+"""
+"""[contrast ratio (WCAG 2.1, 1.4.3), words] of every text of a page."""

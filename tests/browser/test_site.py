@@ -1,0 +1,105 @@
+"""A published site in a real browser: every page of it at three widths in both schemes, without scripts or a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from browser.chromium import Chromium, program
+from browser.looks import CONTRASTS
+from capability import need
+from dutlab.cli.publish import publish
+from dutlab.interop.figure_table import imported
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.store.additions import add
+from fake_run import Wanted, build
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "examples" / "published"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SEEN = """(() => { const f = document.querySelector('[class^="run-"]');
+  const drawn = [...f.querySelectorAll('figure [fill], figure [stroke]')].filter((e) => e.getBoundingClientRect().width > 0).length;
+  return [drawn, [...f.querySelectorAll('tbody tr')].filter((r) => r.offsetHeight > 0).length]; })()"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    need("chromium", program() is not None)
+    with Chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published reviews, a run with every section and a picture, and one so large that its trials have pages of their own."""
+    runs, out = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("out") / "site"
+    made = [build(runs, Wanted(seconds=2, lab=True)), build(runs, Wanted(repeats=60, seconds=1, cores=0, experiment="large"))]
+    add(made[0], "The box after an hour", now=NOW, file=ROOT / "docs" / "images" / "report.png")
+    for f in sorted(PUBLISHED.glob("*.csv")):
+        trials = imported(f.name, f.read_bytes(), ImportOptions())
+        made.append(write_imported(runs, f.stem, trials, command=("dutlab", "import"), now=NOW).path)
+    done = CliRunner().invoke(publish, [*map(str, made), str(out), "--devices", str(PUBLISHED / "devices.yaml")], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return out
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> list[Path]:
+    found = sorted(site.rglob("*.html"))
+    assert {"index.html", "claims.html", "files.html", "commands.html", "trials-2.html"} <= {p.name for p in found}
+    return found
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_no_page_is_wider_than_the_window_and_none_complains(browser: Chromium, site: Path, pages: list[Path], width: int) -> None:
+    for page in pages:
+        browser.open(page, width=width)
+        assert browser.evaluate("document.documentElement.scrollWidth") == width, page
+        assert browser.complaints == [], page
+        assert all(address.startswith((site.resolve().as_uri(), "data:")) for address in browser.requested), page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_word_can_be_read_in_both_schemes(browser: Chromium, pages: list[Path], scheme: str) -> None:
+    for page in pages:
+        browser.open(page, width=1280, scheme=scheme)
+        faint = [(page, round(ratio, 2), text) for ratio, text in browser.evaluate(CONTRASTS) if ratio < 4.5]
+        assert faint == []
+
+
+def test_a_box_takes_its_mode_out_of_tables_and_plots_without_a_script(browser: Chromium, site: Path) -> None:
+    browser.open(site / "devices" / "e302-9d.html", width=1280)
+    assert browser.evaluate("document.scripts.length") == 0
+    drawn, rows = browser.evaluate(SEEN)
+    browser.evaluate("document.querySelector('[class^=run-] .show-1').click()")
+    fewer_drawn, fewer_rows = browser.evaluate(SEEN)
+    assert 0 < fewer_drawn < drawn and 0 < fewer_rows < rows
+    browser.evaluate("document.querySelector('[class^=run-] .show-1').click()")
+    assert browser.evaluate(SEEN) == [drawn, rows]
+
+
+def test_the_boxes_can_be_reached_and_changed_by_the_keyboard(browser: Chromium, site: Path) -> None:
+    browser.open(site / "devices" / "e302-9d.html", width=1280)
+    browser.evaluate("document.querySelector('[class^=run-] .show-0').focus()")
+    for kind in ("keyDown", "keyUp"):
+        browser.send("Input.dispatchKeyEvent", type=kind, key=" ", code="Space", text=" ", windowsVirtualKeyCode=32)
+    assert browser.evaluate("document.querySelector('[class^=run-] .show-0').checked") is False
+
+
+def test_pictures_beside_a_page_are_seen_from_a_folder_too(browser: Chromium, pages: list[Path]) -> None:
+    seen = 0
+    for page in (p for p in pages if p.parent.name == "report" and p.name == "index.html"):
+        browser.open(page, width=1280)
+        browser.evaluate("[...document.images].forEach((i) => { i.loading = 'eager'; })")
+        found = browser.send(
+            "Runtime.evaluate", awaitPromise=True, returnByValue=True,
+            expression="Promise.all([...document.images].map((i) => i.decode().then(() => i.naturalWidth > 50)))",
+        )  # fmt: skip
+        assert "exceptionDetails" not in found and all(found["result"]["value"]), page
+        seen += len(found["result"]["value"])
+    assert seen > 5
