@@ -103,7 +103,7 @@ SECTIONS = {
         "note": ("dutlab.cli.add:note", "Add a note to a run: a caveat, the terms of a loan, who reviewed it."),
         "claims": (
             "dutlab.cli.claims:claims",
-            "Write a claim card for each headline of a run: figures, limit, conditions, hash of the raw data.",
+            "Write a claim card for each headline of a run, or for its answer: figures, limit, conditions, hash of the raw data.",
         ),
         "verify-claim": (
             "dutlab.cli.claims:verify_claim",
