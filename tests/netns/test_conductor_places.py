@@ -71,6 +71,22 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
     assert "is not a run on a testbed" in resumed.stderr
 
 
+def test_players_are_reached_over_ssh_as_the_user_that_was_asked_for_and_what_they_spawned_is_in_the_originals_report(
+    dutlab: Command, lab: str, tmp_path: Path
+) -> None:
+    for role in ("source", "sink"):
+        spawning = HOST.replace("player: x", f"player: {role}").replace("step1: echo ready", "spawn1: sleep 300\nstep2: id -un")
+        (tmp_path / f"{role}.cfg").write_text(spawning)
+    (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: source.cfg\nserver: sink.cfg\n")
+    done = dutlab("conductor", "run", "test.cfg", "--players", "ssh:root@", "-f", "json", "-o", "out.json")
+    assert done.returncode == 0, done.stderr
+    phases = json.loads((tmp_path / "out.json").read_text())["trials"][0]["phases"]
+    for worker, role in (("worker_0", "source"), ("worker_1", "sink")):
+        said = [(row["code"], row["message"]) for row in phases["startup"]["workers"][worker]["results"]]
+        assert said == [(0, "Spawned"), (0, "root\n"), (65535, "phases complete")]
+        assert phases["run"]["workers"][worker]["results"][0]["message"] == namespace(lab, role)
+
+
 def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
     python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
 ) -> None:
@@ -97,6 +113,29 @@ def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
             assert dutlab("undo", str(run), "--reset").returncode == 0  # whether it had begun a step depends on when it was killed
             assert dutlab("undo", str(run)).stdout == "nothing to undo\n"
         shutil.rmtree(run)
+
+
+def test_a_machine_beside_a_lab_is_freed_after_a_kill_while_the_lab_waits_for_its_reset(
+    python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
+) -> None:
+    (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 300"))
+    (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\ninside: host.cfg\n")
+    argv = [python, "-m", "dutlab", "conductor", "run", "test.cfg", "--map", "client=ssh:source", "--map", "inside=lab:back-to-back/sink"]
+    env = {**python_env, "HOME": str(tmp_path)}
+    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        assert eventually((tmp_path / "running").exists)
+        first.kill()
+    (run,) = tmp_path.glob("runs/*")
+    named = dutlab("undo", str(run))
+    assert named.returncode == 0, named.stderr
+    assert "  client: true\n" in named.stdout
+    assert "  inside: " in named.stdout
+    assert named.stdout.splitlines()[-1] == "freed: client"
+    assert not lease(lab, "source").exists()
+    done = dutlab("undo", str(run), "--reset")
+    assert done.returncode == 0, done.stderr
+    assert "taken down" in done.stdout.splitlines()[-1]
+    assert dutlab("undo", str(run)).stdout == "nothing to undo\n"
 
 
 @pytest.mark.parametrize(

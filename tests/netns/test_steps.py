@@ -305,15 +305,34 @@ def test_after_a_kill_undo_names_what_was_not_reset_and_resets_when_asked(tmp_pa
     assert dutlab("undo", run, cwd=tmp_path).stdout == "nothing to undo\n"
 
 
-def test_after_a_kill_undo_takes_the_lab_down(tmp_path):
-    argv = one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: true")
+def test_after_a_kill_undo_resets_in_the_lab_before_it_goes(tmp_path):
+    argv = one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: touch reset; readlink /proc/self/ns/net >where")
     process = begun_in(tmp_path, [*argv[:3], "--map", "here=lab:three-node/source"])  # steps run where dutlab was started
     process.kill()
     process.communicate()
     (run,) = tmp_path.glob("runs/*")
-    done = dutlab("undo", run, cwd=tmp_path)
-    assert re.fullmatch(r"lab \S+ taken down\n", done.stdout), done
+    named = dutlab("undo", run, cwd=tmp_path)
+    assert named.returncode == 0, named.stderr
+    assert "  here: " in named.stdout
+    (label,) = re.findall(r"^lab (\S+) stays for that; `dutlab lab down \1` takes it down without$", named.stdout, re.MULTILINE)
+    assert not (tmp_path / "reset").exists()
+    done = dutlab("undo", run, "--reset", cwd=tmp_path)
+    assert re.fullmatch(rf"reset: here: .* ended with 0\nlab {label} taken down\n", done.stdout), done
+    assert (tmp_path / "reset").exists()
+    assert (tmp_path / "where").read_text() != f"{Path('/proc/self/ns/net').readlink()}\n"
     assert dutlab("undo", run, cwd=tmp_path).stdout == "nothing to undo\n"
+
+
+def test_after_a_kill_what_was_to_be_reset_in_a_lab_is_gone_with_it(tmp_path):
+    argv = one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: touch reset")
+    process = begun_in(tmp_path, [*argv[:3], "--map", "here=lab:three-node/source"])
+    process.kill()
+    process.communicate()
+    (run,) = tmp_path.glob("runs/*")
+    (label,) = re.findall(r"lab (\S+) stays", dutlab("undo", run, cwd=tmp_path).stdout)
+    assert dutlab("lab", "down", label, cwd=tmp_path).returncode == 0
+    assert dutlab("undo", run, "--reset", cwd=tmp_path).stdout == "nothing to undo\n"
+    assert not (tmp_path / "reset").exists()
 
 
 def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_no_failure(tmp_path):

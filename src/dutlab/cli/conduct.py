@@ -67,6 +67,7 @@ def carry_out(asked: ConductRequest) -> None:
         shared={name: place.ssh for name, place in asked.places.items() if place.is_shared},
         take_over=asked.take_over,
         reached={name: place.ssh for name, place in asked.places.items() if not place.lab},
+        roles={name: place.role for name, place in asked.places.items() if place.lab},
         lab=label,
         directories=asked.directories,
     )

@@ -218,9 +218,12 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
         for step in done.unreset:
             say(f"  {step.host}: {printable(step.argv[-1])}")
         if sys.stdin.isatty() and click.confirm("Run Reset now?", err=True):
-            done = replace(run_in_order(recovery.undo(run_folder, trusted=trust, run_reset=True)), lab=done.lab, freed=done.freed)
+            again = run_in_order(recovery.undo(run_folder, trusted=trust, run_reset=True))
+            done = replace(again, lab=again.lab or done.lab, freed=done.freed)
         else:
             say(f"`dutlab undo {run_folder} --reset` runs it")
+            if done.kept:
+                say(f"lab {done.kept} stays for that; `dutlab lab down {done.kept}` takes it down without")
     for line in done.reset:
         say(f"reset: {printable(line)}")
     said = [f"{plural(done.changes, 'change')} undone"] if done.changes else []

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -127,17 +128,37 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
     return list(reversed(begun.items()))
 
 
-def unreset(entries: Iterable[Entry]) -> tuple[list[UndoStep], Mapping[str, str | None]]:
-    """Reset of conducted steps that began and did not end in order, and how its hosts are reached; nothing when all did."""
-    steps: list[UndoStep] = []
-    reached: Mapping[str, str | None] = {}
+@dataclass(frozen=True)
+class Unreset:
+    """Reset of conducted steps that began and did not end in order: no `steps` when all did."""
+
+    steps: tuple[UndoStep, ...] = ()
+    reached: Mapping[str, str | None] = field(default_factory=dict)
+    """Host → how ssh reaches it, None for this machine."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Host of the run's own lab → its name there."""
+
+    @property
+    def outside(self) -> tuple[UndoStep, ...]:
+        """Those of them that need no lab."""
+        return tuple(step for step in self.steps if step.host not in self.roles)
+
+
+def unreset(entries: Iterable[Entry]) -> Unreset:
+    """What is left of Reset. With a lab goes what was to be reset in it."""
+    left = Unreset()
     for entry in entries:
         if entry["event"] == "steps-begun":
-            steps = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["reset"]]
-            reached = {str(name): None if ssh is None else str(ssh) for name, ssh in entry["hosts"].items()}
+            left = Unreset(
+                tuple(UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["reset"]),
+                {str(name): None if ssh is None else str(ssh) for name, ssh in entry["hosts"].items()},
+                {str(name): str(role) for name, role in entry.get("roles", {}).items()},
+            )
         elif entry["event"] in ("steps-ended", "steps-reset"):
-            steps = []
-    return steps, reached
+            left = Unreset()
+        elif entry["event"] in _LAB_ENDS:
+            left = Unreset(left.outside, left.reached)
+    return left
 
 
 def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:

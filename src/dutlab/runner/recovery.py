@@ -18,7 +18,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
 from dutlab.labs.state import Owner, StateFolder
-from dutlab.runner.journal import Entry, Journal, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, unreset
+from dutlab.runner.journal import Entry, Journal, Unreset, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, unreset
 from dutlab.runner.leasing import HOSTS, leased_by
 from dutlab.runner.trust import insist_on_undo
 from dutlab.runner.undo import STEP_S, carry_out
@@ -40,6 +40,8 @@ class Undone:
     """Label of the lab that was left, and that is gone now."""
     unreset: tuple[UndoStep, ...] = ()
     """Reset of conducted steps that were begun and killed, if it was not to be run."""
+    kept: str = ""
+    """Label of the lab that stays, since some of them are to be run in it."""
     reset: tuple[str, ...] = ()
     """What each of its steps came to, if it was."""
 
@@ -57,10 +59,14 @@ async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) ->
     journal = Journal(folder.journal)
     try:
         with reading(folder.journal):
-            reset, reached = unreset(read_journal(folder.journal))
-        said = await _reset(reset, reached, journal) if run_reset and reset else ()
-        done = await put_back(folder, journal)
-        return replace(done, reset=said, unreset=() if run_reset else tuple(reset))
+            entries = read_journal(folder.journal)
+            left, own = unreset(entries), standing_lab(entries)
+        if own is not None and StateFolder().read(own) is None:
+            left = Unreset(left.outside, left.reached)
+        if run_reset:
+            said = await _reset(left, own, journal) if left.steps else ()
+            return replace(await put_back(folder, journal), reset=said)
+        return replace(await put_back(folder, journal, keep_lab=left.steps != left.outside), unreset=left.steps)
     finally:
         journal.close()
 
@@ -76,17 +82,24 @@ def builds_its_lab(path: Path) -> bool:
     return testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
 
 
-async def put_back(folder: RunFolder, journal: Journal) -> Undone:
-    """The same for a run whose journal is open. Raises as undo()."""
+async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = False) -> Undone:
+    """The same for a run whose journal is open; `keep_lab` leaves its own lab as it is. Raises as undo()."""
     with reading(folder.journal):
         entries = read_journal(folder.journal)
         pending, engines, held, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
     if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
         _insist_on_dead_owner(own)
-        was_there = await labs.down(own)
+        was_there = not keep_lab and await labs.down(own)
         await _remove_copies(engines)
+        outside = held if folder.resolved.get(HOSTS) else ()  # those of conducted steps, which do not go with the lab
+        if outside:
+            hosts = await _hosts_of(folder, entries)
+            async with closing(*hosts.values()), leased_by(hosts, folder, journal):
+                pass
+        if keep_lab:
+            return Undone(0, outside, kept=own)
         journal.write("lab-down", label=own)
-        return Undone(len(pending), lab=own if was_there else "")
+        return Undone(len(pending), outside, lab=own if was_there else "")
     if not (pending or engines or held):
         return Undone(0)
     try:
@@ -106,12 +119,16 @@ async def put_back(folder: RunFolder, journal: Journal) -> Undone:
     return Undone(len(pending), held)
 
 
-async def _reset(steps: Sequence[UndoStep], reached: Mapping[str, str | None], journal: Journal) -> tuple[str, ...]:
+async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str, ...]:
     """Every step of Reset in its order, and how each ended: `killall` of what has ended anyway fails, and that is not a fault."""
-    hosts = {name: host_at(name, ssh) for name, ssh in reached.items()}
+    hosts = {name: host_at(name, ssh) for name, ssh in left.reached.items()}
+    if own is not None and left.steps != left.outside:
+        _insist_on_dead_owner(own)
+        lab = await labs.attach(own)
+        hosts |= {name: await lab.machine(role, name) for name, role in left.roles.items()}
     said = []
     async with closing(*hosts.values()):
-        for step in steps:
+        for step in left.steps:
             try:
                 done = await hosts[step.host].run(step.argv, timeout_s=STEP_S, check=False)
                 said.append(f"{step.host}: {step.argv[-1]} ended with {done.status}")

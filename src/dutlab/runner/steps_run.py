@@ -54,6 +54,8 @@ class StepsWork:
     """Leases that a run which has died left are taken."""
     reached: Mapping[str, str | None] = field(default_factory=dict)
     """All hosts but those of a lab, as `shared`: where an undo can carry Reset out."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Those of the lab: name → the host's name in the lab. An undo can carry Reset out there as long as the lab stands."""
     lab: str | None = None
     """Label of the lab that was built for the run, and that goes with it."""
     directories: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +67,6 @@ class StepsWork:
             UndoStep(name, SH.text(self._in_its_folder(name, step.command)), why="Reset")
             for name, steps in (self.work.reset if "reset" in self.phases else {}).items()
             for step in steps
-            if name in self.reached
         ]
 
     def _in_its_folder(self, name: str, command: str) -> str:
@@ -115,7 +116,12 @@ class StepsRun(RunProcess):
             self.journal.write("lab-up", label=self.work.lab)
         shared = {name: self.hosts[name] for name in self.work.shared}
         async with leased_by(shared, self.folder, self.journal, take_over=self.work.take_over, note=self.events.note):
-            facts = {"experiment": self.work.name, "trials": len(self.plan.trials), "hosts": dict(self.work.reached)}
+            facts = {
+                "experiment": self.work.name,
+                "trials": len(self.plan.trials),
+                "hosts": dict(self.work.reached),
+                "roles": dict(self.work.roles),
+            }
             self.journal.write("steps-begun", reset=undo_to_json(self.work.reset()), **facts)
             async with ended_by(self._ended):
                 for trial in trials:

@@ -42,7 +42,7 @@ def _undo_commands(entries: list[Entry]) -> Iterator[str]:
     for _, steps in pending_undo(entries):
         for step in steps:
             yield f"{step.host}: {shlex.join(step.argv)}{' <<< ' + shlex.quote(step.stdin) if step.stdin else ''}"
-    yield from (f"{step.host}: {shlex.join(step.argv)}" for step in unreset(entries)[0])
+    yield from (f"{step.host}: {shlex.join(step.argv)}" for step in unreset(entries).steps)
     yield from (f"{host}: rm -rf {path}" for host, path in left_engines(entries))
     yield from (f"{host}: free it" for host in leased_hosts(entries))
 
