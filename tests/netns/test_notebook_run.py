@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import dutlab
-from capability import need_program
+from capability import need, need_program
+from dutlab.cli.publish import publish
+from dutlab.interop.metrics import RunMetrics, metrics_of
 from dutlab.labs import lab as labs
 from notebooks import NOTEBOOKS, cells_run
 
@@ -39,13 +44,22 @@ async def test_a_notebook_runs_an_experiment_and_reads_its_figures(
     assert space["measured"].path == next((tmp_path / "runs").glob("20*"))
     ((where, rate),) = shown[-1].items()
     assert where == ("router", "a") and rate > 1e6
-    assert (space["measured"].path / "MANIFEST.sha256").is_file()
+    run = space["measured"].path
+    done = CliRunner().invoke(publish, [str(run), str(tmp_path / "site"), "--json"], catch_exceptions=False)
+    (published,) = json.loads(done.output)["runs"]
+    assert published["claims"] and {c["state"] for c in published["claims"]} == {"holds"}  # by iperf3's own output
+    need("promtool", shutil.which("promtool") is not None)
+    checked = subprocess.run(["promtool", "check", "metrics"], input=metrics_of(run), capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "") and 'dutlab_run_trials_done{run="' in metrics_of(run)
 
 
 async def test_who_leaves_the_loop_early_ends_the_run_in_order(experiment: Path, tmp_path: Path) -> None:
     async with aclosing(dutlab.run(experiment, runs=tmp_path / "runs")) as events:
         async for event in events:
+            if event.event == "run-begun":
+                told = RunMetrics(Path(event.folder))
             if event.event == "trial-begun":
+                assert "} 1.0" in next(line for line in told.text().splitlines() if line.startswith("dutlab_run_running{"))
                 break
     (run,) = dutlab.runs(tmp_path / "runs")
     assert not run.is_running and not run.trials

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import html as markup
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -302,3 +307,30 @@ def test_faults_of_the_file_of_devices_are_told_at_once_with_their_places(tmp_pa
     with pytest.raises(InputError) as refused:
         read_devices(file)
     assert f"{file}:3:" in str(refused.value) and f"{file}:4:" in str(refused.value)
+
+
+@pytest.mark.timing
+def test_a_publisher_that_is_killed_leaves_a_site_that_the_next_one_finishes(corpus: list[Path], tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    words = [sys.executable, "-m", "dutlab", "publish", *map(str, corpus), str(site)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        while not list(site.glob("runs/2*")):
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.kill()
+    (site / "runs" / f".{corpus[0].name}.{process.pid}.part").mkdir(exist_ok=True)
+    assert said(*corpus, site).exit_code == 0
+    assert len(index_of(site)["runs"]) == len(corpus) and not list(site.glob("runs/.*"))
+    assert list(dead_links(site)) == []
+
+
+def test_two_publishers_do_not_write_into_one_site(measured: Path, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    handle = os.open(tmp_path / "site", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(InputError, match="another process publishes there"):
+            said(measured, tmp_path / "site")
+    finally:
+        os.close(handle)
+    assert said(measured, tmp_path / "site").exit_code == 0

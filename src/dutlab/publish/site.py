@@ -12,10 +12,12 @@ Pages follow from the runs and are written anew each time. To take a run out, re
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,9 +36,10 @@ from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, files_of
 from dutlab.store.read import read_json
 from dutlab.store.replace import file_names, replace_file
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.write import as_json, as_store_error
+from dutlab.store.write import as_json, as_store_error, sweep
 
 INDEX = "index.json"
+UNNAMED = "Measurements"
 RUNS = "runs"
 SHOWN_WHOLE = 3
 """The newest runs of a device that its page shows with tables and plots; older ones are listed."""
@@ -87,35 +90,61 @@ def publish(runs: Sequence[Path], asked: SiteRequest) -> Published:
         raise InputError("\n".join(faults))
     if not found and not (asked.out / RUNS).is_dir():
         raise InputError("no run is named", remedy="name at least one run folder, and last the folder of the site")
-    held = _held(asked.out)
-    twice = sum(_take(run, asked.out, held, cards=False) is False for run in found)
-    return _build(asked, known, twice, ())
+    with _alone(asked, known):
+        held = _held(asked.out)
+        twice = sum(_take(run, asked.out, held, cards=False) is False for run in found)
+        return _build(asked, known, twice, ())
 
 
 def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
     """Makes one site of many, with their claim cards as they are. Raises InputError for other folders, StoreError."""
     known = _known(asked.out)
-    twice, left_out, held = 0, list[str](), _held(asked.out)
-    origins: dict[str, list[str]] = {f: list(of) for f, of in known.origins.items()}
-    sheets = dict(known.sheets)
     read = [(site, _known(site)) for site in sites]
     if wrong := [str(site) for site, of in read if not of.title]:
         raise InputError(f"{', '.join(wrong)}: not a site", remedy=f"name folders that `dutlab publish` wrote: they have {INDEX}")
-    for site, of in read:
-        for name, sheet in of.sheets.items():
-            sheets[name] = _joined(sheets[name], sheet, of.title) if name in sheets else sheet
-        for path in _run_folders(site):
+    with _alone(asked, known):
+        twice, left_out, held = 0, list[str](), _held(asked.out)
+        origins: dict[str, list[str]] = {f: list(of) for f, of in known.origins.items()}
+        sheets = dict(known.sheets)
+        for site, of in read:
+            for name, sheet in of.sheets.items():
+                sheets[name] = _joined(sheets[name], sheet, of.title) if name in sheets else sheet
+            for path in _run_folders(site):
+                try:
+                    run = RunFolder.open(path)
+                    twice += not _take(run, asked.out, held, cards=True)
+                except DutlabError as error:
+                    left_out.append(str(error))
+                    continue
+                said = origins.setdefault(held[manifest_hash(run)], [])
+                said += [title for title in of.origins.get(path.relative_to(site).as_posix(), [of.title]) if title not in said]
+        return _build(asked, replace(known, origins=origins, sheets=sheets), twice, tuple(left_out))
+
+
+@contextmanager
+def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
+    """Around what is written: by one process at a time, into a folder that is a site from the first moment on, after a kill too.
+
+    Raises InputError while another process writes there, StoreError.
+    """
+    try:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        handle = os.open(asked.out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise as_store_error(error, asked.out, None) from error
+    try:
+        with suppress(OSError):  # a file system without locks
             try:
-                run = RunFolder.open(path)
-                taken = _take(run, asked.out, held, cards=True)
-            except DutlabError as error:
-                left_out.append(str(error))
-                continue
-            twice += not taken
-            folder = held[manifest_hash(run)]
-            said = origins.setdefault(folder, [])
-            said += [title for title in of.origins.get(path.relative_to(site).as_posix(), [of.title]) if title not in said]
-    return _build(asked, replace(known, origins=origins, sheets=sheets), twice, tuple(left_out))
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{asked.out}: another process publishes there", remedy="wait until it has ended") from None
+        if not known.title:
+            replace_file(asked.out / INDEX, as_json(index_of(asked.title or UNNAMED, [], {}, {}, [])))
+        for group in asked.out.glob(f"{RUNS}*"):
+            sweep(group)
+        yield
+    finally:
+        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -165,7 +194,7 @@ def _run_folders(site: Path) -> Iterator[Path]:
     """Every folder that may be a run: in `runs`, and where names met in `runs-2`."""
     for group in sorted(site.glob(f"{RUNS}*")):
         if group.is_dir() and not group.is_symlink():
-            yield from sorted(p for p in group.iterdir() if p.is_dir() and not p.is_symlink())
+            yield from sorted(p for p in group.iterdir() if p.is_dir() and not p.is_symlink() and not p.name.startswith("."))
 
 
 def _held(site: Path) -> dict[str, str]:
@@ -214,7 +243,7 @@ def _to_publish(run: RunFolder, *, cards: bool) -> Iterator[tuple[str, Path]]:
 def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ...]) -> Published:
     out = asked.out
     sheets = {**known.sheets, **(asked.sheets or {})}
-    title = asked.title or known.title or "Measurements"
+    title = asked.title or known.title or UNNAMED
     wanted = _wanted(asked, sheets)
     shown = _shown(out, wanted)
     found = contradictions(shown)
