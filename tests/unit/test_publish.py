@@ -258,6 +258,20 @@ def test_hostile_names_stay_text_and_lead_nowhere(tmp_path: Path) -> None:
     ET.parse(tmp_path / "site" / "feed.xml")
 
 
+def test_hostile_folders_of_other_peoples_sites_lead_nowhere(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
+    said(measured, *corpus[:2], tmp_path / "theirs", "--title", "Theirs")
+    runs = tmp_path / "theirs" / "runs"
+    (runs / measured.name).rename(runs / '2026"><script>alert(1)<?x=1#y %41')
+    os.rename(runs / corpus[0].name, os.fsencode(runs) + b"/2026\xff")  # noqa: PTH104 - bytes
+    (runs / corpus[1].name / "report" / "claim-9-x.json").write_text('{"claim": 1}')
+    done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
+    assert done.exit_code == 0 and "not UTF-8" in done.output and "claim-9-x.json: is not a claim card" in done.output
+    assert len(index_of(tmp_path / "corpus")["runs"]) == 2
+    for page in (tmp_path / "corpus").rglob("*.html"):
+        assert "script" not in links_of(page).tags
+    assert list(dead_links(tmp_path / "corpus")) == []
+
+
 def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None:
     run = shutil.copytree(measured, tmp_path / measured.name)
     (tmp_path / "secret").write_text("secret")

@@ -32,6 +32,7 @@ from dutlab.publish.feed import atom
 from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
 from dutlab.publish.site_run import RunToShow, SiteRun, show_run
 from dutlab.report.questions.claims import manifest_hash
+from dutlab.store.find import is_text
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, files_of
 from dutlab.store.read import read_json
 from dutlab.store.replace import file_names, replace_file
@@ -210,6 +211,8 @@ def _held(site: Path) -> dict[str, str]:
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bool:
     """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish."""
+    if not is_text(run.name):
+        raise InputError(f"{run.path}: the name of the folder is not UTF-8", remedy="rename the folder")
     known = manifest_hash(run)
     if known in held:
         return False

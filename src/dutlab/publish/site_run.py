@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 from dutlab.errors import DutlabError, InputError
 from dutlab.publish.verified import verified
@@ -225,8 +226,9 @@ def _excerpt(found: RunReport, plots: Sequence[Plot], wanted: RunToShow) -> str:
     """Links of figures and doubts lead to the page of the run."""
     template = environment().get_template("site_excerpt.html.j2")
     text = template.render(r=found, plots=plots, number=wanted.number, **page_words([found]))
-    text = text.replace(f'href="{found.folder}/', f'href="../{wanted.folder}/')
-    return text.replace('href="#', f'href="../{wanted.folder}/{DERIVED}/index.html#')
+    place = quote(wanted.folder)
+    text = text.replace(f'href="{found.folder}/', f'href="../{place}/')
+    return text.replace('href="#', f'href="../{place}/{DERIVED}/index.html#')
 
 
 def _described(found: RunReport) -> str:

@@ -18,12 +18,13 @@ def run_names(runs: Path) -> list[str]:
     """
     try:
         with os.scandir(runs) as entries:
-            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir() and _is_text(e.name))
+            return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir() and is_text(e.name))
     except OSError as error:
         raise InputError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
+    """Whether a name of a file is UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
