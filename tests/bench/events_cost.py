@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dutlab.plan.trials import Plan
+from dutlab.plan.plan import Plan
 from dutlab.runner.event_log import EventLog
 
 SECONDS = int(os.environ.get("SECONDS", "600"))

@@ -116,3 +116,6 @@ def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(tm
         "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_tables", "dutlab.tools.engine.clocks"
     }  # fmt: skip
     assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}
+    not_of_steps = ("dutlab.analysis.doctor.", "dutlab.report.sections.drive", "dutlab.spec.workloads.rfc2544", "dutlab.plan.trials")
+    read_from_files = {"dutlab.spec.testbed", "dutlab.spec.experiment", "dutlab.spec.sensors", "dutlab.spec.shape", "dutlab.spec.drives"}
+    assert {name for name in modules if name in read_from_files or name.startswith(not_of_steps)} == set()

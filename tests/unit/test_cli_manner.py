@@ -14,7 +14,7 @@ from jsonschema import validate
 from dutlab.cli.main import dutlab, main
 from dutlab.cli.manner import Manner
 from dutlab.errors import InputError
-from dutlab.plan.trials import Plan
+from dutlab.plan.plan import Plan
 from fake_run import Wanted, build
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"

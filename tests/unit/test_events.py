@@ -17,7 +17,7 @@ from dutlab.cli.console import Console, LiveTrial
 from dutlab.dut.mode import Check
 from dutlab.errors import HostError
 from dutlab.events import EVENTS, Event, Note, Reading, TrialBegun, events_in, events_schema
-from dutlab.plan.trials import Plan, Trial
+from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.event_log import EventLog
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar

@@ -9,8 +9,9 @@ import pytest
 
 from dutlab import labs
 from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.plan.plan import Plan
 from dutlab.plan.proof import Proof, proof_of, proof_words
-from dutlab.plan.trials import Plan, make_plan
+from dutlab.plan.trials import make_plan
 from dutlab.runner import run as runner
 from dutlab.spec.loader import load_experiment, read_experiment
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.plan.trials import HAND_S, LAB_S, MODE_S, Plan, make_plan, needs_hand, tool_overhead
+from dutlab.plan.plan import Plan
+from dutlab.plan.trials import HAND_S, LAB_S, MODE_S, make_plan, needs_hand, tool_overhead
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.model import FILE_CONTEXT

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dutlab.cli import loop
 from dutlab.cli import repeat as cli
 from dutlab.errors import DutlabError, InputError
-from dutlab.plan.trials import Plan
+from dutlab.plan.plan import Plan
 from dutlab.runner.execution import RunOptions
 from dutlab.runner.repeat import to_repeat
 from dutlab.runner.run import Work

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cells import cell_of
 from dutlab import labs
-from dutlab.plan.trials import Plan, make_plan
+from dutlab.plan.plan import Plan
+from dutlab.plan.trials import make_plan
 from dutlab.spec.loader import SpecRefused, load_experiment
 from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store import needed

@@ -11,7 +11,7 @@ import pytest
 from dutlab.cli.console import Console
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Flow, Measured
-from dutlab.plan.trials import Plan, Trial
+from dutlab.plan.plan import Plan, Trial
 from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Table

@@ -20,7 +20,7 @@ from dutlab.errors import InputError
 if TYPE_CHECKING:
     from dutlab.cli.console import Console
     from dutlab.events import Event
-    from dutlab.plan.trials import Plan
+    from dutlab.plan.plan import Plan
     from dutlab.report.model.run_report import RunReport
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.progress import RunResult

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from math import prod
 
 from dutlab.plan.drive_writes import drive_writes
+from dutlab.plan.plan import Plan, Trial
 from dutlab.plan.proof import proof_words
-from dutlab.plan.trials import Plan, Trial
 from dutlab.report.model.groups import SIZES
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import asked_words, duration_words, plural, size_order

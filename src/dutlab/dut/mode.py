@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
 from dutlab.spec.links import Link
-from dutlab.spec.testbed import Testbed
+
+if TYPE_CHECKING:
+    from dutlab.spec.testbed import Testbed
 
 
 @dataclass(frozen=True)

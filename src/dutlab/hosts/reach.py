@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.known import WITHOUT_A_WAY_IN
-from dutlab.spec.testbed import Testbed
 from dutlab.systems import system_of
 from dutlab.systems.linux import LINUX
 from dutlab.systems.system import System
+
+if TYPE_CHECKING:
+    from dutlab.spec.testbed import Testbed
 
 
 def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:

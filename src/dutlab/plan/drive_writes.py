@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dutlab.plan.trials import Plan
+from dutlab.plan.plan import Plan
 from dutlab.spec.arrays import BTRFS, STRIPES, engine_of, state_of
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.testbed import Testbed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dutlab.analysis.compare import LEVEL
 from dutlab.analysis.design import RunOrder
-from dutlab.plan.trials import Plan
+from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats.power import provable
 from dutlab.stats.rank import repeats_needed

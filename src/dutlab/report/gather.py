@@ -23,9 +23,6 @@ from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
-from dutlab.report.sections.drive_facts import drives_section
-from dutlab.report.sections.drive_ladder import DriveLadders, ladder_section
-from dutlab.report.sections.drive_limits import drive_limits
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
@@ -33,7 +30,7 @@ from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.power import power_section
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
-from dutlab.report.sections.watched import checks, core_means, counters, cpus, losses, sample_means, samples_section
+from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, read_plain, reading
@@ -107,8 +104,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
     bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
-    ladders = DriveLadders(testbed, facts)
-    found_limits = (*limits(groups, bed), *drive_limits(groups, ladders, means))
+    of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)
+    found_limits = (*limits(groups, bed), *of_drives)
     started = min((r.started for r in records), default=None)
     ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
@@ -134,12 +131,12 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
         sections=(
             *(_judged(s, of_row) for s in found_sections),
-            *ladder_section(groups, ladders),
+            *ladder,
             *power_section(watched, groups, testbed),
             *profile_section(run, groups, order),
             *samples_section(watched, groups),
             *optics_section(facts),
-            *drives_section(facts),
+            *drives,
         ),
         findings=_findings(run, faults),
         limits=found_limits,
@@ -216,6 +213,20 @@ def _set_aside(run: RunFolder, faults: list[str]) -> list[TrialRecord]:
     except StoreError as error:
         faults.append(str(error))
         return []
+
+
+def _of_drives(
+    groups: Sequence[Group], testbed: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]], means: CoreMeans
+) -> tuple[tuple[LimitRow, ...], tuple[Section, ...], tuple[Section, ...]]:
+    """What limited cells on drives, their ladder, and the drives themselves; nothing where no host tells of one and none was tested."""
+    if not (any("drives" in of for of in facts.values()) or any(":" in link for group in groups for link in group.cell.links)):
+        return (), (), ()
+    from dutlab.report.sections.drive_facts import drives_section  # noqa: PLC0415 -- most runs have no drives
+    from dutlab.report.sections.drive_ladder import DriveLadders, ladder_section  # noqa: PLC0415 -- as above
+    from dutlab.report.sections.drive_limits import drive_limits  # noqa: PLC0415 -- as above
+
+    ladders = DriveLadders(testbed, facts)
+    return drive_limits(groups, ladders, means), ladder_section(groups, ladders), drives_section(facts)
 
 
 def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:

@@ -34,9 +34,8 @@ from dutlab.events import (
     TrialEnded,
 )  # fmt: skip
 from dutlab.plan.cell import Cell
-from dutlab.plan.trials import Plan, Trial
+from dutlab.plan.plan import Plan, Trial
 from dutlab.spec.factors import MODE
-from dutlab.spec.workloads.rfc2544 import variant_of
 from dutlab.store.loads import BACKPRESSURE, load_of
 from dutlab.store.record import TrialRecord
 
@@ -139,7 +138,7 @@ class EventLog:
         levels = "".join(f" · {name} {level}" for name, level in cell.factors.items() if name in self._varied)
         size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
         pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
-        variant = f", {words}," if (words := variant_of(cell.setting)) else ""
+        variant = f", {words}," if (words := cell.setting.variant) else ""
         link = f" {cell.link_label}" if cell.links else ""
         return f"{cell.mode}{levels} {cell.workload}{size}{pair}{link}{variant} #{cell.repeat}"
 

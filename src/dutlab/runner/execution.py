@@ -23,7 +23,7 @@ from dutlab.ending import ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
 from dutlab.methods.calibrate import Rig
-from dutlab.plan.trials import Trial
+from dutlab.plan.plan import Trial
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode

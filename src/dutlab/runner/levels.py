@@ -15,7 +15,7 @@ from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.plan.cell import Cell
-from dutlab.plan.trials import Plan
+from dutlab.plan.plan import Plan
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.experiment import Experiment

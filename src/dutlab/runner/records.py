@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dutlab.plan.trials import Plan, Trial
+from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.event_log import EventLog
 from dutlab.runner.journal import Journal, read_journal, unproven_trials

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dutlab.errors import InputError
-from dutlab.plan.trials import Plan, make_plan
+from dutlab.plan.plan import Plan
+from dutlab.plan.trials import make_plan
 from dutlab.runner.recovery import testbed_in
 from dutlab.runner.run import Work, with_environment
 from dutlab.runner.trust import insist_on_resume

@@ -10,7 +10,8 @@ from typing import Any
 
 from dutlab import labs
 from dutlab.errors import InputError
-from dutlab.plan.trials import Plan, make_plan, needs_hand
+from dutlab.plan.plan import Plan
+from dutlab.plan.trials import make_plan, needs_hand
 from dutlab.runner.execution import Execution, RunOptions
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.leasing import begun

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dutlab.events import EVENTS
-from dutlab.plan.trials import Plan, Trial
+from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.event_log import EventLog
 from dutlab.runner.journal import Journal

@@ -12,7 +12,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.ending import ended_by
 from dutlab.hosts.host import Host
 from dutlab.plan.cell import Cell
-from dutlab.plan.trials import Plan, Trial
+from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import HOSTS, begun, leased_by

@@ -17,7 +17,7 @@ from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.plan.trials import Trial
+from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.headroom import with_headroom
 from dutlab.runner.records import TrialOutput

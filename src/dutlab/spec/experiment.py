@@ -20,10 +20,11 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, Validation
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
-from dutlab.spec.fields import Name, Share, named
+from dutlab.spec.fields import Name, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS
 from dutlab.spec.model import SpecModel, did_you_mean, fault
+from dutlab.spec.repeats import Repeats
 from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, Sensors, host_faults
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
@@ -32,7 +33,6 @@ __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
 LARGEST_SEED = 2**53 - 1
 """What every reader of JSON keeps exactly."""
-LARGEST_REPEATS = 1000
 LARGEST_DISTURBED_REPEATS = 10
 
 
@@ -90,42 +90,6 @@ class CustomMode(Commands):
     name: Name
     array: Annotated[str | None, Field(pattern=r"^/dev/[A-Za-z0-9][A-Za-z0-9._/+-]*$")] = None
     """The block device that it makes of all drives of the host; None where it makes none."""
-
-
-class RepeatUntil(SpecModel):
-    """Repeat each cell until its figure is known well enough, or `most` times."""
-
-    until: Share
-    """Half-width of the 95 % interval of the median, relative to it."""
-    most: Annotated[int, Strict(), Field(le=LARGEST_REPEATS)]
-
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether an interval can exist within so many repeats."""
-        del data
-        try:
-            _ = made and made.rule
-        except ValueError as e:
-            return [fault((), str(e))]
-        return []
-
-    @property
-    def rule(self) -> RepeatRule:
-        """As the analysis has it. Raises ValueError."""
-        return RepeatRule(self.until, self.most)
-
-
-def _repeats(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    if isinstance(value, RepeatUntil):
-        return value
-    if isinstance(value, Mapping):
-        return RepeatUntil.model_validate(value, context=info.context)
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_REPEATS:
-        return value
-    raise ValueError(f"must be a whole number from 1 to {LARGEST_REPEATS}, or {{until: 2%, most: 12}}")
-
-
-Repeats = Annotated[int | RepeatUntil, BeforeValidator(_repeats)]
 
 
 class Experiment(SpecModel):

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dutlab.plan.cell import Cell
-from dutlab.spec.experiment import RepeatUntil
+from dutlab.spec.repeats import RepeatUntil
 from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store.cell_figures import CellFigures, counts
 from dutlab.store.record import TrialRecord

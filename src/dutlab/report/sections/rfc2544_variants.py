@@ -8,7 +8,6 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.spec.workloads.rfc2544 import variant_of
 
 
 def of_test(group: Group, test: str) -> bool:
@@ -36,7 +35,7 @@ def direction_of(group: Group) -> str:
 
 def variant(group: Group) -> str:
     """What of the frames is not as in the tests that come first; nothing if all is."""
-    return variant_of(group.cell.setting)
+    return group.cell.setting.variant
 
 
 def file_words(group: Group) -> list[str]:

@@ -261,8 +261,3 @@ class Rfc2544Workload(FrameWorkload):
         for i, headers in enumerate(self.extension_headers):
             if EXTENSION_SETS[headers]:
                 yield ("extension_headers", i), GeneratorFeature.EXTENSIONS
-
-
-def variant_of(setting: Setting) -> str:
-    """What of its frames is not as in the tests that come first, in words; nothing of other settings."""
-    return setting.variant if isinstance(setting, Rfc2544Setting) else ""

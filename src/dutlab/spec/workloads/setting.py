@@ -63,6 +63,11 @@ class Setting(BaseModel):
         return ()
 
     @property
+    def variant(self) -> str:
+        """What of its frames is not as in the tests that come first, in words; empty of most."""
+        return ""
+
+    @property
     def ends(self) -> tuple[str, ...]:
         """The host that sends and the one that receives, where it names them itself."""
         return ()

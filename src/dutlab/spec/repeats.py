@@ -1,0 +1,51 @@
+"""How often each cell of an experiment is measured: so many times, or until its figure is known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, Strict, ValidationInfo
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import Share
+from dutlab.spec.model import SpecModel, fault
+from dutlab.stats.repeats import RepeatRule
+
+LARGEST_REPEATS = 1000
+
+
+class RepeatUntil(SpecModel):
+    """Repeat each cell until its figure is known well enough, or `most` times."""
+
+    until: Share
+    """Half-width of the 95 % interval of the median, relative to it."""
+    most: Annotated[int, Strict(), Field(le=LARGEST_REPEATS)]
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether an interval can exist within so many repeats."""
+        del data
+        try:
+            _ = made and made.rule
+        except ValueError as e:
+            return [fault((), str(e))]
+        return []
+
+    @property
+    def rule(self) -> RepeatRule:
+        """As the analysis has it. Raises ValueError."""
+        return RepeatRule(self.until, self.most)
+
+
+def _repeats(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, RepeatUntil):
+        return value
+    if isinstance(value, Mapping):
+        return RepeatUntil.model_validate(value, context=info.context)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_REPEATS:
+        return value
+    raise ValueError(f"must be a whole number from 1 to {LARGEST_REPEATS}, or {{until: 2%, most: 12}}")
+
+
+Repeats = Annotated[int | RepeatUntil, BeforeValidator(_repeats)]
