@@ -79,7 +79,7 @@ def apu2(mtu: int, megabytes: float) -> Facts:
 
     other = 9000 if mtu == 1500 else 1500
     return Facts(
-        value=megabytes * MB * 8, unit="bit/s", line=line(mtu), pps=pps(mtu, megabytes), mean_bytes=mtu + 18, streams=1,
+        value=megabytes * MB * 8, unit="b/s", line=line(mtu), pps=pps(mtu, megabytes), mean_bytes=mtu + 18, streams=1,
         neighbours=(Neighbour(f"MTU {other}", other + 18, pps(other, best[other]), best[other] * MB * 8 / line(other)),),
     )  # fmt: skip
 
@@ -96,21 +96,21 @@ def test_openbsd_at_mtu_1500_is_limited_by_the_cost_of_each_packet() -> None:
 def e302(mode: str) -> Facts:
     of = {r["mode"]: float(r["single_ixl2_ixl0_gbps"]) * 1e9 for r in rows("e302-9d-iperf3.csv")}
     both = {r["mode"]: (float(r["dual_ixl2_ixl0_gbps"]) + float(r["dual_ixl3_ixl1_gbps"])) * 1e9 for r in rows("e302-9d-iperf3.csv")}
-    return Facts(value=of[mode], unit="bit/s", line=tcp_goodput(TEN_G), streams=4, together=both[mode],
+    return Facts(value=of[mode], unit="b/s", line=tcp_goodput(TEN_G), streams=4, together=both[mode],
                  other_modes={m: v for m, v in of.items() if m != mode})  # fmt: skip
 
 
 def test_the_e302_9d_routes_at_line_rate() -> None:
     found = what_limited(e302("router"))
     assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.SHOWN)
-    assert found.evidence == ("9.4 Gbit/s is 99.8% of the 9.41 Gbit/s that the link carries",)
+    assert found.evidence == ("9.4 Gb/s is 99.8% of the 9.41 Gb/s that the link carries",)
 
 
 @pytest.mark.parametrize("mode", ["filter-empty", "filter-default", "nat"])
 def test_the_e302_9d_is_limited_by_its_processor_once_it_filters(mode: str) -> None:
     found = what_limited(e302(mode))
     assert (found.limit, found.confidence) == (LimitCause.MODE, Confidence.LIKELY)
-    assert found.evidence[0].startswith("the same load through the same testbed reaches 9.4 Gbit/s in mode router")
+    assert found.evidence[0].startswith("the same load through the same testbed reaches 9.4 Gb/s in mode router")
     if mode == "filter-empty":
         assert "one link does not need all of its cores" in found.evidence[1]
 
@@ -207,9 +207,9 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
         ({"neighbours": (Neighbour("1518 B", 1518, 0.9e6),)}, LimitCause.PER_PACKET, Confidence.LIKELY),
         ({"neighbours": (Neighbour("70 B", 70, 1e6),)}, LimitCause.UNKNOWN, Confidence.NONE),
         ({"streams": 1, "dut_cores": (COOL,)}, LimitCause.TCP, Confidence.POSSIBLE),
-        ({"unit": "bit/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, LimitCause.TCP, Confidence.SHOWN),
+        ({"unit": "b/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, LimitCause.TCP, Confidence.SHOWN),
         ({"streams": 4, "retransmits_per_s": 5e3, "dut_cores": (COOL,)}, LimitCause.TCP, Confidence.LIKELY),
-        ({"unit": "bit/s", "pcie_bps": 1.1e6}, LimitCause.PCIE, Confidence.LIKELY),
+        ({"unit": "b/s", "pcie_bps": 1.1e6}, LimitCause.PCIE, Confidence.LIKELY),
         ({}, LimitCause.UNKNOWN, Confidence.NONE),
     ],
 )  # fmt: skip
@@ -250,14 +250,14 @@ def test_a_rig_at_line_rate_leaves_the_line_as_the_limit() -> None:
 
 def test_above_its_ceiling_the_assumption_is_at_fault_and_named() -> None:
     line = tcp_goodput(TEN_G)
-    fast = Facts(value=9.84e9, unit="bit/s", line=line, assumed="1500 bytes assumed", other_lines=other_goodputs(line, mtu=None))
+    fast = Facts(value=9.84e9, unit="b/s", line=line, assumed="1500 bytes assumed", other_lines=other_goodputs(line, mtu=None))
     found = what_limited(fast)
     assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.LIKELY)
-    assert found.evidence[0].startswith("1500 bytes assumed, a ceiling of 9.41 Gbit/s, which is exceeded")
-    assert found.evidence[0].endswith("with MTU 9000 the ceiling is 9.9 Gbit/s")  # 1e10 * (9000 - 52) / 9038
+    assert found.evidence[0].startswith("1500 bytes assumed, a ceiling of 9.41 Gb/s, which is exceeded")
+    assert found.evidence[0].endswith("with MTU 9000 the ceiling is 9.9 Gb/s")  # 1e10 * (9000 - 52) / 9038
     slower = what_limited(replace(fast, value=9.27e9, most_seen=9.84e9))
-    assert slower.confidence is Confidence.POSSIBLE and "93.6% of the 9.9 Gbit/s" in slower.evidence[1]
-    assert "without TCP timestamps the ceiling is 9.49 Gbit/s" in what_limited(replace(fast, value=9.48e9)).evidence[0]
+    assert slower.confidence is Confidence.POSSIBLE and "93.6% of the 9.9 Gb/s" in slower.evidence[1]
+    assert "without TCP timestamps the ceiling is 9.49 Gb/s" in what_limited(replace(fast, value=9.48e9)).evidence[0]
 
 
 def test_above_every_ceiling_there_is_no_verdict() -> None:
@@ -272,7 +272,7 @@ NUMBERS = st.none() | st.floats(0, 1e12)
 
 @given(
     st.builds(
-        Facts, value=st.floats(0, 1e12), unit=st.sampled_from(["pps", "bit/s"]), line=NUMBERS, pps=NUMBERS, mean_bytes=NUMBERS, asked=NUMBERS,
+        Facts, value=st.floats(0, 1e12), unit=st.sampled_from(["pps", "b/s"]), line=NUMBERS, pps=NUMBERS, mean_bytes=NUMBERS, asked=NUMBERS,
         sent=NUMBERS, loss_ratio=st.none() | st.floats(0, 1), refused_ratio=st.none() | st.floats(0, 1), generator_best=NUMBERS,
         table_entries=NUMBERS, table_size=NUMBERS, window_bytes=NUMBERS, rtt_s=NUMBERS, streams=st.none() | st.integers(1, 8),
         neighbours=st.lists(st.builds(Neighbour, name=st.text(), mean_bytes=st.floats(0, 1e4), pps=st.floats(0, 1e9)), max_size=3),

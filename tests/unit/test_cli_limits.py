@@ -43,9 +43,9 @@ def test_a_mix_is_taken_by_its_name_or_genome() -> None:
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
-        (("udp", "--speed", "10G", "--ip", "6"), "9.4408 Gbit/s"),
-        (("tunnel", "esp-aes-gcm", "--nat-t", "--no-timestamps", "--speed", "10G"), "9.0897 Gbit/s"),
-        (("tunnel", "esp-aes-gcm", "--nat-t", "--speed", "10G"), "9.0117 Gbit/s"),  # 1e10 * (1438 - 52) / (1500 + 38)
+        (("udp", "--speed", "10G", "--ip", "6"), "9.4408 Gb/s"),
+        (("tunnel", "esp-aes-gcm", "--nat-t", "--no-timestamps", "--speed", "10G"), "9.0897 Gb/s"),
+        (("tunnel", "esp-aes-gcm", "--nat-t", "--speed", "10G"), "9.0117 Gb/s"),  # 1e10 * (1438 - 52) / (1500 + 38)
         (("tcp", "--speed", "1G", "--no-timestamps"), "(118.66 MB/s, 113.16 MiB/s)"),  # as OpenBSD's table has it: 113.2
         (("raid", "1", "--drives", "2", "--read-rate", "1MiB/s"), "2.0972 MB/s"),
         (("raid", "1", "--drives", "2", "--read-rate", "1 MByte/s"), "2 MB/s"),

@@ -266,13 +266,15 @@ def test_a_report_of_a_machine_that_was_too_busy_says_so_first_and_answers_nothi
     assert text.index("Machine too busy") < text.index("## Answer")
 
 
-def test_a_cell_without_an_undisturbed_trial_has_no_figure(tmp_path: Path) -> None:
+def test_a_cell_without_an_undisturbed_trial_has_no_figure_and_hides_no_other(tmp_path: Path) -> None:
     run = new_run(tmp_path, 3, ("router", "nat"))
     for n in range(1, 7):
         mode = "router" if n < 4 else "nat"
         run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
     found = gather(run.path, run.path)
-    assert found.busy == "machine too busy: 1 cell without a figure, since other work disturbed every attempt."
+    assert found.busy == ""
+    assert found.repeated.endswith("Without an undisturbed attempt: 4–6. No figure: 1 cell.") and found.repeated in found.answer.sure
+    assert "9.0" in " ".join(found.answer.fast), "the other cell's figure is in the answer"
     values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
     assert "disturbed" in values["nat"].why
 

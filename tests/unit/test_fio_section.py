@@ -71,3 +71,19 @@ def test_the_distribution_ends_where_fewer_than_ten_lie_beyond_and_its_axis_says
     assert plot is not None
     drawn = str(vars(plot.drawing))
     assert "90 %" in drawn and "99 %" in drawn and "99.9 %" not in drawn
+
+
+def test_drives_without_figures_of_their_own_have_a_row_only_where_others_have() -> None:
+    def of(mode: str, *links: str) -> tuple[Cell, TrialRecord]:
+        cell, record = measured(1, 1, 100, {}, mode=mode)
+        cell = cell.model_copy(update={"links": ("server:d1", "server:d2")})
+        return cell, record.model_copy(update={"cell": cell, "figures": {link: {"read_iops": 100.0} for link in links}})
+
+    groups = groups_of(of("raid0", "server:d1+server:d2"), of("jbod", "server:d1+server:d2", "server:d1"))
+    table = next(t for t in section(NO_SAMPLES, groups, ["raid0", "jbod"], NoteBook(groups)).tables if t.slug == "fio-read")
+    assert [(row.label, row.link) for row in table.rows] == [
+        ("raid0", "server:d1+server:d2"),
+        ("jbod", "server:d1+server:d2"),
+        ("jbod", "server:d1"),
+        ("jbod", "server:d2"),
+    ]

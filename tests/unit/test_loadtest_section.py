@@ -59,9 +59,9 @@ def test_a_ramp_without_saturation_says_so_instead_of_a_number(section):
     )
 
 
-def test_the_curve_shows_sent_and_received_and_marks_the_saturated_second(section):
+def test_the_curve_shows_offered_and_received_and_marks_the_saturated_second(section):
     of = {curve.slug: curve for curve in section.curves}["loadtest-1"]
-    assert [line.label for line in of.lines] == ["sent", "received"], "a file does not say what was asked"
+    assert [line.label for line in of.lines] == ["offered", "received"], "a file does not say what was asked"
     assert of.lines[1].points == tuple((float(n), 2.0 * received) for n, (_, received) in enumerate(SATURATED))
     assert [(m.x, m.words) for m in of.moments] == [(3.0, "saturated: 6.4 kpps")]
     assert not section.curves[1].moments

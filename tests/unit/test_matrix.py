@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from cells import cell_of
 from dutlab.errors import SpecRefused
 from dutlab.report.gather import _deviations
-from dutlab.report.sections.matrix import hosts_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.sections.matrix import hosts_of, section
 from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import LinkBounds
+from dutlab.store.run_folder import RunFolder
 from dutlab.tools.iperf3.datagrams import Sent
 from dutlab.tools.iperf3.tcp import datagram_figures
 
@@ -81,6 +86,13 @@ def test_what_was_lost_is_told_of_datagrams() -> None:
 def test_hosts_stand_in_the_order_of_the_packets_way() -> None:
     way = ["source", "dut", "sink"]
     assert hosts_of([("sink", "dut"), ("pi", "sink"), ("dut", "source")], way) == ["source", "dut", "sink", "pi"]
+
+
+def test_links_stand_in_their_order_whatever_the_order_of_the_trials() -> None:
+    cells = [cell_of("matrix", client="source", server="sink", links=links) for links in (("b",), ("a", "b"), ("a",))]
+    groups = [Group("router", cell, [n], []) for n, cell in enumerate(cells)]
+    run = cast("RunFolder", SimpleNamespace(resolved={}))
+    assert [t.title.split("link ")[1] for t in section(run, groups, ["router"], NoteBook(groups)).tables[:3]] == ["a", "b", "a+b"]
 
 
 def test_the_narrow_hop_is_marked_once_and_only_where_others_carry_more() -> None:

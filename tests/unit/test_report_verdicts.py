@@ -40,7 +40,7 @@ def test_pairs_above_the_ceiling_of_1500_bytes_name_that_assumption(tmp_path: Pa
     assert len({row.size for row in rows}) == len(rows) == 6 and "asus to intel" in {row.size for row in rows}
     for row in rows:
         assert row.words == "limited by line rate" and row.confidence in {"likely", "possible"}
-        assert "1500 bytes assumed, a ceiling of 9.41 Gbit/s" in row.because and "with MTU 9000 the ceiling is 9.9 Gbit/s" in row.because
+        assert "1500 bytes assumed, a ceiling of 9.41 Gb/s" in row.because and "with MTU 9000 the ceiling is 9.9 Gb/s" in row.because
         assert not any(float(word.rstrip("%")) > 100.5 for word in row.because.split() if word.endswith("%"))
 
 

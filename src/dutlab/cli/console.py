@@ -36,7 +36,7 @@ from dutlab.report.model.words import duration_words, plural
 from dutlab.units import si
 
 _HEADLINES = (
-    ("goodput_bps", "bit/s"),
+    ("goodput_bps", "b/s"),
     ("received_pps", "pps"),
     ("max_received_pps", "pps"),
     ("throughput_pps", "pps"),
@@ -47,14 +47,14 @@ _HEADLINES = (
     ("steady_iops", "IOPS"),
 )
 
-_OF_STEPS = (("goodput_bps", "bit/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
+_OF_STEPS = (("goodput_bps", "b/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
 
 _LIVE = (
     ("offered_pps", "pps", "offered"),
     ("received_pps", "pps", "received"),
     ("lost_pps", "pps", "lost"),
-    ("goodput_bps", "bit/s", "goodput"),
-    ("wire_bps", "bit/s", "arriving"),
+    ("goodput_bps", "b/s", "goodput"),
+    ("wire_bps", "b/s", "arriving"),
     ("read_iops", "IOPS", "read"),
     ("write_iops", "IOPS", "written"),
 )

@@ -50,8 +50,8 @@ def _value(ceiling: Ceiling) -> str:
         return f"{ceiling.value:,.{2 if ceiling.unit == 'pps' else 0}f} {ceiling.unit}".replace(",", " ")
     if ceiling.name == "goodput_bps":  # which tools print in any of the three
         a_second = ceiling.value / 8
-        return f"{si(ceiling.value, 'bit/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
-    return si(ceiling.value, ceiling.unit, 5) if ceiling.unit else f"{ceiling.value:.4f}"
+        return f"{si(ceiling.value, 'b/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
+    return si(ceiling.value, ceiling.unit.replace("bit/s", "b/s"), 5) if ceiling.unit else f"{ceiling.value:.4f}"
 
 
 def say_ladder(found: Ladder, measured: float | None, *, as_json: bool) -> None:

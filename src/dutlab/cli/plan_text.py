@@ -58,7 +58,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
             yield f"link {link.name}: no speed known, so no ceiling"
         else:
             rates = ", ".join(f"{size} B {si(line_rate(link.speed, size), 'pps')}" for size in RFC2544_FRAME_SIZES)
-            yield f"link {link.name}: {si(link.speed, 'bit/s')} L1; at most {rates}"
+            yield f"link {link.name}: {si(link.speed, 'b/s')} L1; at most {rates}"
 
 
 def _factors(plan: Plan) -> Iterator[str]:

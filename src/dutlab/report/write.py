@@ -86,7 +86,7 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[
         yield from _wrapped(r.experiment, width)
         said = replace(r.answer, tables=(), next=r.answer.next[:-1])  # the last names this command
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
-        for words in (*(w for s in r.sections for w in s.words), r.repeated):
+        for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
             yield from _wrapped(words, width)
         of_sections = (table for section in r.sections for table in section.tables)
         of_run = (*limit_tables(r.limits), *unsuccessful_tables(r.unsuccessful), *check_tables(r.checks), *fact_tables(r.facts, r.hosts))

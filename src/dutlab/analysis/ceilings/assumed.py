@@ -19,7 +19,7 @@ _COUNTED = re.compile(r"(?:max_)?(?:sent|received)_(?P<kind>pps|bps_l1|bps_l2)|g
 
 
 def exceeds(value: float, line: float, unit: str) -> bool:
-    """Whether a figure in `pps` or `bit/s` is more than its ceiling by more than how it was counted explains."""
+    """Whether a figure in `pps` or `b/s` is more than its ceiling by more than how it was counted explains."""
     return value > line * (ABOVE_FRAMES if unit == "pps" else ABOVE_BITS)
 
 
@@ -50,8 +50,8 @@ def above_line(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str
             line = _line_of(link, like, ceilings)
             if line and like == name == "goodput_bps":
                 line = max(other_goodputs(line, mtu=None).values())
-            unit = "bit/s" if "bps" in like else "pps"
-            if line and exceeds(value, line, "bit/s" if like == "goodput_bps" else "pps"):
+            unit = "b/s" if "bps" in like else "pps"
+            if line and exceeds(value, line, "b/s" if like == "goodput_bps" else "pps"):
                 yield link, f"{name} {si(value, unit, 4)}, the link carries {si(line, unit, 4)}"
 
 

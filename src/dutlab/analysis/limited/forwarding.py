@@ -61,7 +61,7 @@ class Facts:
 
     value: float
     unit: str
-    """`pps` or `bit/s`."""
+    """`pps` or `b/s`."""
     line: float | None = None
     """The link's ceiling for this figure, in the same unit."""
     assumed: str = ""
@@ -233,7 +233,7 @@ def _heat(f: Facts) -> LimitFinding | None:
 
 
 def _pcie(f: Facts) -> LimitFinding | None:
-    if not f.pcie_bps or f.unit != "bit/s" or f.value < 0.85 * f.pcie_bps:
+    if not f.pcie_bps or f.unit != "b/s" or f.value < 0.85 * f.pcie_bps:
         return None
     return LimitFinding(LimitCause.PCIE, Confidence.LIKELY, (f"{f.text(f.value)} is {f.value / f.pcie_bps:.0%} of what its slot passes",),
                    "move the card to a wider or newer slot")  # fmt: skip
@@ -301,9 +301,7 @@ def _tcp(f: Facts) -> LimitFinding | None:
     if f.window_bytes and f.rtt_s:
         most = f.streams * f.window_bytes * 8 / f.rtt_s
         if 0.8 * most <= f.value <= 1.1 * most:
-            said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'bit/s')}".replace(
-                ",", " "
-            )
+            said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'b/s')}".replace(",", " ")
             return LimitFinding(LimitCause.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
     idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
     if f.streams == 1 and idle:

@@ -25,6 +25,8 @@ from dutlab.workloads import main_figures
 FEWEST_RUNS = 4
 """In all, from which on runs are the unit; below that the newest of a side stands for it."""
 
+_MOST_REASONS = 5
+
 
 @dataclass(frozen=True)
 class CompareRequest:
@@ -84,12 +86,13 @@ def compare_runs(
     sides = (first, second)
     names = names or side_names(sides)
     if not shared:
-        where = "; ".join(f"{d.path}: {d.first} and {d.second}" for d in found[:5])
-        modes = [", ".join(dict.fromkeys(mode for run in side for mode in run.modes)) for side in sides]
-        match = f", or match their modes with --match-modes: {modes[0]} and {modes[1]}" if all(modes) and modes[0] != modes[1] else ""
+        where = _where(ours, theirs)
+        a, b = ([*dict.fromkeys(mode for run in side for mode in run.modes)] for side in sides)
+        can = a and b and not set(a) & set(b)
+        match = f", or match their modes with --match-modes: {', '.join(a)} and {', '.join(b)}" if can else ""
         raise InputError(
             f"{names[0]} and {names[1]} have no cell in common",
-            remedy=f"compare runs of the same experiment ({where or 'their trials have no result'}){match}",
+            remedy=f"compare runs of the same experiment{where and f' ({where})'}{match}",
         )
     own = _own_words(cell.cell for cell in (*here.values(), *there.values()))
     if several:
@@ -255,6 +258,23 @@ def _compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[t
         have = list(dict.fromkeys(figure for c in cells for figure in c.figures(name)))
         out += [(name, figure) for figure in (figures or main_figures(cells[0].cell.workload, have)) if figure in have]
     return out
+
+
+def _where(ours: Sequence[Mapping[CellKey, CellFigures]], theirs: Sequence[Mapping[CellKey, CellFigures]]) -> str:
+    """Why two sides have no cell in common: their workloads, else what was asked of every cell of one and of none of the other."""
+    sides = [[cell.cell for of in side for cell in of.values()] for side in (ours, theirs)]
+    kinds = [", ".join(dict.fromkeys(cell.workload for cell in side)) for side in sides]
+    if kinds[0] != kinds[1] or not kinds[0]:
+        return f"workloads with results: {kinds[0] or 'none'} and {kinds[1] or 'none'}"
+    asked = [[{**cell.factors, **cell.params, "link": cell.link_label} for cell in side] for side in sides]
+    names = [name for name in dict.fromkeys(chain.from_iterable(chain(*asked))) if name != "mode"]
+    values = {name: [list(dict.fromkeys(_plain(of[name]) for of in side if name in of)) for side in asked] for name in names}
+    apart = [(name, a, b) for name, (a, b) in values.items() if a and b and not set(a) & set(b)]
+    return "; ".join(f"{name}: {', '.join(a)} and {', '.join(b)}" for name, a, b in apart[:_MOST_REASONS])
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:

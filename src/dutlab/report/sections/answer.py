@@ -309,6 +309,8 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     if without:
         counts = ", ".join(f"{n} {status}" for status, n in sorted(without.items()))
         yield f"{sum(without.values())} of {plural(len(report.trials), 'trial')} have no result: {counts}."
+    if report.repeated and not report.busy:
+        yield report.repeated
     if report.lab is not None:
         yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
     common = {mark for t in tables for mark in t.common_marks}

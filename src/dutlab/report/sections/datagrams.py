@@ -14,7 +14,7 @@ from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (
     ("packets each", "packets_per_datagram"),
-    ("sent", "offered_pps"),
+    ("offered", "offered_pps"),
     ("received", "received_pps"),
     ("goodput", "goodput_bps"),
     ("lost", "loss_ratio"),
@@ -66,7 +66,7 @@ def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterato
     for group in (g for label in labels for g in groups if g.label == label and link in g.cell.links and g.measured):
         rows = [row for row in group.measured[0].tables.get("lengths", ()) if row["link"] == link]
         lines.append(Line(group.label, _points(rows, "received_pps")))
-        lines.append(Line(f"{group.label}, sent", _points(rows, "offered_pps"), "asked"))
+        lines.append(Line(f"{group.label}, offered", _points(rows, "offered_pps"), "asked"))
         limits.add(group.measured[0].figures.get(link, {}).get("whole_bytes"))
     if any(line.points for line in lines):
         yield Curve(

@@ -24,15 +24,9 @@ def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[Tria
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """The same, or that other work left cells without any result, in a sentence; empty if it did not."""
-    if busy := nearly_nothing_left(records, set_aside):
-        return f"{busy}. Repeat the run on a quieter machine."
-    disturbed = [r for r in records if r.status == DISTURBED]
-    measured = {key_of(r.cell) for r in records if r.status == "measured"}
-    without = {key_of(r.cell) for r in disturbed} - measured
-    if without:
-        return f"machine too busy: {plural(len(without), 'cell')} without a figure, since other work disturbed every attempt."
-    return ""
+    """The same as a sentence with what to do. Cells that alone were disturbed hide no other figure: repeated() says how many."""
+    busy = nearly_nothing_left(records, set_aside)
+    return f"{busy}. Repeat the run on a quieter machine." if busy else ""
 
 
 def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
@@ -44,7 +38,10 @@ def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -
     said = f"Other work on the machine disturbed {plural(len({*again, *left}), 'trial')}; figures are of undisturbed trials only."
     if again:
         said += f" Done again: {numbers_words(again)}."
-    return said + (f" Without an undisturbed attempt: {numbers_words(left)}." if left else "")
+    said += f" Without an undisturbed attempt: {numbers_words(left)}." if left else ""
+    measured = {key_of(r.cell) for r in records if r.status == "measured"}
+    without = {key_of(r.cell) for r in records if r.status == DISTURBED} - measured
+    return said + (f" No figure: {plural(len(without), 'cell')}." if without else "")
 
 
 def per_cpu(groups: Sequence[Group], set_aside: Sequence[TrialRecord]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import KPPS, latency_text
 from dutlab.store.run_folder import RunFolder
 
@@ -92,7 +92,8 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
         else ["no knee: the median does not double, or rises evenly"]
     )
     if isinstance(rate, Figure):
-        yield f"{about}, shares of {KPPS.text(rate.median)}: {', '.join(said)}."
+        told = any(note.startswith("the rate is") for r in group.measured for note in r.notes)
+        yield f"{about}{'' if told else f', shares of {figure_text(rate, KPPS)}'}: {', '.join(said)}."
     yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes if "knee" not in note)
 
 

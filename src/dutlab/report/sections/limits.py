@@ -124,7 +124,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     alone = len(group.cell.links) == 1
     return Facts(
         value=_figure(group, link, figure) or 0.0,
-        unit="pps" if frames else "bit/s",
+        unit="pps" if frames else "b/s",
         line=line,
         assumed=f"{USUAL_MTU} bytes assumed" if tcp and mtu is None else "",
         other_lines=other_goodputs(line, mtu=mtu) if tcp and line else {},

@@ -32,7 +32,7 @@ _CAPTION = "Received in the best second, and in the one from which the DUT was s
 FEW = 6
 """Of more cells than this the table tells, and no sentence of each."""
 _NO_BREAK = "\u00a0"
-_LINES = (("asked", "intended_pps"), ("sent", "offered_pps"), ("received", "received_pps"))
+_LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -126,7 +126,7 @@ def _curve(group: Group) -> Curve | None:
     seconds = list(zip(*by_direction.values(), strict=False))
     ramp_at = float(record.cell.params.get("warmup_s") or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
     found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
-    lines = [Line(label, points, "asked" if label == "asked" else "found") for label, points in found if points]
+    lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
     saturated = _saturated(record, "+".join(by_direction))
     size = group.cell.params.get("frame_size")
     repeats = len(group.measured)

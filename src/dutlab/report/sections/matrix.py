@@ -27,7 +27,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     of = {
         (label, link, variant): kept
         for label in labels
-        for link in dict.fromkeys(g.cell.link_label for g in groups)
+        for link in dict.fromkeys(g.cell.link_label for g in sorted(groups, key=lambda g: (len(g.cell.links), g.cell.links)))
         for variant in variants
         if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
     }

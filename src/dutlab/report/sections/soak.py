@@ -15,7 +15,7 @@ from dutlab.report.sections import critical_part
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
-    ("sent", "offered_pps"),
+    ("offered", "offered_pps"),
     ("received", "received_pps"),
     ("lost or not taken", "loss_ratio"),
     ("loss events", "loss_events"),

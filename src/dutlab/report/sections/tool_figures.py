@@ -51,7 +51,7 @@ class _Table:
                 link=place,
             )
             for place in _places(group)
-            if place in group.cell.links or any(place in r.figures for r in group.measured)
+            if _is_shown(place, group)
         ]
 
     def headline(self, book: NoteBook) -> Headline | None:
@@ -99,6 +99,14 @@ def _settings(group: Group) -> list[tuple[str, int, float | str]]:
 def _places(group: Group) -> list[str]:
     """What has figures of its own: all that was driven together, then each of it."""
     return list(dict.fromkeys((group.cell.link_label, *group.cell.links)))
+
+
+def _is_shown(place: str, group: Group) -> bool:
+    """Of an array there are no figures of single drives, so these have no row; one drive of several that has none keeps its row."""
+    found = {place for r in group.measured for place in r.figures}
+    if place in group.cell.links:
+        return not group.measured or not found.isdisjoint(group.cell.links)
+    return place in found
 
 
 def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
