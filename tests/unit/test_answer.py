@@ -119,7 +119,7 @@ def test_a_lab_says_that_its_figures_are_relative(tmp_path: Path) -> None:
         ("apu6-loadtest.csv", "from 96.93 kpps (linux, 64b) to "),
         ("era-workloads.csv", "random_write"),
         ("era-drive-spec.csv", "one drive, as rated: random read 4k"),
-        ("tengig-after.csv", "Goodput from the host of the row to the host of the column"),
+        ("tengig-after.csv", "Goodput, link a: from 9.17 Gb/s (mellanox to asus) to"),
         ("e302-9d-power.csv", "full-load"),
     ],
 )

@@ -136,7 +136,7 @@ def test_runs_without_a_cell_in_common_say_where_they_differ(runs: Path, tmp_pat
     assert "(duration_s: 30 and 5)" in said and " absent" not in said and "None" not in said
     nothing = made(tmp_path, "nothing", cut_after=0)
     result = run(compare, runs / OLD, nothing)
-    assert "workloads with results: sweep and none" in f"{result.exception} {getattr(result.exception, 'remedy', '')}"
+    assert "workloads with results: iperf3, sweep and none" in f"{result.exception} {getattr(result.exception, 'remedy', '')}"
 
 
 def test_names_from_records_cannot_move_the_terminal(tmp_path: Path) -> None:

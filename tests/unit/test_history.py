@@ -127,6 +127,7 @@ def test_words_say_which_way_is_better() -> None:
     assert "for the worse" in higher.sentences[0]
     plot = history_plot(slower, 1)
     assert plot is not None and slower.label in plot.svg().decode()
+    assert "run-00 to run-15 · dutlab" in plot.svg().decode()
     assert isinstance(slower, CellHistory) and slower.label == "nat · sweep 64 · link a"
 
 

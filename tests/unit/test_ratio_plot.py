@@ -39,6 +39,7 @@ def test_modes_of_a_run_are_drawn(tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     drawn = (tmp_path / "c.svg").read_text()
     assert "nat · sweep 64 · link a" in drawn and " slower" in drawn
+    assert f"{run.name} · dutlab" in drawn, "a picture names the runs that it is of"
 
 
 def test_factors_are_drawn(tmp_path: Path) -> None:
@@ -58,3 +59,9 @@ def test_cells_that_never_differ_in_one_factor_have_nothing_to_draw(tmp_path: Pa
     (tmp_path / "t.csv").write_text("a,b,c,v\n0,0,0,1\n1,1,0,2\n0,1,1,3\n")
     said = CliRunner().invoke(effects, [str(tmp_path / "t.csv"), "--figure", "v", "--plot", str(tmp_path / "e.svg")])
     assert isinstance(said.exception, InputError) and "nothing to draw" in str(said.exception)
+
+
+def test_the_axis_of_far_ratios_has_round_ticks() -> None:
+    rows = [RatioRow("a", 8.8, 8.8, 8.8, "neither", "no difference proven")]
+    texts = [t.text for t in ET.fromstring(ratio_plot("p", "t", rows).svg()).iter("{http://www.w3.org/2000/svg}text")]
+    assert [t for t in texts if t and t.replace(".", "").isdigit()] == ["0.2", "0.5", "1", "2", "5"]

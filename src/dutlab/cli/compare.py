@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -95,7 +95,8 @@ def compare(
         opened = [divided(run, amount) for run, amount in zip(opened, by.amounts, strict=True)]
     found = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
-        write_image(compared_plot(found, _one_margin(margins)), plot)
+        drawn = compared_plot(found, _one_margin(margins))
+        write_image(replace(drawn, source=" · ".join((*(path.resolve().name for path in (*against, *runs)), "dutlab"))), plot)
     if as_json:
         say(
             json.dumps(

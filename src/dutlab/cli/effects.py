@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -47,7 +47,7 @@ def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: boo
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
     if plot is not None:
-        write_image(effects_plot(found, figure or ""), plot)
+        write_image(replace(effects_plot(found, figure or ""), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
         say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
         return

@@ -9,6 +9,8 @@ from dutlab.report.plots.svg import SvgDrawing, text_width
 
 PNG_SCALE = 2.0
 TITLE_SIZE, SOURCE_SIZE = 15.0, 11.5
+BOLDER = 1.12
+"""How much wider bold letters are."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Plot:
     def svg(self) -> bytes:
         """An SVG file with its title above and its source below, so that it can be read alone."""
         x, y, width, height = self.box
-        wide = max(width, text_width(self.title, TITLE_SIZE) + 12, text_width(self.source, SOURCE_SIZE) + 12)
+        wide = max(width, text_width(self.title, TITLE_SIZE) * BOLDER + 12, text_width(self.source, SOURCE_SIZE) + 12)
         d = self.drawing.copy()
         d.text(x + 6, y - 18, self.title, size=TITLE_SIZE, bold=True)
         d.text(x + 6, y + height + 14, self.source, size=SOURCE_SIZE, colour=QUIET)

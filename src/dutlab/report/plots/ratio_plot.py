@@ -18,6 +18,8 @@ _SHAPE = {"better": "triangle-up", "worse": "triangle-down", "neither": "circle"
 _LONGEST = 46
 _WIDE = 1.4
 _FAR_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+_FARTHER = 4.0
+"""From here on 1, 2, 5 and their tens alone have room."""
 
 
 Side = Literal["better", "worse", "neither"]
@@ -62,6 +64,7 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
 def _ticks(reach: float) -> list[float]:
     """Round ratios on both sides of 1, few enough to read."""
     if reach >= _WIDE:
-        return [t for t in _FAR_TICKS if 1 / reach <= t <= reach]
+        ticks = [t for t in _FAR_TICKS if reach < _FARTHER or f"{t:g}".strip("0.") in {"1", "2", "5"}]
+        return [t for t in ticks if 1 / reach <= t <= reach]
     step = next(step for step in (0.01, 0.02, 0.05, 0.1) if 1 + 4 * step >= reach)
     return [t for n in range(-3, 4) if 1 / reach <= (t := round(1 + step * n, 4)) <= reach]

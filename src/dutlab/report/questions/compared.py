@@ -289,7 +289,7 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
         known = figure_names(cells)
         raise InputError(
             f"{of}: no cell has a figure that cells are compared by",
-            remedy=f"name one with --figure: {', '.join(known)}" if known else "its trials have no figures",
+            remedy=f"name one with --figure: {', '.join(known)}" if known else "no trial has a result; `dutlab report` says why",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutlab.analysis.compare import less_is_better
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
@@ -68,7 +68,9 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
         slug=f"history-{place}", title=f"{of.label}: {of.figure}", x_title="run, oldest first", x="runs", y_title=_axis(of), y=of.figure,
         lines=(runs, *levels), moments=tuple(moments),
     )  # fmt: skip
-    return curve_plot(curve, [runs.label])
+    ends = " to ".join(dict.fromkeys(p.run for p in (points[0], points[-1])))
+    drawn = curve_plot(curve, [runs.label])
+    return None if drawn is None else replace(drawn, source=f"{ends} · dutlab")
 
 
 def level_words(of: CellHistory) -> str:

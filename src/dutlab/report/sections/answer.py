@@ -35,6 +35,7 @@ _SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
           "path_mtu_bytes": "path MTU", "knee_clat_mean_ns": "mean latency there", "peak_depth": "its depth", "knee_depth": "its depth",
           "knee_iops": "at the knee"}  # fmt: skip
+_PAIRS = " from the host of the row to the host of the column"
 _LATENCY_AT = re.compile(r"at_(\d+)_tl_ns")
 """Typical latency at a share of the rate."""
 _TAKE_REPEATS = ("test", "measure", *settable())
@@ -267,7 +268,7 @@ def _range(table: Table, places: Sequence[int]) -> str:
     of = [f for f in found if first is None or f[1] == first]
     low, high = min(of, key=lambda f: f[2].median), max(of, key=lambda f: f[2].median)
     ends = [f"{text(*end[1:])} ({_row_words(table, end[0], end[1])})" for end in (low, high)]
-    about = table.columns[places[0]].head if first is not None else table.title
+    about = table.columns[places[0]].head if first is not None else table.title.replace(_PAIRS, "")
     if low is high:
         return f"{about}: {ends[0]}."
     return f"{about}: from {ends[0]} to {ends[1]}."
@@ -296,6 +297,8 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str)
     ]
     at = [table.columns[place].head] if place is not None and table.same_figure else []
+    if at and at[0].startswith("to ") and said:  # of a matrix: client and server
+        said, at = said[:-1], [f"{said[-1]} {at[0]}"]
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]
     label = row.label or row.head
     alone = sized and all((other.label or other.head) == label for other in table.rows)
