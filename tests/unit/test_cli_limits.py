@@ -69,3 +69,10 @@ def test_what_is_wrong_is_said_in_words() -> None:
     assert "all of --devices" in refused("pcie", "--gen", "4", "--width", "4", "--devices", "32")
     assert "is not a rate in bytes" in refused("raid", "0", "--drives", "2", "--read-rate", "7Gbit/s")
     assert "is not a share" in refused("raid", "5", "--drives", "3", "--read-iops", "1k", "--writes", "0.2")
+
+
+def test_one_unit_of_bit_rates_and_a_head_above_each_column() -> None:
+    printed = said("tcp", "--speed", "10G") + said("ethernet", "--speed", "10G", "--frame", "64")
+    assert "bit/s" not in printed and "Gb/s" in printed
+    head, _, row = printed.splitlines()[:3]
+    assert head.split() == ["of", "figure", "at", "most", "formula", "source"] and head.index("formula") == row.index("= ")

@@ -13,6 +13,7 @@ from dutlab.workloads import WORKLOADS, settable
 
 SOURCE = Path(inspect.getfile(dutlab)).parent
 OTHER_MEANINGS = {
+    ("cli/export.py", "iperf3"): "a kind of file that is written",
     ("cli/main.py", "*"): "names of commands",
     ("systems/linux_facts/machine.py", "iperf3"): "the program",
     ("interop/importers.py", "*"): "names of programs whose files are read",

@@ -173,7 +173,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 def _table_of(pair: ComparedPair) -> Iterator[str]:
     """Who is compared, and the figures."""
-    yield f"{printable(pair.second)} against {printable(pair.first)}"
+    yield from wrapped(f"{printable(pair.second)} against {printable(pair.first)}")
     named = {name: folders for name, folders in zip((pair.first, pair.second), pair.runs, strict=True) if folders and name not in folders}
     yield from (line for name, folders in named.items() for line in wrapped(f"{printable(name)}: {printable(' and '.join(folders))}"))
     are_short = pair.first != pair.second and all(len(name) <= _LONGEST_HEAD for name in (pair.first, pair.second))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
-from dutlab.cli.told import say, table
+from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
 from dutlab.units import si
 
@@ -37,11 +37,11 @@ def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
         ("" if c.about == last else c.about, c.what, _value(c), f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
         for c, last in zip(found, before, strict=False)
     ]
-    for line in table(("of", "at most", "", "", ""), rows, right={2}):
+    for line in table(("of", "figure", "at most", "formula", "source"), rows, right={2}):
         say(line)
     say()
     for number, source in enumerate(sources, 1):
-        say(f"[{number}] {source}")
+        say_words(f"[{number}] {source}")
 
 
 def _value(ceiling: Ceiling) -> str:

@@ -30,7 +30,9 @@ def _what(r: RunReport) -> list[str]:
         parts = [words.split(", ") for words in asked]
         common = ", ".join(part for part in parts[0] if all(part in other for other in parts))
         varied = f", in {len(asked)} variants" if len(asked) > 1 else ""
-        out.append(f"{workload}: {common}{varied}, on {_links(list(dict.fromkeys(t.links for t in trials)))}.")
+        where = _links([links for links in dict.fromkeys(t.links for t in trials) if links])
+        what = f"workload {workload}" if common == workload else f"{workload}: {common}"
+        out.append(f"{what}{varied}{where and f', on {where}'}.")
     return out
 
 
