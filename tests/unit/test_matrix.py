@@ -11,7 +11,7 @@ import pytest
 from cells import cell_of
 from dutlab.errors import SpecRefused
 from dutlab.report.gather import _deviations
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.sections.matrix import hosts_of, section
 from dutlab.report.sections.path_mtu import _narrow
@@ -99,3 +99,8 @@ def test_the_narrow_hop_is_marked_once_and_only_where_others_carry_more() -> Non
     way = {("a", "source", "dut:in-a"): 1500.0, ("a", "source", "sink:eth-a"): 1400.0, ("a", "sink", "dut:out-a"): 1400.0}
     even = {("b", "source", "dut:in-b"): 1300.0, ("b", "source", "sink:eth-b"): 1300.0}
     assert {hop: said for hop in (*way, *even) if (said := _narrow(hop, way | even))} == {("a", "source", "sink:eth-a"): "the narrow hop"}
+
+
+def test_cells_of_a_size_stand_in_the_order_of_their_links() -> None:
+    groups = [Group("nat", cell_of("sweep", links=links), [n], []) for n, links in enumerate((("b",), ("a", "b"), ("a",)))]
+    assert [g.cell.link_label for g in by_size(groups, ["nat"])] == ["a", "b", "a+b"]

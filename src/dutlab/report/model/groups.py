@@ -90,8 +90,12 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
 
 
 def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
-    """In the order of the labels, then of their frame sizes, whatever the order in which they were measured."""
-    return sorted(groups, key=lambda g: (labels.index(g.label), size_order(str(g.cell.params.get("frame_size")))))
+    """In the order of the labels, then of frame sizes, then of links, whatever the order in which they were measured."""
+
+    def place(g: Group) -> tuple[object, ...]:
+        return labels.index(g.label), size_order(str(g.cell.params.get("frame_size"))), len(g.cell.links), g.cell.links
+
+    return sorted(groups, key=place)
 
 
 def present(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:

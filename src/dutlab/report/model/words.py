@@ -116,7 +116,7 @@ _WORDS = {
     "scale": "every duration × {}",
     "fill_pps": "filled at {} flows a second",
     "most_flows": "up to {} flows",
-    "requests": "{} requests a connection",
+    "requests": "requests a connection: {}",
     "request_bytes": "requests of {} bytes",
     "response_bytes": "answers of {} bytes",
     "closes": "ended by {}",

@@ -311,7 +311,8 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     without = Counter(t.status for t in report.unsuccessful)
     if without:
         counts = ", ".join(f"{n} {status}" for status, n in sorted(without.items()))
-        yield f"{sum(without.values())} of {plural(len(report.trials), 'trial')} have no result: {counts}."
+        n = sum(without.values())
+        yield f"{n} of {plural(len(report.trials), 'trial')} {'has' if n == 1 else 'have'} no result: {counts}."
     if report.repeated and not report.busy:
         yield report.repeated
     if report.lab is not None:

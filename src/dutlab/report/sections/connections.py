@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
@@ -51,7 +51,7 @@ counts when every request was answered in time. Concurrent connections count whe
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of results, and one of each test's trials."""
     del run
-    groups = sorted(groups, key=lambda g: labels.index(g.label))
+    groups = by_size(groups, labels)
     rows = [_row(g, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("link"), *(Column(head, figure) for head, figure in _RESULTS))
