@@ -57,7 +57,7 @@ def snmp_agent(folder: Path) -> Iterator[int]:
     said = folder / "watts"
     said.write_text("70.4\n", encoding="ascii")
     (folder / "snmpd.conf").write_text(
-        f"rocommunity lab 127.0.0.1\n"
+        f"rocommunity lab 127.0.0.1\nrwcommunity write 127.0.0.1\n"
         f"agentAddress udp:127.0.0.1:{port}\n"
         "createUser reader SHA right-password AES private-password\nrouser reader authpriv\n"
         f"extend watts /bin/cat {said}\n",
@@ -103,13 +103,18 @@ def ups_server(folder: Path) -> Iterator[int]:
 @contextmanager
 def management_controller(folder: Path) -> Iterator[int]:
     """OpenIPMI's simulator: 55 degrees, 2100 rpm, 90 W; the user `reader` with the password `right`. Yields its port."""
-    port, state = free_port(socket.SOCK_DGRAM), folder / "state"
+    port, state, chassis = free_port(socket.SOCK_DGRAM), folder / "state", folder / "chassis"
     simulator = need_program("ipmi_sim")
     state.mkdir()
+    power = folder / "power"  # `chassis set power 0`, `chassis get power`
+    power.write_text("1\n", encoding="ascii")
+    chassis.write_text(f'#!/bin/sh\ncase $1 in set) echo "$3" > {power};; get) echo "power:$(cat {power})";; esac\n', encoding="ascii")
+    chassis.chmod(0o755)
     levels = "".join(f"    allowed_auths_{level} none md2 md5 straight\n" for level in ("callback", "user", "operator", "admin"))
     (folder / "lan.conf").write_text(
         f'name "bmc"\nset_working_mc 0x20\n  startlan 1\n    addr 127.0.0.1 {port}\n    priv_limit admin\n{levels}'
         "    guid a123456789abcdefa123456789abcdef\n  endlan\n"
+        f'  chassis_control "{chassis}"\n'
         '  user 1 false "" "" user 10 none md2 md5 straight\n  user 2 true "reader" "right" admin 10 none md2 md5 straight\n',
         encoding="ascii",
     )

@@ -17,6 +17,7 @@ from dutlab.spec.known import FAMILY_MODES, LABS
 from dutlab.spec.links import Link
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.mixes import NAMED_MIXES
+from dutlab.spec.power import SWITCHES
 from dutlab.spec.sensors import SENSORS, WATCHES
 from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.spec.traffic import FlowSet, Traffic
@@ -74,7 +75,7 @@ def test_every_key_has_its_row(page, model):
 
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
-        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec)),
+        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec, *SWITCHES.values())),
         (SENSORS_PAGE, tuple(SENSORS.values())),
         (
             EXPERIMENT_PAGE,
@@ -93,6 +94,9 @@ def test_the_reference_names_everything_that_can_be_named():
         assert f"| `{kind}` |" in SENSORS_PAGE
         for key in SENSORS[kind].file_keys():
             assert f"`{key}`" in SENSORS_PAGE, f"{key} of {kind}"
+    for kind, switch in SWITCHES.items():
+        for key in {kind, *switch.file_keys()} - set(SENSORS["snmp"].file_keys()) - set(SENSORS["redfish"].file_keys()):
+            assert f"`{key}`" in TESTBED_PAGE, f"{key} of {kind}"
     for name in (*NAMED_MIXES, *WATCHES, *GENERATORS):
         assert f"`{name}`" in EXPERIMENT_PAGE
     for name in LABS:

@@ -223,7 +223,7 @@ colour: red
 """
     assert faults(tmp_path, text) == [
         ":3:12: hosts.source.ssh: '-v' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
-        ":3:21: hosts.source.famly: unknown key (known: array, cpus, drives, family, local, ssh; did you mean family?)",
+        ":3:21: hosts.source.famly: unknown key (known: array, cpus, drives, family, local, power, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
         ":13:1: colour: unknown key (known: generator, hosts, links, sensors, testbed)",

@@ -65,6 +65,7 @@ SECTIONS = {
             "dutlab.cli.doctor:doctor",
             "List what distorts results, with evidence, cost, fix and undo.",
         ),
+        "power": ("dutlab.cli.power:power", "Read or switch the power of a host: on, off, or off and on again."),
         "optics": (
             "dutlab.cli.optics:optics",
             "List transceivers, their readings and threshold alarms.",

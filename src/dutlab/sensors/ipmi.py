@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from dutlab.sensors.asked import Amount, Asked, Refused, secret
 from dutlab.sensors.sensor import SensorSite
-from dutlab.spec.sensors import IpmiSensor
+from dutlab.spec.sensors import IpmiDevice, IpmiSensor
 
 LONGEST_S = 60.0
 """For all records: a controller on a slow bus takes some 30 s."""
@@ -33,37 +33,17 @@ _NOT_LET_IN = ("RAKP", "Invalid user name", "Unauthorized")
 """What ipmitool says where a user or a password is wrong, other than where nobody answers."""
 
 
-class IpmiController:
-    """A ReadingSource: everything that one controller tells."""
+class IpmiSession:
+    """Questions to one controller, each a session of its own."""
 
-    def __init__(self, spec: IpmiSensor) -> None:
-        host, port = spec.address
-        self._begin = ["ipmitool", "-I", "lanplus", "-H", host, "-p", str(port), "-U", spec.user, "-L", spec.level]
-        self._begin += ["-E", "-N", "2", "-R", "1", "-c", "-v"]  # the password by the environment, one try of 2 s, commas, why
-        self._environment = {**os.environ, "IPMI_PASSWORD": secret(spec.password_from), "LC_ALL": "C"}
-        self._has_dcmi = True
+    def __init__(self, device: IpmiDevice, level: str) -> None:
+        host, port = device.address
+        self._begin = ["ipmitool", "-I", "lanplus", "-H", host, "-p", str(port), "-U", device.user, "-L", level]
+        self._begin += ["-E", "-N", "2", "-R", "1", "-v"]  # the password by the environment, one try of 2 s, why
+        self._environment = {**os.environ, "IPMI_PASSWORD": secret(device.password_from), "LC_ALL": "C"}
 
-    def read(self) -> Mapping[str, Amount]:
-        """Raises Refused, OSError, ValueError."""
-        found: dict[str, Amount] = {}
-        if self._has_dcmi:
-            status, said, _ = self._ask("dcmi", "power", "reading")
-            self._has_dcmi = status == 0 and not _INACTIVE.search(said)
-            if watts := _DCMI.search(said):
-                found["dcmi_watts"] = Amount(float(watts[1]), "W")
-        status, said, why = self._ask("sdr", "list", "full")
-        if status != 0 and not found:
-            raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
-        for name, quantity in records(said):
-            found.setdefault(name, quantity)
-        if not found:
-            raise ValueError("it has no sensor that tells a number")
-        return found
-
-    def close(self) -> None:
-        """Each question is a session of its own."""
-
-    def _ask(self, *words: str) -> tuple[int, str, str]:
+    def ask(self, *words: str) -> tuple[int, str, str]:
+        """Status, output, errors. Raises Refused, OSError, ValueError."""
         command, nothing = [*self._begin, *words], subprocess.DEVNULL
         try:
             done = subprocess.run(command, env=self._environment, capture_output=True, timeout=LONGEST_S, check=False, stdin=nothing)
@@ -74,6 +54,34 @@ class IpmiController:
             line = next(line for line in why.splitlines() if any(words in line for words in _NOT_LET_IN))
             raise Refused(f"it refuses us ({line.strip('> ')})")
         return done.returncode, said, why
+
+
+class IpmiController:
+    """A ReadingSource: everything that one controller tells."""
+
+    def __init__(self, spec: IpmiSensor) -> None:
+        self._session = IpmiSession(spec, spec.level)
+        self._has_dcmi = True
+
+    def read(self) -> Mapping[str, Amount]:
+        """Raises Refused, OSError, ValueError."""
+        found: dict[str, Amount] = {}
+        if self._has_dcmi:
+            status, said, _ = self._session.ask("dcmi", "power", "reading")
+            self._has_dcmi = status == 0 and not _INACTIVE.search(said)
+            if watts := _DCMI.search(said):
+                found["dcmi_watts"] = Amount(float(watts[1]), "W")
+        status, said, why = self._session.ask("-c", "sdr", "list", "full")
+        if status != 0 and not found:
+            raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
+        for name, quantity in records(said):
+            found.setdefault(name, quantity)
+        if not found:
+            raise ValueError("it has no sensor that tells a number")
+        return found
+
+    def close(self) -> None:
+        """Each question is a session of its own."""
 
 
 def records(text: str) -> Iterator[tuple[str, Amount]]:

@@ -14,12 +14,14 @@ from pysnmp.error import PySnmpError
 from pysnmp.hlapi.v3arch.asyncio import (
     CommunityData,
     ContextData,
+    Integer32,
     ObjectIdentity,
     ObjectType,
     SnmpEngine,
     UdpTransportTarget,
     UsmUserData,
     get_cmd,
+    set_cmd,
     usmAesCfb128Protocol,
     usmHMACSHAAuthProtocol,
 )
@@ -27,7 +29,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
 from dutlab.sensors import asked
 from dutlab.sensors.asked import Amount, Asked, Refused, secret
 from dutlab.sensors.sensor import SensorSite
-from dutlab.spec.sensors import SnmpSensor
+from dutlab.spec.sensors import SnmpDevice, SnmpSensor, secrets_of
 
 _WRAPS = {"Counter32": 2**32, "Counter64": 2**64}
 _NOT_LET_IN = ("digest", "usm user", "authorization", "authentication", "decrypt")
@@ -42,13 +44,12 @@ class SnmpAgent:
     def __init__(self, spec: SnmpSensor) -> None:
         self._spec, self._who = spec, _credentials(spec)
         self._loop, self._engine = asyncio.new_event_loop(), SnmpEngine()
-        self._object = ObjectType(ObjectIdentity(spec.oid))
         self._before: tuple[float, int] | None = None
 
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
-        found, kind = self._loop.run_until_complete(self._get())
         spec = self._spec
+        found, kind = self._loop.run_until_complete(_exchange(self._engine, self._who, spec))
         if kind not in _WRAPS:
             return {spec.name: Amount(found * spec.scale, spec.unit)}
         now_s, (since_s, before) = time.monotonic(), self._before or (0.0, -1)
@@ -57,28 +58,48 @@ class SnmpAgent:
             return {}
         return {spec.name: Amount((int(found) - before) % _WRAPS[kind] / (now_s - since_s) * spec.scale, f"{spec.unit}/s")}
 
-    async def _get(self) -> tuple[float, str]:
-        spec = self._spec
-        try:
-            target = await UdpTransportTarget.create(spec.address.pair, timeout=asked.PATIENCE_S / 2, retries=1)
-            fault, status, _, values = await get_cmd(self._engine, self._who, target, ContextData(), self._object)
-        except PySnmpError as error:
-            raise ValueError(str(error)) from error
-        if fault is not None:
-            if "timeout" in str(fault).lower():
-                raise TimeoutError
-            if any(words in str(fault).lower() for words in _NOT_LET_IN):
-                raise Refused(f"it refuses us ({fault})")
-            raise ValueError(f"it answers with a fault: {fault}")
-        if status:
-            raise ValueError(f"it has no {spec.oid} ({status.prettyPrint()})")
-        return _number(values[0][1], spec.oid)
-
     def close(self) -> None:
         """Closes the socket and the loop."""
-        self._engine.close_dispatcher()
-        self._loop.run_until_complete(asyncio.sleep(0))  # the transport closes its socket in the loop's next turn
-        self._loop.close()
+        _close(self._engine, self._loop)
+
+
+def asked_once(device: SnmpDevice, value: int | None = None) -> float:
+    """The number that the object is, after it was set to `value`. Raises Refused, OSError, ValueError."""
+    loop, engine = asyncio.new_event_loop(), SnmpEngine()
+    try:
+        return loop.run_until_complete(_exchange(engine, _credentials(device), device, value))[0]
+    finally:
+        _close(engine, loop)
+
+
+def _close(engine: SnmpEngine, loop: asyncio.AbstractEventLoop) -> None:
+    engine.close_dispatcher()
+    loop.run_until_complete(asyncio.sleep(0))  # the transport closes its socket in the loop's next turn
+    loop.close()
+
+
+async def _exchange(
+    engine: SnmpEngine, who: CommunityData | UsmUserData, device: SnmpDevice, value: int | None = None
+) -> tuple[float, str]:
+    of = ObjectIdentity(device.oid)
+    try:
+        target = await UdpTransportTarget.create(device.address.pair, timeout=asked.PATIENCE_S / 2, retries=1)
+        if value is None:
+            fault, status, _, values = await get_cmd(engine, who, target, ContextData(), ObjectType(of))
+        else:
+            fault, status, _, values = await set_cmd(engine, who, target, ContextData(), ObjectType(of, Integer32(value)))
+    except PySnmpError as error:
+        raise ValueError(str(error)) from error
+    if fault is not None:
+        if "timeout" in str(fault).lower():
+            raise TimeoutError
+        if any(words in str(fault).lower() for words in _NOT_LET_IN):
+            raise Refused(f"it refuses us ({fault})")
+        raise ValueError(f"it answers with a fault: {fault}")
+    if status:
+        what = f"it has no {device.oid}" if value is None else f"{device.oid} cannot be set"
+        raise ValueError(f"{what} ({status.prettyPrint()})")
+    return _number(values[0][1], device.oid)
 
 
 def _number(value: Any, oid: str) -> tuple[float, str]:  # noqa: ANN401 a class of pysnmp that its types do not name
@@ -87,16 +108,16 @@ def _number(value: Any, oid: str) -> tuple[float, str]:  # noqa: ANN401 a class 
     if kind in ("NoSuchObject", "NoSuchInstance", "EndOfMibView"):
         raise ValueError(f"it has no {oid}")
     try:
-        return float(text), kind
+        return float(int(value) if kind.startswith("Integer") else text), kind  # an integer's values may have names
     except ValueError as error:
         raise ValueError(f"{oid} says {text[: asked.SHOWN]!r}, which is not a number") from error
 
 
-def _credentials(spec: SnmpSensor) -> CommunityData | UsmUserData:
+def _credentials(spec: SnmpDevice) -> CommunityData | UsmUserData:
     if spec.user is None:
         community = secret(spec.community_from) if spec.community_from else _PUBLIC
         return CommunityData(community, mpModel=_VERSIONS[spec.version])
-    if any(len(secret(name)) < _LEAST_CHARACTERS for name in spec.secrets):
+    if any(len(secret(name)) < _LEAST_CHARACTERS for name in secrets_of(spec)):
         raise Refused(f"version 3 takes passwords of {_LEAST_CHARACTERS} characters and more (RFC 3414 section 11.2)")
     auth = secret(spec.password_from or "")
     if spec.privacy_from is None:

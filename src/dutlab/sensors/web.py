@@ -45,6 +45,7 @@ def _ask(device: HttpDevice, target: str, method: str, body: bytes | None) -> by
     connection = _connection(device, url.hostname or "", url.port)
     headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
     login = _basic(device) if device.user is not None and device.login == "basic" else None
+    answer: HTTPResponse | None = None
     try:
         connection.connect()
         _insist_on_certificate(device, connection)
@@ -65,6 +66,8 @@ def _ask(device: HttpDevice, target: str, method: str, body: bytes | None) -> by
     except HTTPException as error:
         raise ValueError(f"it does not speak HTTP: {error!r}") from error
     finally:
+        if answer is not None:
+            answer.close()  # one that was not read to its end holds the socket
         connection.close()
 
 

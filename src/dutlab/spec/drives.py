@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, Strict
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Name
+from dutlab.spec.fields import Name, YesNo
 from dutlab.spec.model import SpecModel, fault
 
 _BY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+=@-]{0,254}")
@@ -45,10 +45,6 @@ def is_size(text: str) -> bool:
 
 def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return parse_size(value) if isinstance(value, str) else value
-
-
-def _yes(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    return {"yes": True, "no": False}.get(value, value) if isinstance(value, str) else value
 
 
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
@@ -105,9 +101,9 @@ class DriveSpec(SpecModel):
     """A path, in place of a drive."""
     size: Size | None = None
     """Bytes of the file; of a drive, how much of it is used, from its beginning. None is all of a drive."""
-    destroy: Annotated[bool, BeforeValidator(_yes), Strict()] = False
+    destroy: YesNo = False
     """Whether what is on it may be overwritten."""
-    purge: Annotated[bool, BeforeValidator(_yes), Strict()] = False
+    purge: YesNo = False
     """Whether all of it may be erased by its own means (blkdiscard, nvme format, nvme sanitize)."""
     model: str | None = None
     """Its row of the testbed's table of models (spec.drive_models)."""

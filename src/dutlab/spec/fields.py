@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, Strict, ValidationInfo
 
 from dutlab.spec.model import NAME_KEY, from_file
 from dutlab.units import Bps, BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps, parse_share
@@ -41,6 +41,14 @@ def _name(text: str) -> str:
 
 Name = Annotated[str, AfterValidator(_name)]
 """A name that is safe in file names and on command lines."""
+
+
+def _yes(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return {"yes": True, "no": False}.get(value, value) if isinstance(value, str) else value
+
+
+YesNo = Annotated[bool, BeforeValidator(_yes), Strict()]
+"""`yes` and `no` are words of YAML 1.2, and mean true and false here."""
 
 
 def _quantity(parse: Callable[[str], float], example: str) -> Callable[[Any, ValidationInfo], Any]:

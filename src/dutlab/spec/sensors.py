@@ -33,6 +33,7 @@ __all__ = [
     "CpuSensor",
     "HttpDevice",
     "HwmonSensor",
+    "IpmiDevice",
     "IpmiSensor",
     "MeterSensor",
     "MqttSensor",
@@ -41,8 +42,10 @@ __all__ = [
     "RedfishSensor",
     "SensorSpec",
     "Sensors",
+    "SnmpDevice",
     "SnmpSensor",
     "host_faults",
+    "secrets_of",
 ]
 
 LEAST_EVERY_S = 0.1
@@ -193,6 +196,12 @@ class CommandSensor(SensorSpec):
     unit: Annotated[str, AfterValidator(_unit)]
 
 
+def secrets_of(device: object) -> tuple[str, ...]:
+    """Names of the environment variables that a device on the network needs."""
+    found = (getattr(device, name, None) for name in ("password_from", "privacy_from", "community_from"))
+    return tuple(name for name in found if name)
+
+
 class AskedSensor(SensorSpec):
     """Something on the network that this machine asks or hears, whatever it measures."""
 
@@ -201,8 +210,7 @@ class AskedSensor(SensorSpec):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Names of the environment variables that it needs."""
-        found = (getattr(self, name, None) for name in ("password_from", "privacy_from", "community_from"))
-        return tuple(name for name in found if name)
+        return secrets_of(self)
 
 
 class HttpDevice(SpecModel):
@@ -241,15 +249,20 @@ class RedfishSensor(HttpDevice, AskedSensor):
     every: Period = Duration(5.0)
 
 
-class IpmiSensor(AskedSensor):
+class IpmiDevice(SpecModel):
+    """How a management controller is asked by IPMI 2.0 over the network."""
+
+    address: Annotated[At, BeforeValidator(_address(623))]
+    user: User
+    password_from: Variable = Field(alias="password-from")
+
+
+class IpmiSensor(IpmiDevice, AskedSensor):
     """A server's management controller that speaks IPMI 2.0."""
 
     kind = "ipmi"
     measures = "power (DCMI), temperatures, fans and voltages, as a management controller tells them by IPMI"
 
-    address: Annotated[At, BeforeValidator(_address(623))]
-    user: User
-    password_from: Variable = Field(alias="password-from")
     level: Literal["USER", "OPERATOR", "ADMINISTRATOR"] = "USER"
     """The privilege that the session asks for; a controller may want more than USER for DCMI."""
     every: Period = Duration(10.0)
@@ -265,11 +278,8 @@ class NumberSensor(AskedSensor):
     """The meter's smallest step, in `unit`."""
 
 
-class SnmpSensor(NumberSensor):
-    """An object of an SNMP agent."""
-
-    kind = "snmp"
-    measures = "one object of an SNMP agent: a PDU, a UPS, a switch; counters as their rate"
+class SnmpDevice(SpecModel):
+    """An object of an SNMP agent, and how it is asked."""
 
     address: Annotated[At, BeforeValidator(_address(161))]
     oid: Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]
@@ -295,6 +305,13 @@ class SnmpSensor(NumberSensor):
         if made.privacy_from and made.user is None:
             faults.append(fault(("privacy-from",), "is of version 3"))
         return faults
+
+
+class SnmpSensor(SnmpDevice, NumberSensor):
+    """An object of an SNMP agent."""
+
+    kind = "snmp"
+    measures = "one object of an SNMP agent: a PDU, a UPS, a switch; counters as their rate"
 
 
 class MqttSensor(NumberSensor):

@@ -32,6 +32,7 @@ from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN
 from dutlab.spec.links import DUT, Link
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
+from dutlab.spec.power import Power
 from dutlab.spec.sensors import Sensors, host_faults
 from dutlab.systems import SYSTEMS
 
@@ -55,6 +56,8 @@ class HostSpec(SpecModel):
     """Storage of it that is measured."""
     array: ArraySpec = ArraySpec()
     """What the arrays that modes make of the drives are made with."""
+    power: Power = None
+    """What switches it on and off."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:

@@ -1,0 +1,269 @@
+"""The power of hosts: plugs, distribution units, management controllers and commands that switch them, and what they say of it.
+
+Requests as their makers document them: Shelly Gen1 (`/relay/N`), Shelly Gen2 and later (`Switch.Set`), Tasmota (`PowerN`), IPMI 2.0
+chassis control (section 28.3) by ipmitool, Redfish ComputerSystem.Reset (DSP0266), and SET of one object by SNMP.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, urlsplit
+
+from dutlab.errors import HostError, InputError
+from dutlab.sensors.asked import PATIENCE_S, SHOWN, Refused, secret
+from dutlab.sensors.web import get_json
+from dutlab.spec.power import CommandPower, IpmiPower, PlugPower, PowerSpec, RedfishPower, SnmpPower
+from dutlab.spec.sensors import secrets_of
+from dutlab.spec.testbed import Testbed
+
+T = TypeVar("T")
+
+DONE_S = 60.0
+"""Until a switch says that it did what it was told; a server's own takes some seconds."""
+_LOOK_S = 0.5
+_COMMAND_S = 60.0
+
+
+class Switch(Protocol):
+    """One host's. All of it raises Refused, OSError, ValueError."""
+
+    def is_on(self) -> bool:
+        """What the switch says, which may lag behind what it was told."""
+
+    def turn(self, *, on: bool) -> None:
+        """Returns once it was told."""
+
+
+class HostPower:
+    """The power of one host of a testbed, as its file says that it may be used."""
+
+    def __init__(self, testbed: Testbed, host: str) -> None:
+        """Raises InputError for a host that nothing switches, HostError without a secret that the switch needs."""
+        if host not in testbed.hosts:
+            raise InputError(f"testbed {testbed.name} has no host {host}", remedy=f"it has {', '.join(testbed.hosts)}")
+        if (spec := testbed.hosts[host].power) is None:
+            raise InputError(f"testbed {testbed.name} does not say what switches {host}", remedy=f"write `power:` below {host}")
+        for variable in secrets_of(spec):
+            secret(variable)
+        self._testbed, self._host, self._spec = testbed.name, host, spec
+        self._switch = _SWITCHES[type(spec)](spec)
+
+    def is_on(self) -> bool:
+        """Raises HostError."""
+        return self._tried(self._switch.is_on)
+
+    def turn(self, *, on: bool) -> None:
+        """Returns once the switch says so. Raises HostError, and InputError where the testbed does not allow it."""
+        if not self._spec.may_switch:
+            raise InputError(
+                f"testbed {self._testbed} does not allow to switch {self._host}", remedy="write `may-switch: yes` below its `power:`"
+            )
+        self._tried(lambda: self._switch.turn(on=on))
+        until_s = time.monotonic() + DONE_S
+        while self.is_on() is not on:
+            if time.monotonic() > until_s:
+                raise HostError(
+                    f"its switch was told to turn {_word(on=on)}, and says {_word(on=not on)} after {DONE_S:g} s", host=self._host
+                )
+            time.sleep(_LOOK_S)
+
+    def cycle(self) -> None:
+        """Off, `off-for` long, on. Raises as turn()."""
+        self.turn(on=False)
+        time.sleep(self._spec.off_for)
+        self.turn(on=True)
+
+    def _tried(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except TimeoutError as error:
+            raise HostError(f"its switch did not answer within {PATIENCE_S:g} s", host=self._host) from error
+        except (Refused, OSError, ValueError) as error:
+            raise HostError(f"its switch: {error}", host=self._host) from error
+
+
+def _word(*, on: bool) -> str:
+    return "on" if on else "off"
+
+
+class PlugSwitch:
+    """An outlet on the network."""
+
+    def __init__(self, spec: PlugPower) -> None:
+        self._spec = spec
+        self._root = urlsplit(spec.url).path.rstrip("/")
+
+    def is_on(self) -> bool:
+        """As the Switch."""
+        n = self._spec.channel
+        match self._spec.model:
+            case "shelly":
+                return _state(self._get(f"/rpc/Switch.GetStatus?id={n}"), "output")
+            case "shelly-gen1":
+                return _state(self._get(f"/relay/{n}"), "ison")
+            case "tasmota":
+                return _tasmota(self._get(self._command(f"Power{n + 1}")), n)
+
+    def turn(self, *, on: bool) -> None:
+        """As the Switch."""
+        n = self._spec.channel
+        match self._spec.model:
+            case "shelly":
+                get_json(self._spec, f"{self._root}/rpc/Switch.Set", method="POST", body={"id": n, "on": on})
+            case "shelly-gen1":
+                self._get(f"/relay/{n}?turn={_word(on=on)}")
+            case "tasmota":
+                self._get(self._command(f"Power{n + 1} {_word(on=on)}"))
+
+    def _command(self, words: str) -> str:
+        """A Tasmota takes its login in the address only."""
+        spec = self._spec
+        login = f"&user={quote(spec.user)}&password={quote(secret(spec.password_from or ''))}" if spec.user is not None else ""
+        return f"/cm?cmnd={quote(words)}{login}"
+
+    def _get(self, target: str) -> Any:  # noqa: ANN401 any JSON
+        return get_json(self._spec, f"{self._root}{target}")
+
+
+def _state(document: Any, name: str) -> bool:  # noqa: ANN401
+    found = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(found, bool):
+        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say `{name}`")  # noqa: TRY004 -- an answer, not a call
+    return found
+
+
+def _tasmota(document: Any, channel: int) -> bool:  # noqa: ANN401
+    """One with a single outlet calls it POWER, others count from 1."""
+    answer = document if isinstance(document, dict) else {}
+    found = answer.get(f"POWER{channel + 1}", answer.get("POWER") if channel == 0 else None)
+    if found not in ("ON", "OFF"):
+        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say POWER{channel + 1}")
+    return bool(found == "ON")
+
+
+class SnmpSwitch:
+    """An outlet of a distribution unit."""
+
+    def __init__(self, spec: SnmpPower) -> None:
+        self._spec = spec
+
+    def is_on(self) -> bool:
+        """As the Switch."""
+        from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- pysnmp is an extra
+
+        spec = self._spec
+        found = asked_once(spec)
+        if found not in (spec.on, spec.off):
+            raise ValueError(f"{spec.oid} is {found:g}, which is neither on ({spec.on}) nor off ({spec.off})")
+        return found == spec.on
+
+    def turn(self, *, on: bool) -> None:
+        """As the Switch."""
+        from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- as above
+
+        asked_once(self._spec, self._spec.on if on else self._spec.off)
+
+
+class IpmiSwitch:
+    """A server's own controller, by ipmitool."""
+
+    def __init__(self, spec: IpmiPower) -> None:
+        self._spec = spec
+
+    def is_on(self) -> bool:
+        """As the Switch."""
+        said = self._ask("status").strip()
+        if said not in ("Chassis Power is on", "Chassis Power is off"):
+            raise ValueError(f"ipmitool said {said[:SHOWN]!r}")
+        return said.endswith("on")
+
+    def turn(self, *, on: bool) -> None:
+        """As the Switch. Off is at once, without the system's knowing."""
+        self._ask(_word(on=on))
+
+    def _ask(self, word: str) -> str:
+        from dutlab.sensors.ipmi import IpmiSession  # noqa: PLC0415 -- ipmitool may not be there, nor needed
+
+        status, said, why = IpmiSession(self._spec, "OPERATOR").ask("chassis", "power", word)
+        if status != 0:
+            raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
+        return said
+
+
+class RedfishSwitch:
+    """A server's own controller, by Redfish."""
+
+    def __init__(self, spec: RedfishPower) -> None:
+        self._spec = spec
+        self._root = urlsplit(spec.url).path.rstrip("/")
+        self._system = spec.system
+
+    def is_on(self) -> bool:
+        """As the Switch."""
+        state = self._get(self._named()).get("PowerState")
+        if state not in ("On", "Off", "PoweringOn", "PoweringOff"):
+            raise ValueError(f"its PowerState is {str(state)[:SHOWN]!r}")
+        return state in ("On", "PoweringOff")
+
+    def turn(self, *, on: bool) -> None:
+        """As the Switch. Off is at once, without the system's knowing."""
+        reset = self._get(self._named()).get("Actions", {}).get("#ComputerSystem.Reset", {})
+        target = reset.get("target") if isinstance(reset, dict) else None
+        if not isinstance(target, str) or not target.startswith("/redfish/"):
+            raise ValueError(f"{self._system} offers no ComputerSystem.Reset")
+        get_json(self._spec, f"{self._root}{target}", method="POST", body={"ResetType": "On" if on else "ForceOff"})
+
+    def _named(self) -> str:
+        if self._system is None:
+            members = self._get("/redfish/v1/Systems").get("Members")
+            names = [str(m.get("@odata.id")) for m in members if isinstance(m, dict)] if isinstance(members, list) else []
+            if len(names) != 1:
+                raise ValueError(f"it has {len(names)} systems; say which as `system:`: {', '.join(names[:8]) or 'none'}")
+            self._system = names[0]
+        return self._system
+
+    def _get(self, target: str) -> Mapping[str, Any]:
+        found = get_json(self._spec, f"{self._root}{target}")
+        if not isinstance(found, dict):
+            raise ValueError(f"{target} is {str(found)[:SHOWN]!r}, not an object")  # noqa: TRY004 -- an answer, not a call
+        return found
+
+
+class CommandSwitch:
+    """Commands of this machine."""
+
+    def __init__(self, spec: CommandPower) -> None:
+        self._spec = spec
+
+    def is_on(self) -> bool:
+        """As the Switch."""
+        said = self._run(self._spec.status).strip()
+        if said not in ("on", "off"):
+            raise ValueError(f"`{self._spec.status}` printed {said[:SHOWN]!r}, neither on nor off")
+        return said == "on"
+
+    def turn(self, *, on: bool) -> None:
+        """As the Switch."""
+        self._run(self._spec.on if on else self._spec.off)
+
+    def _run(self, command: str) -> str:
+        nothing = subprocess.DEVNULL
+        try:
+            done = subprocess.run(["sh", "-c", command], stdin=nothing, capture_output=True, timeout=_COMMAND_S, check=False, text=True)
+        except subprocess.TimeoutExpired as error:
+            raise ValueError(f"`{command}` did not end within {_COMMAND_S:g} s") from error
+        if done.returncode != 0:
+            raise ValueError(f"`{command}` ended with status {done.returncode}: {done.stderr.strip()[-SHOWN:]}")
+        return done.stdout
+
+
+_SWITCHES: Mapping[type[PowerSpec], Callable[[Any], Switch]] = {
+    PlugPower: PlugSwitch,
+    SnmpPower: SnmpSwitch,
+    IpmiPower: IpmiSwitch,
+    RedfishPower: RedfishSwitch,
+    CommandPower: CommandSwitch,
+}

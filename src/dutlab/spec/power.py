@@ -1,0 +1,116 @@
+"""What switches the power of a host: of a testbed, `power:` of a host.
+
+    hosts:
+      dut:
+        power: {kind: plug, model: shelly, url: http://192.0.2.41, may-switch: yes}
+
+One class a kind; dutlab.power carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
+
+from dutlab.spec.fields import Duration, YesNo
+from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, SnmpDevice
+
+LONGEST_OFF_S = 600.0
+
+Command = Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
+
+
+def _off(seconds: float) -> float:
+    if not 0 < seconds <= LONGEST_OFF_S:
+        raise ValueError("must be from above 0s to 10min")
+    return seconds
+
+
+class PowerSpec(SpecModel):
+    """A switch, whatever its kind."""
+
+    kind: ClassVar[str]
+
+    may_switch: YesNo = Field(default=False, alias="may-switch")
+    """Whether dutlab may switch the host on and off; without it only its state is read."""
+    off_for: Annotated[Duration, AfterValidator(_off)] = Field(default=Duration(10.0), alias="off-for")
+    """How long a power cycle keeps it off, so that capacitors are empty."""
+
+
+class PlugPower(HttpDevice, PowerSpec):
+    """An outlet on the network that is switched by HTTP."""
+
+    kind = "plug"
+
+    model: Literal["shelly", "shelly-gen1", "tasmota"]
+    channel: Annotated[int, Field(ge=0, le=63)] = 0
+    """Which of its outlets; the first is 0."""
+
+    @property
+    def login(self) -> Literal["basic", "digest"]:
+        """As that of its meter."""
+        return "basic" if self.model == "shelly-gen1" else "digest"
+
+
+class SnmpPower(SnmpDevice, PowerSpec):
+    """An outlet of a power distribution unit: an integer that tells its state and sets it."""
+
+    kind = "snmp"
+
+    on: int = 1
+    """What the object is where the outlet is on, and what it is set to."""
+    off: int = 2
+
+
+class IpmiPower(IpmiDevice, PowerSpec):
+    """A server that its management controller switches by IPMI."""
+
+    kind = "ipmi"
+
+
+class RedfishPower(HttpDevice, PowerSpec):
+    """A server that its management controller switches by Redfish."""
+
+    kind = "redfish"
+
+    system: Annotated[str, Field(max_length=500, pattern=r"^/redfish/v1/Systems/[^/?#\s]+$")] | None = None
+    """Which of its systems; without it there must be one alone."""
+
+
+class CommandPower(PowerSpec):
+    """Commands of this machine, as for a virtual one: `virsh start NAME`."""
+
+    kind = "command"
+
+    on: Command
+    off: Command
+    status: Command
+    """It prints `on` or `off`."""
+
+
+SWITCHES: Mapping[str, type[PowerSpec]] = {model.kind: model for model in (PlugPower, SnmpPower, IpmiPower, RedfishPower, CommandPower)}
+
+
+def _switch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, PowerSpec) or value is None:
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a mapping of keys to values, as in {kind: plug, model: shelly, url: ...}")  # noqa: TRY004
+    if not isinstance(kind := value.get("kind"), str) or kind not in SWITCHES:
+        what = "missing" if "kind" not in value else f"unknown kind of switch {str(kind)!r}"
+        raise refuse("power", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SWITCHES)}")])
+    try:
+        return SWITCHES[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
+    except ValidationError as error:
+        raise refuse("power", faults_of(error)) from error
+
+
+def _written(switch: PowerSpec | None) -> dict[str, Any] | None:
+    return None if switch is None else {"kind": switch.kind, **switch.model_dump(mode="json", by_alias=True)}
+
+
+Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written)]
+"""What switches a host; None where nothing does."""
