@@ -1,28 +1,19 @@
-"""Runs for other programs: what promtool, a real Prometheus, DuckDB and our own imports make of what is exported."""
+"""Runs for other programs: metrics from events, and what DuckDB and our own imports make of what is exported."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-import shutil
-import socket
-import subprocess
-import threading
-import time
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from datetime import datetime
 from pathlib import Path
-from urllib.request import ProxyHandler, build_opener
 
 import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from capability import need
 from dutlab.cli.export import export
 from dutlab.errors import InputError
-from dutlab.events import EVENTS, DoubtFound, Reading, RunBegun, RunEnded, TrialBegun, TrialEnded
+from dutlab.events import EVENTS, DoubtFound, RunEnded
 from dutlab.interop.exports import SAMPLE_COLUMNS
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import read_files
@@ -32,35 +23,7 @@ from dutlab.interop.metrics import RunMetrics, metrics_of
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
 from loadtest_files import ramp_file
-
-NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
-HOSTILE = 'a "link"\\ of\nmany, words='
-BEGUN = RunBegun(at=NOW, folder="runs/x", experiment=HOSTILE, cells=2, trials=4, done=0, estimate_s=60, seed=1)
-
-
-def begun(trial: int) -> TrialBegun:
-    return TrialBegun(
-        at=NOW, trial=trial, what="nat", mode="nat", workload="sweep", tool="engine", links=("a", "b"), repeat=1, estimate_s=5, done=trial - 1,
-        trials=4, left_s=20 - 5 * (trial - 1),
-    )  # fmt: skip
-
-
-def ended(trial: int, status: str = "measured", rate: float = 1e6) -> TrialEnded:
-    return TrialEnded(
-        at=NOW + timedelta(seconds=9), trial=trial, what="nat", workload="sweep", status=status, why="", seconds=5,
-        figures={"a": {"received_pps": rate}}, main="a", backpressure_ratio=None, done=trial, trials=4,
-    )  # fmt: skip
-
-
-def reading(value: float) -> Reading:
-    return Reading(at=NOW, trial=1, where=HOSTILE, who="engine", values={"received_pps": value})
-
-
-def tell(run: Path, *events: object) -> None:
-    run.mkdir(exist_ok=True)
-    with (run / EVENTS).open("ab") as f:
-        for event in events:
-            f.write(event if isinstance(event, bytes) else event.model_dump_json().encode() + b"\n")
+from run_events import BEGUN, NOW, begun, ended, reading, tell
 
 
 def values(text: str) -> dict[str, float]:
@@ -110,71 +73,6 @@ def test_events_that_begin_anew_are_read_anew(tmp_path: Path) -> None:
 def test_a_folder_without_events_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no events"):
         metrics_of(tmp_path)
-
-
-@pytest.mark.parametrize("kind", ["metrics", "openmetrics"])
-def test_promtool_finds_nothing_wrong_with_the_metrics(tmp_path: Path, kind: str) -> None:
-    need("promtool", shutil.which("promtool") is not None)
-    tell(tmp_path / "r", b"damaged\n", b'{"event": "reading"}\n', BEGUN, begun(1), ended(1), begun(2), reading(float(2**60)))
-    text = said(kind, tmp_path / "r").output
-    assert text.endswith("# EOF\n") == (kind == "openmetrics")
-    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-
-
-def test_a_real_prometheus_scrapes_a_run_while_it_goes(tmp_path: Path) -> None:
-    need("prometheus", shutil.which("prometheus") is not None)
-    tell(tmp_path / "r", BEGUN, begun(1), reading(5e5))
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            data = metrics_of(tmp_path / "r").encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Page) as server, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        jobs = [{"job_name": "dutlab", "scrape_interval": "1s", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}]
-        (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}))
-        words = [
-            f"--config.file={tmp_path}/prometheus.yml",
-            f"--storage.tsdb.path={tmp_path}/data",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ]
-        with subprocess.Popen(["prometheus", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as prometheus:
-            try:
-                assert asked(port, "dutlab_reading", 5e5)["where"] == HOSTILE
-                tell(tmp_path / "r", reading(6e5))
-                assert asked(port, "dutlab_reading", 6e5)["name"] == "received_pps"
-                tell(tmp_path / "r", ended(1))
-                assert asked(port, "dutlab_figure", 1e6)["link"] == "a"
-                assert asked(port, "dutlab_run_trials_done", 1)["run"] == "r"
-            finally:
-                prometheus.terminate()
-                server.shutdown()
-
-
-def asked(port: int, name: str, value: float) -> dict[str, str]:
-    """The labels of the metric, once Prometheus has it with this value."""
-    opener, until = build_opener(ProxyHandler({})), time.monotonic() + 120
-    while time.monotonic() < until:
-        try:
-            with opener.open(f"http://127.0.0.1:{port}/api/v1/query?query={name}", timeout=10) as reply:
-                for found in json.load(reply)["data"]["result"]:
-                    if float(found["value"][1]) == value:
-                        return found["metric"]
-        except (OSError, KeyError):
-            pass
-        time.sleep(0.2)
-    raise AssertionError(f"{name} did not become {value}")
 
 
 def test_a_file_for_the_textfile_collector_is_there_whole(tmp_path: Path) -> None:
