@@ -152,3 +152,14 @@ def test_a_knob_that_the_kernel_does_not_have_is_named_before_anything_is_change
     assert state(standing_lab) == found_at_first and not records(only_run(tmp_path))
     assert not [e for e in events(only_run(tmp_path)) if e["event"] in ("level-applying", "mode-applying")]
     assert json.loads((only_run(tmp_path) / "resolved.json").read_text())["experiment"]["factors"]["mtu"] == ["9000"]
+
+
+def test_a_level_that_would_reboot_this_machine_is_named_before_anything_is_changed(dutlab, experiment, standing_lab, tmp_path):
+    found_at_first = state(standing_lab)
+    text = HEAD + "factors: {mode: [router], mtu: [9000], idle: [off]}\n"
+    done = dutlab(
+        "run", experiment(text + "levels: {idle: {off: {apply: ['true'], restore: ['true'], reboot: true}}}\n"), "--lab", standing_lab
+    )
+    assert done.returncode == 3, done.stderr
+    assert "dut: cannot be rebooted: it is this machine, or a namespace of it" in done.stderr
+    assert state(standing_lab) == found_at_first and not records(only_run(tmp_path))

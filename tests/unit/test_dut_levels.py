@@ -10,6 +10,7 @@ from dutlab.dut.knobs import settings_of
 from dutlab.dut.levels import KnobLevel, level_of
 from dutlab.errors import HostError
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.reboot import insist_on_rebootable
 from dutlab.labs import description
 from dutlab.spec.factors import LevelCommands
 
@@ -193,3 +194,17 @@ def test_the_mtu_is_of_every_host_on_the_links_and_other_knobs_are_the_duts():
         "sink": 2,
     }
     assert set(level_of(("rps", "off"), None, bed, hosts).settings) == {"dut"}
+
+
+class _OverSsh(LocalHost):
+    """This machine, as if it were reached over a connection."""
+
+    connections, renewals = 1, ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [(LocalHost, "it is this machine, or a namespace of it"), (_OverSsh, "its kernel is that of this machine")]
+)
+async def test_a_host_with_the_kernel_of_this_machine_is_never_rebooted(kind, why):
+    with pytest.raises(HostError, match=f"dut: cannot be rebooted: {why}"):
+        await insist_on_rebootable(kind("dut"))

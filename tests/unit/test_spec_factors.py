@@ -59,6 +59,14 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     return [str(f).partition("e.yaml:")[2] for f in refused.value.faults]
 
 
+def test_a_factor_that_takes_a_reboot_changes_as_seldom_as_a_dear_one(tmp_path):
+    text = RIGHT.replace("dear: [cstates]\n", "")
+    booted = load(tmp_path, text.replace("restore: [reboot-with all]", "restore: [reboot-with all], reboot: true"))
+    assert load(tmp_path, text).seldom_factors == ()
+    assert booted.seldom_factors == ("cstates",)
+    assert (booted.levels["cstates"]["c1"][0].back_within, make_plan(booted, BED, seed=1).dear_factors) == (600.0, ("cstates",))
+
+
 def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
     made = load(tmp_path, RIGHT)
     assert (made.set_factors, made.hand_factors, made.dear) == (("mtu", "gro", "cstates"), ("cable",), ("cstates",))
@@ -77,8 +85,10 @@ def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
         ("levels:\n  gro:", "levels:\n  mode: {router: {}, nat: {}}\n  gro:", "10:3: levels.mode: modes with commands are written under `modes:`"),
         (", restore: [reboot-with all]", "", "17:5: levels.cstates.c1.0.restore: missing; a level that changes a host says how to put it back"),
         ("[reboot-with c1]", "[' ']", "17:5: levels.cstates.c1.0.apply.0: empty command"),
+        ("apply: [reboot-with c1], restore: [reboot-with all]", "reboot: true", "17:5: levels.cstates.c1.0.reboot: no `apply` before it; a level that is as the hosts were found needs no reboot"),
+        ("restore: [reboot-with all]", "restore: [x], back_within: 0s", "17:5: levels.cstates.c1.0.back_within: must be from 1s to a day"),
         ("host: sink", "host: sunk", "12:5: levels.gro.false: lab three-node has no host 'sunk' that takes commands (known: dut, sink, source; did you mean sink?)"),
-        ("host: sink", "hosts: sink", "13:10: levels.gro.false.0.hosts: unknown key (known: apply, host, restore, verify; did you mean host?)"),
+        ("host: sink", "hosts: sink", "13:10: levels.gro.false.0.hosts: unknown key (known: apply, back_within, host, reboot, restore, verify; did you mean host?)"),
         ("dear: [cstates]", "dear: [cstate]", "18:8: dear.0: no factor 'cstate' beside the mode (known: cable, cstates, gro, mtu; did you mean cstates?)"),
         ("dear: [cstates]", "dear: [mode]", "18:8: dear.0: no factor 'mode' beside the mode (known: cable, cstates, gro, mtu)"),
         ("{mtu: 9000, gro: false}", "{mtu: 900}", "20:6: exclude.0.mtu: mtu has no level '900' (known: 1500, 9000; did you mean 9000?)"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dutlab.dut.custom import CommandSet, ends_with_0
 from dutlab.dut.knobs import KnobSetting, script_to_read, script_to_set, settings_of
 from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.hosts.reboot import insist_on_rebootable, reboot
 from dutlab.spec.factors import MTU
 from dutlab.spec.testbed import Testbed
 
@@ -37,6 +38,10 @@ class CommandsOnHost(CommandSet, Protocol):
 
     @property
     def host(self) -> str | None: ...
+    @property
+    def reboot(self) -> bool: ...
+    @property
+    def back_within(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -47,21 +52,29 @@ class CommandLevel:
     commands: Sequence[CommandsOnHost]
     dut: str
 
+    @property
+    def reboots(self) -> bool:
+        """Whether a host takes it only when it boots."""
+        return any(of.reboot for of in self.commands)
+
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """The file's `restore` commands, of the host named last first."""
-        return [
-            UndoStep(name, hosts[name].system.shell.text(command), why=f"restore of {self.title}")
-            for of in reversed(self.commands)
-            for name in (of.host or self.dut,)
-            for command in of.restore
-        ]
+        """The file's `restore` commands, of the host named last first; a reboot follows them where one followed `apply`."""
+        steps = []
+        for of in reversed(self.commands):
+            name, why = of.host or self.dut, f"restore of {self.title}"
+            steps += [UndoStep(name, hosts[name].system.shell.text(command), why=why) for command in of.restore]
+            if of.reboot:
+                steps.append(UndoStep(name, ("reboot",), why=why, back_within_s=of.back_within))
+        return steps
 
     async def apply(self, hosts: Hosts) -> None:
-        """In order, up to the first that fails."""
+        """In order, up to the first that fails. Raises NotBack where a host does not come back from its reboot."""
         for of in self.commands:
             host = hosts[of.host or self.dut]
             for command in of.apply:
                 await host.run(host.system.shell.text(command))
+            if of.reboot:
+                await reboot(host, of.back_within)
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
         """Each `verify` command must end with 0."""
@@ -72,6 +85,16 @@ class CommandLevel:
             for command in of.verify
         ]
 
+    async def faults(self, hosts: Hosts) -> Sequence[str]:
+        """Hosts that cannot be rebooted and are to be, before anything is changed."""
+        faults = []
+        for name in dict.fromkeys(of.host or self.dut for of in self.commands if of.reboot):
+            try:
+                await insist_on_rebootable(hosts[name])
+            except HostError as error:
+                faults.append(f"{error.what}; {error.remedy}" if error.remedy else error.what)
+        return faults
+
 
 @dataclass(frozen=True)
 class KnobLevel:
@@ -80,6 +103,7 @@ class KnobLevel:
     title: str
     settings: Mapping[str, Sequence[KnobSetting]]
     """Host → settings."""
+    reboots: ClassVar[bool] = False
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
         """What each value is now."""

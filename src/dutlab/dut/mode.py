@@ -23,6 +23,8 @@ class UndoStep:
     argv: tuple[str, ...]
     stdin: str = ""
     why: str = ""
+    back_within_s: float = 0.0
+    """Where it is not 0, the host is booted anew in place of a command, and is back within so long."""
 
 
 Announce = Callable[[str, Sequence[UndoStep]], None]

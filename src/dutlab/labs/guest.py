@@ -38,6 +38,14 @@ _PAUSE_S = 0.05
 """The longest that it may take until it is reached: 3 s on an idle machine."""
 _TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
 # What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
+_KERNEL_AGAIN = """#!/bin/bash
+for file in /proc/self/fd/*; do
+  number=${{file##*/}}
+  [ "$number" -le 2 ] || eval "exec $number>&-"
+done
+exec -a {kernel} {path} "$@"
+"""
+"""A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
 _INIT = """#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc
@@ -118,8 +126,13 @@ async def up(guest: Guest, folder: Path) -> None:
         "con0=null,fd:1", "panic=-1", "loglevel=4", *(f"ubd{at}={file}" for at, file in enumerate(files)),
         *(f"vec{at}:transport=raw,ifname={name},mac={mac},depth=128" for at, (name, mac) in enumerate(guest.ports.items(), 1)),
     ]  # fmt: skip
+    again = folder / f"bin-{guest.role}" / KERNEL
+    again.parent.mkdir(mode=0o700, exist_ok=True)
+    again.write_text(_KERNEL_AGAIN.format(kernel=KERNEL, path=shutil.which(KERNEL) or KERNEL), encoding="ascii")
+    again.chmod(0o700)
     # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
-    start = f"{shlex.join(kernel)} </dev/null >{shlex.quote(str(folder / f'console-{guest.role}'))} 2>&1 & echo $!"
+    said = shlex.quote(str(folder / f"console-{guest.role}"))
+    start = f"PATH={shlex.quote(str(again.parent))}:$PATH {shlex.join(kernel)} </dev/null >{said} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
     started = await LocalHost("lab").run(["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start])
     await _reached(folder, guest.role, int(started.text))

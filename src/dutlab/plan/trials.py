@@ -132,7 +132,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
         seed=seed,
         estimate_s=_estimate(trials, by_person),
         hand_factors=by_person,
-        dear_factors=tuple(name for name in experiment.set_factors if name in experiment.dear),
+        dear_factors=experiment.seldom_factors,
         repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
         repeat_disturbed=experiment.repeat_disturbed if experiment.disturbed == "repeat" else 0,
         trials=tuple(trials),
@@ -192,8 +192,8 @@ class _Shuffler:
 
 def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[dict[str, str], int]]:
     """Level of every factor, mode first, and repeat of each application of a mode, in order."""
-    slow = (*experiment.hand_factors, *(name for name in experiment.set_factors if name in experiment.dear))
-    quick = _rows(experiment, [name for name in experiment.set_factors if name not in experiment.dear])
+    slow = (*experiment.hand_factors, *experiment.seldom_factors)
+    quick = _rows(experiment, [name for name in experiment.set_factors if name not in experiment.seldom_factors])
     for stretch in _rows(experiment, slow):
         rows = [(mode, levels) for levels in quick for mode in experiment.factors[MODE]]
         found = [{MODE: mode, **stretch, **levels} for mode, levels in rows]

@@ -112,7 +112,15 @@ def read_journal(path: Path) -> list[Entry]:
 
 def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
     """For the journal."""
-    return [{"host": s.host, "argv": list(s.argv), "stdin": s.stdin, "why": s.why} for s in steps]
+    return [
+        {"host": s.host, "argv": list(s.argv), "stdin": s.stdin, "why": s.why}
+        | ({"back_within_s": s.back_within_s} if s.back_within_s else {})
+        for s in steps
+    ]
+
+
+def _undo_from_json(steps: Iterable[Mapping[str, Any]]) -> list[UndoStep]:
+    return [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"], s.get("back_within_s", 0.0)) for s in steps]
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
@@ -120,7 +128,7 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
     begun: dict[str, list[UndoStep]] = {}
     for entry in entries:
         if entry["event"] in _CHANGES:
-            begun[entry["application"]] = [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["undo"]]
+            begun[entry["application"]] = _undo_from_json(entry["undo"])
         elif entry["event"] in _RESTORES:
             begun.pop(entry["application"], None)
         elif entry["event"] in _LAB_ENDS:
@@ -150,7 +158,7 @@ def unreset(entries: Iterable[Entry]) -> Unreset:
     for entry in entries:
         if entry["event"] == "steps-begun":
             left = Unreset(
-                tuple(UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"]) for s in entry["reset"]),
+                tuple(_undo_from_json(entry["reset"])),
                 {str(name): None if ssh is None else str(ssh) for name, ssh in entry["hosts"].items()},
                 {str(name): str(role) for name, role in entry.get("roles", {}).items()},
             )

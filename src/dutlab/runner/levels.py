@@ -14,6 +14,7 @@ from dutlab.dut.mode import Check, Mode, Prober, TellsState, UndoStep
 from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, TestbedError
 from dutlab.hosts.host import Host
+from dutlab.hosts.reboot import NotBack
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
 from dutlab.runner.journal import Journal, undo_to_json
@@ -45,18 +46,18 @@ class SetLevels:
     """(Factor, level) → what was begun, the oldest first."""
 
     async def insist_on_knobs(self, plan: Plan) -> None:
-        """Raises TestbedError with all that a knob of the plan needs and a host has not."""
+        """Raises TestbedError with all that a level of the plan needs and a host has not: a knob, or that it can be rebooted."""
         faults = list[str]()
         for named in dict.fromkeys(named for trial in plan.trials for named in self._wanted(trial.cell)):
             level = self._level(named)
-            faults += await level.faults(self.hosts) if isinstance(level, KnobLevel) else []
+            faults += await level.faults(self.hosts)
         if faults:
             raise TestbedError("\n".join(dict.fromkeys(faults)))
 
     async def around(self, mode: Mode, cell: Cell) -> Mode:
         """`mode` in the levels of `cell`, which are set now; where they cannot be, one whose apply() says why.
 
-        Raises TestbedError where a level cannot be put back.
+        Raises TestbedError where a level cannot be put back, NotBack where a host does not come back from its reboot.
         """
         wanted = self._wanted(cell)
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.standing, wanted, strict=False)))
@@ -64,6 +65,8 @@ class SetLevels:
         try:
             for factor, level in wanted[keep:]:
                 await self._set(factor, level)
+        except NotBack:  # nothing can be measured there, nor put back: the journal keeps what undoes it
+            raise
         except DutlabError as error:
             return InLevels(mode, wanted, self, error)
         return InLevels(mode, wanted, self) if wanted else mode
@@ -73,9 +76,10 @@ class SetLevels:
         await self._leave(0)
 
     async def apply_again(self) -> None:
-        """All that is set, from the oldest on, as after a restart. Raises HostError."""
+        """All that a restart takes, from the oldest on. Raises HostError."""
         for standing in self.standing.values():
-            await standing.level.apply(self.hosts)
+            if not standing.level.reboots:
+                await standing.level.apply(self.hosts)
 
     async def verify(self) -> Sequence[Check]:
         """What the hosts say of all that is set. Raises HostError."""
@@ -83,7 +87,7 @@ class SetLevels:
 
     def _wanted(self, cell: Cell) -> list[_Named]:
         names = self.experiment.set_factors
-        slow_first = sorted(names, key=lambda name: name not in self.experiment.dear)
+        slow_first = sorted(names, key=lambda name: name not in self.experiment.seldom_factors)
         return [(name, cell.factors[name]) for name in slow_first]
 
     def _level(self, named: _Named) -> CommandLevel | KnobLevel:
@@ -99,15 +103,23 @@ class SetLevels:
         self.standing[factor, level] = Standing(application, made, undo)
         try:
             await made.apply(self.hosts)
+            if made.reboots:
+                await self.apply_again()
+        except NotBack:
+            raise
         except DutlabError:
             await to_its_end(self._leave(len(self.standing) - 1))
             raise
 
     async def _leave(self, keep: int) -> None:
+        rebooted = False
         for named, standing in reversed(list(self.standing.items())[keep:]):
             await carry_out(standing.undo, self.hosts)
             self.journal.write("level-restored", application=standing.application)
             del self.standing[named]
+            rebooted |= standing.level.reboots
+        if rebooted:
+            await self.apply_again()
 
 
 @dataclass

@@ -8,6 +8,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NamespaceGone
+from dutlab.hosts.reboot import reboot
 
 STEP_S = 600.0
 """As long as a step may take: a million routes are not gone in seconds."""
@@ -25,6 +26,9 @@ async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> Non
             failed.append(f"{step.host}: not in the testbed (`{' '.join(step.argv)}`)")
             continue
         try:
+            if step.back_within_s:
+                await reboot(host, step.back_within_s)
+                continue
             await host.run(step.argv, stdin=step.stdin.encode(), timeout_s=STEP_S)
         except NamespaceGone:
             continue  # what was changed is gone with it

@@ -140,6 +140,12 @@ class Experiment(SpecModel):
         """The factors beside the mode that dutlab sets, by commands or as a knob."""
         return tuple(name for name in self.factors if name != MODE and (name in self.levels or is_knob(name)))
 
+    @property
+    def seldom_factors(self) -> tuple[str, ...]:
+        """Those of them that are changed as seldom as those that a person sets: `dear` ones, and those that take a reboot."""
+        reboots = {name for name, levels in self.levels.items() if any(of.reboot for level in levels.values() for of in level)}
+        return tuple(name for name in self.set_factors if name in self.dear or name in reboots)
+
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """What holds between the levels of factors, the workloads and what is watched."""

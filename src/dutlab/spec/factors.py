@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.bounds import TestbedBounds
-from dutlab.spec.fields import Name, name_fault
+from dutlab.spec.fields import Duration, Name, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
+from dutlab.units import Seconds
 
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
@@ -28,6 +29,7 @@ _SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
 _WORD = r"[a-z][a-z0-9_-]*"
 _CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 LARGEST_MTU = 65535
+LONGEST_BOOT_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,12 @@ class Commands(SpecModel):
         return faults
 
 
+def _boot_time(value: Seconds) -> Seconds:
+    if not 1 <= value <= LONGEST_BOOT_S:
+        raise ValueError("must be from 1s to a day")
+    return value
+
+
 class LevelCommands(Commands):
     """What sets a level on one host."""
 
@@ -105,6 +113,16 @@ class LevelCommands(Commands):
 
     host: Name | None = None
     """None is the DUT."""
+    reboot: bool = False
+    """Whether the host takes what `apply` and `restore` changed only when it boots."""
+    back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Also whether there is a reason to reboot."""
+        needless = made is not None and made.reboot and not made.apply
+        more = [fault(("reboot",), "no `apply` before it; a level that is as the hosts were found needs no reboot")] if needless else []
+        return [*super().cross_faults(data, made), *more]
 
 
 def _one_or_more(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -1,0 +1,52 @@
+"""Boots a host anew, and waits until it is back: for what a kernel takes only when it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host, OverConnection
+from dutlab.hosts.local import LocalHost
+
+_ANSWERS_S, _LOOK_S = 15.0, 0.5
+_WHICH_BOOT = ("sh", "-c", "cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime")
+"""random(4); sysctl(2) of the BSDs."""
+_REBOOT = ("sh", "-c", "reboot || reboot -f")
+"""Where the first process is none that `reboot` can ask, it is told to ask the kernel."""
+
+
+class NotBack(HostError):
+    """A host was told to reboot and did not come back."""
+
+
+async def insist_on_rebootable(host: Host) -> str:
+    """Which boot it is in. Raises HostError where a reboot would end this machine, or nobody could see that it is over."""
+    if not isinstance(host, OverConnection):
+        raise HostError("cannot be rebooted: it is this machine, or a namespace of it", host=host.name, remedy="name a host over ssh")
+    boot = (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip()
+    here = (await LocalHost("here").run(_WHICH_BOOT, timeout_s=_ANSWERS_S, check=False)).text.strip()
+    if not boot or boot == here:
+        raise HostError("cannot be rebooted: its kernel is that of this machine", host=host.name, remedy="name a machine of its own")
+    return boot
+
+
+async def reboot(host: Host, within_s: float) -> None:
+    """Returns once it answers from another boot. Raises NotBack when it has not after `within_s`, HostError when it is not told."""
+    before = await insist_on_rebootable(host)
+    deadline, why = time.monotonic() + within_s, "it goes on as if it had not been told"
+    with contextlib.suppress(HostError):  # the connection ends with it
+        await host.run(_REBOOT, timeout_s=min(_ANSWERS_S, within_s))
+    while time.monotonic() < deadline:
+        try:
+            if (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip() != before:
+                return
+        except HostError as error:
+            why = error.what
+        await asyncio.sleep(_LOOK_S)
+    raise NotBack(
+        f"was told to reboot and is not back after {within_s:g} s: {why}",
+        host=host.name,
+        remedy="look at its console; once it is back, `dutlab undo RUN` puts back what was there, and `dutlab resume RUN` goes on",
+    )

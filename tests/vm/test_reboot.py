@@ -1,0 +1,102 @@
+"""Levels that a kernel takes only when it boots: a guest is booted anew for them, and once more when they are left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need, need_engine
+from dutlab.hosts.netns import NAMESPACES
+from dutlab.labs.guest import MODULES
+from dutlab.runner.journal import pending_undo, read_journal
+from main_job import events, only_run, records
+from processes import LIMIT_S, eventually
+
+AT_BOOT = "$(findmnt -rn -t hostfs -o TARGET | grep -vx /)/ports-dut"
+"""What the guest does when it boots, on its lab's own folder."""
+TEXT = f"""
+experiment: booted
+testbed: {{lab: uml-router}}
+factors:
+  mode: [router]
+  sysctl.net.ipv4.tcp_ecn: [1]
+  ttl: [found, "99"]
+dear: [sysctl.net.ipv4.tcp_ecn]
+levels:
+  ttl:
+    found: {{}}
+    "99":
+      apply: ['echo sysctl -qw net.ipv4.ip_default_ttl=99 >>{AT_BOOT}']
+      reboot: true
+      back_within: 2min
+      verify: [sysctl -n net.ipv4.ip_default_ttl | grep -qx 99]
+      restore: ['sed -i /ip_default_ttl/d {AT_BOOT}']
+repeats: 1
+disturbed: count
+workloads:
+  - sweep: {{frame_sizes: [64], rates: [1kpps], duration: 1s, links: [[a]]}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def parts() -> None:
+    need("netns", have_netns())
+    need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
+    need_engine()
+
+
+def test_a_level_boots_the_guest_anew_and_those_below_it_are_set_again(dutlab, tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text(TEXT)
+    before = set(NAMESPACES.glob("dutlab-*"))
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    found = {r["cell"]["factors"]["ttl"]: r for r in records(run)}
+    assert {level: r["status"] for level, r in found.items()} == {"found": "measured", "99": "measured"}, done.stderr
+    checks = {check["what"]: check["passed"] for check in found["99"]["checks"]}
+    assert checks["sysctl.net.ipv4.tcp_ecn 1 on dut"], checks
+    assert checks["ttl 99 on dut: `sysctl -n net.ipv4.ip_default_ttl | grep -qx 99` ends with 0"], checks
+    assert not pending_undo(read_journal(run / "journal.jsonl"))
+    assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+def test_a_guest_that_does_not_come_back_ends_the_run_with_what_to_do(dutlab, tmp_path: Path) -> None:
+    hangs = TEXT.replace("sysctl -qw net.ipv4.ip_default_ttl=99 >>", "sleep 1000 >>").replace("2min", "8s")
+    (tmp_path / "e.yaml").write_text(hangs + "order: as-written\n")
+    before = set(NAMESPACES.glob("dutlab-*"))
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 3, done.stderr
+    assert "dut: was told to reboot and is not back after 8 s" in done.stderr, done.stderr
+    assert "dutlab resume" in done.stderr
+    assert [r["status"] for r in records(only_run(tmp_path))] == ["measured"]
+    assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+def test_undo_of_a_killed_run_boots_the_guest_into_what_it_was(start, dutlab, tmp_path: Path) -> None:
+    label = f"t{os.getpid()}-boot"
+    ttl = ["lab", "shell", label, "dut", "--", "sysctl", "-n", "net.ipv4.ip_default_ttl"]
+    try:
+        assert (done := dutlab("lab", "up", "uml-router", "--label", label)).returncode == 0, done.stderr
+        (tmp_path / "e.yaml").write_text(
+            TEXT.replace("[found, ", "[").replace("    found: {}\n", "").replace("duration: 1s", "duration: 60s")
+        )
+        before = dutlab(*ttl).stdout
+        running = start("run", "e.yaml", "--lab", label)
+        began = eventually(
+            lambda: any(e["event"] == "trial-started" for p in (tmp_path / "runs").glob("*/journal.jsonl") for e in events(p.parent)),
+            LIMIT_S,
+        )
+        os.kill(running.pid, signal.SIGKILL)
+        said = running.communicate(timeout=LIMIT_S)[1]
+        assert began, said
+        assert dutlab(*ttl).stdout.strip() == "99"
+        undone = dutlab("undo", str(only_run(tmp_path)))
+        assert undone.returncode == 0, undone.stderr
+        assert not pending_undo(read_journal(only_run(tmp_path) / "journal.jsonl"))
+        assert dutlab(*ttl).stdout == before
+    finally:
+        dutlab("lab", "down", label)
