@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,7 @@ from capability import have_netns, need, need_engine
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs.guest import MODULES
 from dutlab.runner.journal import pending_undo, read_journal
-from main_job import events, only_run, records
-from processes import LIMIT_S, eventually
+from main_job import only_run, records
 
 AT_BOOT = "$(findmnt -rn -t hostfs -o TARGET | grep -vx /)/ports-dut"
 """What the guest does when it boots, on its lab's own folder."""
@@ -74,29 +71,3 @@ def test_a_guest_that_does_not_come_back_ends_the_run_with_what_to_do(dutlab, tm
     assert "dutlab resume" in done.stderr
     assert [r["status"] for r in records(only_run(tmp_path))] == ["measured"]
     assert set(NAMESPACES.glob("dutlab-*")) == before
-
-
-def test_undo_of_a_killed_run_boots_the_guest_into_what_it_was(start, dutlab, tmp_path: Path) -> None:
-    label = f"t{os.getpid()}-boot"
-    ttl = ["lab", "shell", label, "dut", "--", "sysctl", "-n", "net.ipv4.ip_default_ttl"]
-    try:
-        assert (done := dutlab("lab", "up", "uml-router", "--label", label)).returncode == 0, done.stderr
-        (tmp_path / "e.yaml").write_text(
-            TEXT.replace("[found, ", "[").replace("    found: {}\n", "").replace("duration: 1s", "duration: 60s")
-        )
-        before = dutlab(*ttl).stdout
-        running = start("run", "e.yaml", "--lab", label)
-        began = eventually(
-            lambda: any(e["event"] == "trial-started" for p in (tmp_path / "runs").glob("*/journal.jsonl") for e in events(p.parent)),
-            LIMIT_S,
-        )
-        os.kill(running.pid, signal.SIGKILL)
-        said = running.communicate(timeout=LIMIT_S)[1]
-        assert began, said
-        assert dutlab(*ttl).stdout.strip() == "99"
-        undone = dutlab("undo", str(only_run(tmp_path)))
-        assert undone.returncode == 0, undone.stderr
-        assert not pending_undo(read_journal(only_run(tmp_path) / "journal.jsonl"))
-        assert dutlab(*ttl).stdout == before
-    finally:
-        dutlab("lab", "down", label)

@@ -44,6 +44,7 @@ class SetLevels:
     journal: Journal
     standing: dict[_Named, Standing] = field(default_factory=dict)
     """(Factor, level) → what was begun, the oldest first."""
+    not_back: NotBack | None = None
 
     async def insist_on_knobs(self, plan: Plan) -> None:
         """Raises TestbedError with all that a level of the plan needs and a host has not: a knob, or that it can be rebooted."""
@@ -72,8 +73,11 @@ class SetLevels:
         return InLevels(mode, wanted, self) if wanted else mode
 
     async def leave(self) -> None:
-        """Puts back all that is set, the newest first. Raises TestbedError."""
-        await self._leave(0)
+        """Puts back all that is set, the newest first. Raises TestbedError; NotBack if a host stayed away, before what follows from it."""
+        try:
+            await self._leave(0)
+        except TestbedError as error:
+            raise self.not_back or error from error
 
     async def apply_again(self) -> None:
         """All that a restart takes, from the oldest on. Raises HostError."""
@@ -105,7 +109,8 @@ class SetLevels:
             await made.apply(self.hosts)
             if made.reboots:
                 await self.apply_again()
-        except NotBack:
+        except NotBack as error:
+            self.not_back = error
             raise
         except DutlabError:
             await to_its_end(self._leave(len(self.standing) - 1))
