@@ -64,6 +64,8 @@ def loaded(folder, body, drives=D1, mode="as-found"):
         ("{}", "write fio's options"),
         ("{options: {rw: read}, links: [[a]]}", "fio drives drives"),
         ("{options: {rw: read}, drives: [[server:d7]]}", "no drive 'server:d7'"),
+        ("{options: {rw: read}, drives: [server:d1]}", "drives.0: must be each, together, halves or a list of drives"),
+        ("{options: {rw: read}, drives: [[server:d1, 3]]}", "drives.0: must be each, together, halves or a list of drives"),
         ('{job: "[a]\\nrw=read\\nfilename=/dev/sda\\nexec_prerun=id\\n"}', "exec_prerun"),
         ("{job: 'no job'}", "not a job file"),
     ],

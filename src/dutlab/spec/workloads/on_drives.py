@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -25,7 +25,17 @@ def levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 
 
 Among = Literal["each", "together", "halves"]
-Drives = Annotated[tuple[Among | LinkSet, ...], Field(alias="drives"), BeforeValidator(levels)]
+
+
+def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """One set, before pydantic tries both ways to write it and tells of both."""
+    named = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    if named or (isinstance(value, str) and value in get_args(Among)):
+        return value
+    raise ValueError(f"must be {', '.join(get_args(Among))} or a list of drives that are loaded at once, as in [d1, d2]")
+
+
+Drives = Annotated[tuple[Annotated[Among | LinkSet, BeforeValidator(_drive_set)], ...], Field(alias="drives"), BeforeValidator(levels)]
 
 
 class DriveSetting(Setting):
