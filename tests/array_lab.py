@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dutlab.labs.state import StateFolder
 
-LIMIT_S = 900.0
+LIMIT_S = 780.0
 EXPERIMENT = """
 experiment: arrays
 testbed: {lab: raid}

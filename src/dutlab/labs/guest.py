@@ -37,7 +37,6 @@ BOOTS_S = 300.0
 _PAUSE_S = 0.05
 """The longest that it may take until it is reached: 3 s on an idle machine."""
 _TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
-# What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
 _KERNEL_AGAIN = """#!/bin/bash
 for file in /proc/self/fd/*; do
   number=${{file##*/}}
@@ -46,6 +45,8 @@ done
 exec -a {kernel} {path} "$@"
 """
 """A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
+# What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
+# Drives have no cache to flush: the driver of user-mode Linux loses a flush now and then, and an array waits for it for ever.
 _INIT = """#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc
@@ -62,6 +63,7 @@ printf '#!/bin/sh\\nexec modprobe -d /run/modules "$@"\\n' >/run/modprobe
 chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
 for module in {loaded}; do modprobe -d /run/modules $module; done
+for cache in /sys/block/ubd*/queue/write_cache; do [ ! -e $cache ] || echo "write through" >$cache; done
 {names}
 mkdir {group}
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
