@@ -28,7 +28,7 @@ Among = Literal["each", "together", "halves"]
 
 
 def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """One set, before pydantic tries both ways to write it and tells of both."""
+    """One set, before pydantic tries each form of it and tells of each."""
     named = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
     if named or (isinstance(value, str) and value in get_args(Among)):
         return value
