@@ -46,7 +46,8 @@ exec -a {kernel} {path} "$@"
 """
 """A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
 # What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
-# Drives have no cache to flush: the driver of user-mode Linux loses a flush now and then, and an array waits for it for ever.
+# The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive on which
+# nothing happens is read from.
 _INIT = """#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc
@@ -63,7 +64,6 @@ printf '#!/bin/sh\\nexec modprobe -d /run/modules "$@"\\n' >/run/modprobe
 chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
 for module in {loaded}; do modprobe -d /run/modules $module; done
-for cache in /sys/block/ubd*/queue/write_cache; do [ ! -e $cache ] || echo "write through" >$cache; done
 {names}
 mkdir {group}
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
@@ -72,6 +72,15 @@ hostname {role}
 ip address add {far}/30 dev vec0
 ip link set dev vec0 up
 sh -e {folder}/ports-{role} >{folder}/ports-{role}.said 2>&1 || exit 1
+while sleep 1; do
+  for stat in /sys/block/ubd*/stat; do
+    [ -e $stat ] || exit
+    read -r now <$stat
+    drive=${{stat%/stat}} drive=${{drive##*/}}
+    eval "was=\\$was_$drive was_$drive=\\$now"
+    [ "$now" != "$was" ] || dd if=/dev/$drive of=/dev/null bs=4k count=1 iflag=direct
+  done
+done </dev/null >/dev/null 2>&1 &
 {sshd} -D -f {folder}/sshd-{role}.conf -E {folder}/{role}.log
 echo o >/proc/sysrq-trigger
 sleep 60
