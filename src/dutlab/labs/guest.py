@@ -46,8 +46,8 @@ exec -a {kernel} {path} "$@"
 """
 """A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
 # What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
-# The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive on which
-# nothing happens is read from.
+# The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive
+# on which nothing happens is read from.
 _INIT = """#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc
