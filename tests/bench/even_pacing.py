@@ -1,7 +1,8 @@
 """NDR of one lab router by our engine ÷ by the plainest sender that paces evenly, and where each of them loses its frames.
 
 ROUNDS=3, SIZE=64, BACKEND=auto and BUSY=0 unless told otherwise: BUSY is how many processes spin beside it; OTHER_ENGINE is the path of another
-build of the engine to be searched with as well. In the lab `two-port`. The even sender is `even_sender.c`: an AF_PACKET socket and one frame a call,
+build of the engine to be searched with as well. In the lab `two-port`. The engine verifies the checksum of each frame that arrives, on the core that
+also carries the router; the even sender's frames are only counted. So ours is searched a second time with checksums taken on trust. The even sender is `even_sender.c`: an AF_PACKET socket and one frame a call,
 each at its own instant. It is run in two ways: it ends on time as our engine does, or it stretches time as TRex does (TRex itself is not at hand, and
 this stands for its pacing). All are searched the same way: a ladder of rates by bisection, a second a trial, the senders in turn. What counts is the
 rate made at the highest rung without a lost frame; who ends on time must also make nearly all of the rung. A frame of the even sender has arrived
@@ -21,12 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
 
 from dutlab import labs
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Offer
 from dutlab.spec.links import Link
 from dutlab.spec.mixes import frame_mix
+from dutlab.tools.engine.agent import Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.directions import direction_of
 from dutlab.tools.engine.engine import Engine
@@ -46,12 +50,22 @@ REACHED, SLOW = 0.99, "sender too slow"
 """Share of a rung that a sender that keeps time must make."""
 FULL, HELD_MOST_S = "router's input ring full", 0.1
 """A stretched trial that waits longer than this for room, all in all, is above what the router takes."""
-OURS, OTHER = "ours", "the other engine"
+OURS, TRUSTING, OTHER = "ours", "ours, checksums on trust", "the other engine"
 EVEN = {"even, keeps time": "keep", "even, stretches": "stretch"}
 """Name → what it does with late frames, as even_sender.c calls it."""
 COUNTER = 'add table netdev bench; add chain netdev bench in {{ type filter hook ingress device "{}" priority 0; }}; '
 COUNTER += f"add rule netdev bench in udp dport {DESTINATION_PORT} counter drop"
 SENDER = Path(__file__).with_name("even_sender.c")
+
+
+verifying = Agent.ask
+
+
+async def trusting(agent: Agent, op: str, **arguments: Any) -> dict[str, Any]:
+    """`Agent.ask`, by which a receiver takes checksums on trust."""
+    if receive := arguments.get("receive"):
+        arguments["receive"] = receive | {"unverified": True}
+    return await verifying(agent, op, **arguments)
 
 
 @dataclass(frozen=True)
@@ -134,7 +148,8 @@ async def searched(name: str, sender: str, lab: labs.Lab, ended_by: Counter[str]
         await engine.offer(Offer(("a",), frame_mix(SIZE), Pps(1000.0), duration=Seconds(0.5)))  # agents started, neighbours known
         if late := EVEN.get(name):
             return await ndr(lambda pps: even(sender, lab, hosts, late, pps), ended_by, on_time=late == "keep")
-        return await ndr(lambda pps: ours(engine, hosts, link, pps), ended_by, on_time=True)
+        with patch.object(Agent, "ask", trusting if name == TRUSTING else verifying):
+            return await ndr(lambda pps: ours(engine, hosts, link, pps), ended_by, on_time=True)
     finally:
         await engine.close()
         for host in hosts.values():
@@ -142,7 +157,7 @@ async def searched(name: str, sender: str, lab: labs.Lab, ended_by: Counter[str]
 
 
 async def measured(sender: str) -> None:
-    senders = [OURS, *EVEN, *([OTHER] if BEFORE else [])]
+    senders = [OURS, TRUSTING, *EVEN, *([OTHER] if BEFORE else [])]
     label = labs.new_label()
     lab = await labs.up("two-port", label=label)
     try:
