@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dutlab.methods.ports import LostSoFar
+from dutlab.methods.ports import Flow, LostSoFar
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.units import Seconds
@@ -51,3 +51,19 @@ def test_looks_in_between_give_no_readings_and_unknown_clocks_no_latency():
     often = told(watched(0.2, 16), latency=False)
     assert often["received_pps"] == [(1.0, 900.0), (2.0, 900.0), (3.0, 900.0)]
     assert "latency_mean_ns" not in often
+
+
+def test_a_load_too_short_for_a_reading_tells_its_rates_at_its_end():
+    flow = Flow(
+        "a", 420, sent_frames=400, refused_frames=20, received_frames=360, lost_frames=40, duplicated_frames=0, reordered_frames=0,
+        foreign_frames=0, sent_seconds=0.4, mean_frame_bytes=64.0, received_bytes=360 * 64,
+    )  # fmt: skip
+    seen: list[tuple[str, object]] = []
+    short, long = watched(0.2, 3), watched(1.0, 4)
+    for watch in (short, long):
+        watch.tell = lambda flow, rates: seen.append((flow, rates))
+    long.see(SentSoFar(9, 9, 9 * S, 9000, 9000, 0), ArrivedSoFar(9, 9, 14 * S, 9000, 0, 9000, latency_count=0, latency_sum_ns=0))
+    seen.clear()
+    for watch in (short, long):
+        watch.tell_whole(flow)
+    assert seen == [("a.back", {"offered_pps": 1000.0, "received_pps": 900.0, "lost_pps": 100.0})]

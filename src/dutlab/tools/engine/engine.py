@@ -102,6 +102,8 @@ class Engine:
             heard = await self._part(directions, load, clocks).carry_out(
                 watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
             )
+            for watch, h in zip(watches, heard, strict=True):
+                watch.tell_whole(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions) or clocks
             apart = {d.name: _lasting(clocks, later, self._testbed.links[d.link]) for d in directions} if clocks and later else {}

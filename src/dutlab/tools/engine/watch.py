@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dutlab.methods.ports import LostSoFar, ToolReading
+from dutlab.methods.ports import Flow, LostSoFar, ToolReading
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 
 SECOND_NS = 1_000_000_000
 _NEARLY = 0.9
 """A reading comes at least this part of a second after the one before; looks more often than that give none."""
+_READINGS_OF_A_RATE = 2
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ class DirectionWatch:
         rates = {name: round(_rate(*points[-2:]), 1) for name, points in self._points.items() if len(points) > 1}
         if rates:
             self.tell(self.flow, rates)
+
+    def tell_whole(self, flow: Flow) -> None:
+        """The rates of a load that was too short for a reading, once it is over."""
+        if self.tell is not None and self._told < _READINGS_OF_A_RATE and flow.sent_seconds > 0:
+            counts = {"offered_pps": flow.sent_frames, "received_pps": flow.received_frames, "lost_pps": flow.lost_frames}
+            self.tell(self.flow, {name: round(count / flow.sent_seconds, 1) for name, count in counts.items()})
 
     def _enter(self, name: str, at_ns: int, count: int) -> None:
         points = self._points.setdefault(name, [])
