@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from dutlab.cli.console import Console, LiveTrial, _with_time
-from dutlab.events import TrialBegun
+from dutlab.events import Preparing, RunEnded, TrialBegun
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, number_text, without_empty
 from dutlab.report.model.words import KPPS, MBPS, Unit
 from dutlab.report.pages.markdown import text
@@ -59,6 +61,17 @@ def test_a_long_note_breaks_between_words_on_a_terminal(monkeypatch: pytest.Monk
     monkeypatch.setattr("dutlab.cli.console._renews", lambda: False)
     Console().note(said.strip())
     assert capsys.readouterr().err == f"note: {said.strip()}\n", "a log keeps one line"
+
+
+def test_nothing_is_left_of_the_moving_line_when_a_run_has_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dutlab.cli.console._renews", lambda: True)
+    console, now = Console(), datetime(2026, 11, 23, tzinfo=UTC)
+    console.hear(Preparing(at=now, what="restoring everything"))
+    assert "restoring everything" in capsys.readouterr().err
+    console.hear(RunEnded(at=now, status="finished", measured=1, failed=0, refused=0, disturbed=0))
+    assert capsys.readouterr().err == "\r\033[K"
 
 
 def test_the_moving_line_never_says_that_nothing_is_left_of_a_trial_that_goes_on() -> None:

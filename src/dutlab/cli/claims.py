@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.told import say, say_words
 from dutlab.printable import printable
 
 
@@ -51,8 +51,8 @@ def verify_claim(ctx: click.Context, *, card: Path, run: Path | None) -> None:
     found = verified(claim, folder).differences
     say(printable(claim.claim))
     for line in found:
-        say(f"differs: {printable(line)}")
+        say_words(f"differs: {line}")
     trials = sorted({t for c in claim.cells for t in c.trials})
     if not found:
-        say(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
+        say_words(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
     ctx.exit(1 if found else 0)

@@ -144,6 +144,8 @@ class Console:
                 self._rest()  # the command ends with the same words
             case RunEnded():
                 self._rest()
+                if self._renews:
+                    tell("", end="", renew=True)  # what is printed next begins a line
                 if event.remedy:
                     self.note(event.remedy)
             case _:

@@ -14,7 +14,7 @@ import click
 from dutlab.cli.choices import IMPORTS
 from dutlab.cli.manner import Manner
 from dutlab.cli.options import RUNS
-from dutlab.cli.told import say
+from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
 
@@ -82,7 +82,7 @@ def _notes(trials: Sequence[Imported]) -> list[str]:
 
 def _say(sentences: Sequence[str], *, err: bool) -> None:
     for sentence in sentences[:MOST_WORDS]:
-        say(sentence, err=err)
+        say_words(sentence, err=err)
     if (more := len(sentences) - MOST_WORDS) > 0:
         say(f"and {more} more, in the report", err=err)
 

@@ -74,4 +74,4 @@ def say_ladder(found: Ladder, measured: float | None, *, as_json: bool) -> None:
         say(line)
     say()
     binds = found.binds
-    say(f"The lowest rung: {binds.name}{'' if measured is None else f'; measured is {measured / binds.iops:.1%} of it'}.")
+    say_words(f"The lowest rung: {binds.name}{'' if measured is None else f'; measured is {measured / binds.iops:.1%} of it'}.")

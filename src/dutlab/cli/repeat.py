@@ -10,7 +10,7 @@ import click
 
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import RUNS, TESTBED_WORDS
-from dutlab.cli.told import answer, say, table
+from dutlab.cli.told import answer, say_words, table
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
@@ -68,7 +68,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
         except NotOurs as error:
             ask_trust(error)
     for line in run_in_order(_differing(run_folder, work.testbed)):
-        say(line, err=manner.form != "text")
+        say_words(line, err=manner.form != "text")
     if dry_run:
         return
     result = _again(work, run_folder.resolve().name, runs, manner)

@@ -30,9 +30,9 @@ def wrapped(text: str) -> list[str]:
     return [text] if width is None else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
-def say_words(sentence: str) -> None:
-    """To standard output, wrapped()."""
-    say("\n".join(wrapped(printable(sentence))))
+def say_words(sentence: str, *, err: bool = False) -> None:
+    """As say(), wrapped()."""
+    say("\n".join(wrapped(printable(sentence))), err=err)
 
 
 def say_shaded(line: str) -> None:

@@ -19,7 +19,7 @@ import click
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import as_yaml, given_workload, lab_of
 from dutlab.cli.options import LAB_WORDS, NAME, REPEATS, RUNS
-from dutlab.cli.told import say
+from dutlab.cli.told import say_words
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
 from dutlab.units import number_or_text
@@ -209,7 +209,7 @@ def _tell(run: Path) -> None:
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     for line in sentences(RunFolder.open(run)):
-        say(line)
+        say_words(line)
 
 
 async def _in_lab(name: str, standing: str | None, said: str) -> int:
