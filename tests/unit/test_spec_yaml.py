@@ -110,3 +110,8 @@ def test_a_file_far_too_large_is_not_read_to_its_end(tmp_path):
     with pytest.raises(SpecRefused, match="larger than"):
         read_file(Path("/dev/zero"))
     assert time.process_time() - began < 1
+
+
+def test_a_folded_text_is_as_it_was_written():
+    assert parse(b"a: >-\n  x\n  y\n\n  z\nb: >\n  one\n  two\n", "f").data == {"a": "x y\nz", "b": "one two\n"}
+    assert "control character" in faults('a: >-\n  x\nb: "\\u0007"\n')[0]
