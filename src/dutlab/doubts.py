@@ -47,6 +47,11 @@ class DoubtKind(enum.Enum):
         "heat throttled a processor during the trial: its rate is that of a hot machine",
         "cool the device, let it rest between trials, and look at its temperatures over time",
     )
+    SIMULATED_READINGS = (
+        Grade.NOTE,
+        "simulated: readings of a sensor are made up",
+        "name a sensor that measures, without `simulated`",
+    )
     SENSOR_FAILED = (
         Grade.WARNING,
         "a sensor failed or was silent: its readings have holes or are missing",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from dutlab.errors import HostError, InputError
@@ -40,16 +40,21 @@ class Switch(Protocol):
 class HostPower:
     """The power of one host of a testbed, as its file says that it may be used."""
 
-    def __init__(self, testbed: Testbed, host: str) -> None:
-        """Raises InputError for a host that nothing switches, HostError without a secret that the switch needs."""
+    def __init__(self, host: str, spec: PowerSpec) -> None:
+        """Raises HostError without a secret that the switch needs."""
+        for variable in secrets_of(spec):
+            secret(variable)
+        self._host, self._spec = host, spec
+        self._switch = _SWITCHES[type(spec)](spec)
+
+    @classmethod
+    def of(cls, testbed: Testbed, host: str) -> Self:
+        """That of a host of a testbed. Raises InputError for one that nothing switches, and as above."""
         if host not in testbed.hosts:
             raise InputError(f"testbed {testbed.name} has no host {host}", remedy=f"it has {', '.join(testbed.hosts)}")
         if (spec := testbed.hosts[host].power) is None:
             raise InputError(f"testbed {testbed.name} does not say what switches {host}", remedy=f"write `power:` below {host}")
-        for variable in secrets_of(spec):
-            secret(variable)
-        self._testbed, self._host, self._spec = testbed.name, host, spec
-        self._switch = _SWITCHES[type(spec)](spec)
+        return cls(host, spec)
 
     def is_on(self) -> bool:
         """Raises HostError."""
@@ -58,9 +63,7 @@ class HostPower:
     def turn(self, *, on: bool) -> None:
         """Returns once the switch says so. Raises HostError, and InputError where the testbed does not allow it."""
         if not self._spec.may_switch:
-            raise InputError(
-                f"testbed {self._testbed} does not allow to switch {self._host}", remedy="write `may-switch: yes` below its `power:`"
-            )
+            raise InputError(f"its testbed does not allow to switch {self._host}", remedy="write `may-switch: yes` below its `power:`")
         self._tried(lambda: self._switch.turn(on=on))
         until_s = time.monotonic() + DONE_S
         while self.is_on() is not on:

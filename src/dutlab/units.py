@@ -142,7 +142,7 @@ def si(value: float, unit: str, digits: int = 3) -> str:
 
 _UNITS_IN_NAMES = {
     "_bps_l1": "bit/s", "_bps_l2": "bit/s", "_bps": "bit/s", "_pps": "pps", "_per_s": "/s", "_percent": "%", "_ns": "ns", "_s": "s",
-    "_bytes": "bytes", "_frames": "frames", "_ratio": "",
+    "_bytes": "bytes", "_frames": "frames", "_ratio": "", "_w": "W", "_c": "degC",
 }  # fmt: skip
 
 

@@ -74,6 +74,8 @@ class WorkloadPlug:
     """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
     tool: str = ""
     """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
+    readings: str = ""
+    """Takes (Measured, Cell, all readings of the trial, the testbed's sensors) and returns it with the figures that readings make."""
     check: str = ""
     """Takes (GeneratorSite, the cells of its tool) before the first trial, and returns the tool's version; raises what forbids to begin."""
     section: str = "dutlab.report.sections.goodput:section"
@@ -209,6 +211,16 @@ _PLUGS = (
         section="dutlab.report.sections.soak:section",
         load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
+    ),
+    WorkloadPlug(
+        "soak-power",
+        says="Watts, heat and loss over phases of load, idleness and power off.",
+        settings="dutlab.spec.workloads.soak_power:SoakPowerWorkload",
+        method="dutlab.methods.soak_power:measure",
+        readings="dutlab.methods.power_figures:with_readings",
+        section="dutlab.report.sections.soak_power:section",
+        figures=(r"at_\w+_pps_per_w", r"(?!\w+_above_idle)\w+_w", r"\w+_received_pps"),
+        load=LoadPattern.ONE,
     ),
     WorkloadPlug(
         "reconf",

@@ -20,6 +20,7 @@ from dutlab.spec.workloads.connections import ConnectionsTest
 from dutlab.spec.workloads.rfc2544 import Benchmark, HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.setting import Setting
+from dutlab.spec.workloads.soak_power import PowerPhase
 from dutlab.spec.workloads.state import StateTest
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.store.record import TrialRecord, record_schema
@@ -94,6 +95,10 @@ OF_WORKLOAD = {
         "passes": st.integers(0, 10), "depth": counts, "jobs": counts, "block_sizes": st.just(("4k", "512")), "writes": st.booleans(),
         "reads_percent": st.lists(st.integers(0, 100), min_size=1).map(tuple), "most_rounds": st.integers(5, 25),
         "capacities": st.integers(0, 20),
+    },
+    "soak-power": {
+        "phases": st.just((PowerPhase(name="full", share=0.9, links=("a",), until="stable"), PowerPhase(name="off", off=True))),
+        "window_s": seconds, "meter": st.sampled_from([None, "wall"]),
     },
     "generators": {"sender": st.just("s1")},
     "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},

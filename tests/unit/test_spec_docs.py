@@ -23,6 +23,7 @@ from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.search import SearchGoal
+from dutlab.spec.workloads.soak_power import PowerPhase
 from dutlab.spec.workloads.steps import Step
 from dutlab.workloads import settable
 
@@ -60,6 +61,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
             *map(model_of, settable()),
             *GENERATORS.values(),
             SearchGoal,
+            PowerPhase,
             Step,
             Traffic,
             FlowSet,
@@ -79,7 +81,18 @@ def test_no_row_explains_a_key_that_is_none():
         (SENSORS_PAGE, tuple(SENSORS.values())),
         (
             EXPERIMENT_PAGE,
-            (Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, Step, Traffic, FlowSet, CustomMode, LevelCommands),
+            (
+                Experiment,
+                *map(model_of, settable()),
+                *GENERATORS.values(),
+                SearchGoal,
+                PowerPhase,
+                Step,
+                Traffic,
+                FlowSet,
+                CustomMode,
+                LevelCommands,
+            ),
         ),
     ):
         known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS, *KNOBS}

@@ -9,7 +9,9 @@ LESS_IS_BETTER = ("ipdv_", "retransmits", "watts", "jitter_", "rtt_", "duration_
 _LESS_WORDS = frozenset(
     {"loss", "lost", "backpressure", "refused", "latency", "outage", "tl", "wcl", "pdv", "reset", "recovery", "command", "width"}
 )
-"""or one of their words."""
+"""or one of their words,"""
+_LESS_ENDINGS = ("_w", "_j_per_gb", "_j_per_mpkt", "steady_heat_s")
+"""or their ends; a rate by watt is none."""
 
 
 class Verdict(enum.Enum):
@@ -24,7 +26,9 @@ class Verdict(enum.Enum):
 
 def less_is_better(figure: str) -> bool:
     """Whether less is better: true for latency, loss, refused frames, power and outages, not for rates."""
-    return figure.startswith(LESS_IS_BETTER) or not _LESS_WORDS.isdisjoint(figure.split("_"))
+    if figure.endswith("_per_w"):
+        return False
+    return figure.startswith(LESS_IS_BETTER) or figure.endswith(_LESS_ENDINGS) or not _LESS_WORDS.isdisjoint(figure.split("_"))
 
 
 def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:

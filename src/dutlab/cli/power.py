@@ -27,7 +27,7 @@ def power(*, host: str, action: str, testbed: Path, as_json: bool) -> None:
     from dutlab.power import HostPower  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
 
-    of = HostPower(load_testbed(testbed), host)
+    of = HostPower.of(load_testbed(testbed), host)
     if action == "cycle":
         of.cycle()
     elif action != "status":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -11,11 +11,20 @@ from dutlab.dut.knobs import KnobSetting, script_to_read, script_to_set, setting
 from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
-from dutlab.hosts.reboot import insist_on_rebootable, reboot
+from dutlab.hosts.reboot import NotBack, insist_on_rebootable, reboot
 from dutlab.spec.factors import MTU
 from dutlab.spec.testbed import Testbed
 
 Hosts = Mapping[str, Host]
+Revived = Callable[[Host, str], Awaitable[bool]]
+"""Whether a host that did not come back from its reboot was brought back otherwise; takes why it is thought to be away."""
+
+
+async def nobody_revives(_host: Host, _why: str) -> bool:
+    """Where nothing switches hosts."""
+    return False
+
+
 _HEAD = 300
 """Characters of what was said that go into a message: the first value that cannot be set tells why; the others mostly repeat it."""
 
@@ -26,7 +35,7 @@ class Level(Protocol):
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
         """How to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
 
-    async def apply(self, hosts: Hosts) -> None:
+    async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
         """Sets it, from any other level. Raises HostError."""
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
@@ -67,14 +76,18 @@ class CommandLevel:
                 steps.append(UndoStep(name, ("reboot",), why=why, back_within_s=of.back_within))
         return steps
 
-    async def apply(self, hosts: Hosts) -> None:
-        """In order, up to the first that fails. Raises NotBack where a host does not come back from its reboot."""
+    async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
+        """In order, up to the first that fails. Raises NotBack where a host does not come back from its reboot, nor is `revived`."""
         for of in self.commands:
             host = hosts[of.host or self.dut]
             for command in of.apply:
                 await host.run(host.system.shell.text(command))
             if of.reboot:
-                await reboot(host, of.back_within)
+                try:
+                    await reboot(host, of.back_within)
+                except NotBack as error:
+                    if not await revived(host, error.what):
+                        raise
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
         """Each `verify` command must end with 0."""
@@ -116,8 +129,9 @@ class KnobLevel:
             steps.append(UndoStep(name, ("sh", "-c", script_to_set(there)), why=f"what was there before {self.title}"))
         return steps
 
-    async def apply(self, hosts: Hosts) -> None:
+    async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
         """Every value, also after one that cannot be set."""
+        del revived
         for name, settings in self.settings.items():
             wanted = [(s, s.wanted) for s in settings if s.wanted is not None]
             done = await hosts[name].run(["sh", "-c", script_to_set(wanted)], check=False)

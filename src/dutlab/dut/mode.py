@@ -25,6 +25,8 @@ class UndoStep:
     why: str = ""
     back_within_s: float = 0.0
     """Where it is not 0, the host is booted anew in place of a command, and is back within so long."""
+    switch: str = ""
+    """Where it is not empty, what switches the host on in place of a command, as JSON of a testbed's `power:`."""
 
 
 Announce = Callable[[str, Sequence[UndoStep]], None]

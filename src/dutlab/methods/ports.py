@@ -9,7 +9,7 @@ import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dutlab.analysis.interference import CpuAccount
 from dutlab.doubts import Doubt
@@ -314,6 +314,38 @@ class DutControl(Protocol):
         """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
 
 
+class SensedValue(NamedTuple):
+    """A value of a sensor. `t_s` is seconds since the trial's start, by the clock of its samples."""
+
+    t_s: float
+    where: str
+    sensor: str
+    name: str
+    unit: str
+    """As one writes it behind a number: `W`, `degC`; empty where it is not known yet."""
+    value: float
+
+
+class Readings(Protocol):
+    """What the sensors of a trial have told so far."""
+
+    def now_s(self) -> float:
+        """Seconds since the trial's start."""
+
+    def since(self, from_s: float) -> Sequence[SensedValue]:
+        """Those that came at `from_s` or later, in their order."""
+
+
+class PowerControl(Protocol):
+    """The power of the DUT. What is switched off is on again at the end of the trial, and after a crash."""
+
+    async def off(self) -> None:
+        """Returns once it is off. Raises InputError where nothing may switch it, HostError."""
+
+    async def on(self) -> None:
+        """Returns once it is on and answers. Raises HostError."""
+
+
 class Beside(Protocol):
     """Something that goes on beside the test frames of a trial, step by step."""
 
@@ -340,6 +372,9 @@ class Bench:
     management: Beside | None = None
     """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
     updates: Beside | None = None
+    readings: Readings | None = None
+    """None: no sensor tells anything while the trial goes on. Likewise `power`: nothing switches the DUT."""
+    power: PowerControl | None = None
     tell: Tell = nobody
     """Takes what a method knows meanwhile, for whoever looks on."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,11 +11,18 @@ from dataclasses import dataclass, field
 from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
 from dutlab.ending import to_its_end
 from dutlab.errors import InputError
+from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import DutChange, ResetKind
+from dutlab.power import HostPower
+from dutlab.runner.host_power import on_again, on_step, until
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
+from dutlab.spec.power import PowerSpec
 from dutlab.spec.testbed import Testbed
+
+POWER = "power"
+"""What the journal calls the DUT's being switched off."""
 
 
 @dataclass
@@ -27,6 +35,8 @@ class JournaledDevice:
     kinds: Mapping[str, Reset]
     prober: Prober
     journal: Journal
+    restarted: bool = field(default=False, init=False)
+    """Whether its power was switched since put_back() last came to its end: it has lost its mode and its counters."""
     _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
     """Change → how it is undone, in the order in which they were begun."""
 
@@ -50,6 +60,37 @@ class JournaledDevice:
             self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
             self._standing[change] = steps
 
+    @property
+    def has_power(self) -> bool:
+        """Whether something may switch it off and on."""
+        return (spec := self._power) is not None and spec.may_switch
+
+    @property
+    def _power(self) -> PowerSpec | None:
+        found = None if self.testbed is None else self.testbed.hosts.get(self.dut.name)
+        return None if found is None else found.power
+
+    async def off(self) -> None:
+        """As methods.ports says; the undo step is in the journal before."""
+        if (spec := self._power) is None:
+            raise InputError(f"the testbed does not say what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
+        power = HostPower(self.dut.name, spec)
+        self.announce(POWER, [on_step(self.dut.name, spec)])
+        self.restarted = True
+        await asyncio.to_thread(power.turn, on=False)
+
+    async def on(self) -> None:
+        """As methods.ports says. The change stands until put_back(): the DUT comes back without its mode."""
+        if (steps := self._standing.get(POWER)) is not None and (spec := self._power) is not None:
+            box = isinstance(self.dut, BlackBox)
+            await on_again(steps[0], None if box else self.dut)
+            if box:
+                await until(self._passes_frames, spec.back_within, self.dut.name)
+
+    async def _passes_frames(self) -> bool:
+        seen = await self.prober.probe([*self.testbed.links])
+        return bool(seen) and all(probe.received for probe in seen)
+
     async def change_mode(self, name: str) -> DutChange:
         """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too."""
         mode = self._mode(name)
@@ -69,9 +110,10 @@ class JournaledDevice:
         changed = bool(self._standing)
         while self._standing:
             change, steps = next(reversed(self._standing.items()))
-            await carry_out(steps, {self.dut.name: self.dut})
+            await carry_out(steps, {} if isinstance(self.dut, BlackBox) else {self.dut.name: self.dut})
             self.journal.write("dut-restored", application=change)
             del self._standing[change]
+        self.restarted = False
         return changed
 
     def _mode(self, name: str) -> Mode:

@@ -33,8 +33,8 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 
     Raises HostError when it does not: the trial that was measured meanwhile has no result.
     """
-    if connections_of(stage.dut) == connections:
-        return
+    if stage.device.restarted or connections_of(stage.dut) == connections:
+        return  # after a restart of ours the mode is applied anew
     why = _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     if why:
         what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"

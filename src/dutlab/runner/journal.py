@@ -114,13 +114,13 @@ def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
     """For the journal."""
     return [
         {"host": s.host, "argv": list(s.argv), "stdin": s.stdin, "why": s.why}
-        | ({"back_within_s": s.back_within_s} if s.back_within_s else {})
+        | {name: value for name, value in (("back_within_s", s.back_within_s), ("switch", s.switch)) if value}
         for s in steps
     ]
 
 
 def _undo_from_json(steps: Iterable[Mapping[str, Any]]) -> list[UndoStep]:
-    return [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"], s.get("back_within_s", 0.0)) for s in steps]
+    return [UndoStep(s["host"], tuple(s["argv"]), s["stdin"], s["why"], s.get("back_within_s", 0.0), s.get("switch", "")) for s in steps]
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:

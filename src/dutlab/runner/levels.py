@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
@@ -17,6 +18,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.reboot import NotBack
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
+from dutlab.runner.host_power import revived_once
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.experiment import Experiment
@@ -106,7 +108,7 @@ class SetLevels:
         self.journal.write("level-applying", application=application, undo=undo_to_json(undo))
         self.standing[factor, level] = Standing(application, made, undo)
         try:
-            await made.apply(self.hosts)
+            await made.apply(self.hosts, partial(revived_once, testbed=self.testbed, journal=self.journal.write))
             if made.reboots:
                 await self.apply_again()
         except NotBack as error:

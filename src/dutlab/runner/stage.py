@@ -26,7 +26,9 @@ from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
+from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
+from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.sensors.watch import missing_for
@@ -75,6 +77,8 @@ class Stage:
     """The embedded lab that this is."""
     calibration: Calibration | None = None
     """What the rig does without the DUT, as far as it is known."""
+    readings: LiveReadings = field(default_factory=lambda: LiveReadings({}))
+    """What the sensors of the trial that goes on have told."""
 
     @property
     def testbed(self) -> Testbed:
@@ -122,10 +126,11 @@ async def open_stage(
     """
     insist(list(missing_for(testbed.sensors.values())))
     async with AsyncExitStack() as undo:
-        framed, lab = framed_hosts(experiment, testbed, cells), None
+        framed, lab, said = framed_hosts(experiment, testbed, cells), None, tuple[str, ...]()
         if testbed.lab is None:
             hosts = hosts_of(testbed, log)
             await undo.enter_async_context(closing(*hosts.values()))
+            said = await revived(hosts, testbed, journal.write)
             await undo.enter_async_context(lease(hosts))
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
@@ -142,7 +147,8 @@ async def open_stage(
         backend = "auto" if lab is None else lab.backend
         arrays = {name: mode.array for name, mode in experiment.modes.items() if mode.array is not None}
         site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
-        yield await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
+        stage = await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
+        yield replace(stage, notes=(*said, *stage.notes))
 
 
 def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]) -> list[str]:
@@ -248,7 +254,8 @@ async def _set_up(
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
     unread |= lab.guests if lab is not None else set()
     accounts = accounts_of({name: host for name, host in hosts.items() if name not in unread}, threads)
-    bench = replace(_bench(site, device), tell=tell)
+    readings = LiveReadings(testbed.sensors)
+    bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,
@@ -276,6 +283,7 @@ async def _set_up(
             marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
             notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
             lab=lab,
+            readings=readings,
         )
 
 

@@ -15,7 +15,7 @@ from dutlab.dut.mode import Check
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.methods.ports import Measured
+from dutlab.methods.ports import Measured, SensedValue
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook
@@ -30,7 +30,7 @@ from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.units import unit_in
-from dutlab.workloads import LoadPattern, plug_of
+from dutlab.workloads import LoadPattern, named, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
@@ -49,14 +49,19 @@ async def carry_out(
     """
     started, began = datetime.now(UTC), time.monotonic()
     measured, why, without = Measured(figures={}), "", "failed"
-    async with Watch(sensors_of(stage, watch, book), tell) as sensors:
+    async with Watch(sensors_of(stage, watch, book), stage.readings.listening(tell)) as sensors:
+        stage.readings.begin(sensors.began_s)
         try:
             measured = with_headroom(await stage.drivers[trial.cell.workload](trial.cell), trial.cell, stage.calibration)
         except MeasurementError as e:
             measured, why = Measured(figures={}, raw=e.raw), str(e)
             if isinstance(e, MachineTooBusy):
                 without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
-    watched = sensors.watched
+    watched, zero_s = sensors.watched, started.timestamp() + sensors.began_s - began
+    samples = [*watched.samples, *_of_tool(measured, trial, zero_s)]
+    if not why and (path := plug_of(trial.cell.workload).readings):
+        read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
+        measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
     measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
@@ -71,15 +76,16 @@ async def carry_out(
         ceilings=trial.ceilings,
         doubts=[
             DoubtRecord.of(d)
-            for d in dict.fromkeys((*found_doubts, *stage.marks, *doubts_of(watched), *_unplugged(stage, watched.counters), *clock))
+            for d in dict.fromkeys(
+                (*found_doubts, *stage.marks, *doubts_of(watched), *_simulated(stage), *_unplugged(stage, watched.counters), *clock)
+            )
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
-        counters=watched.counters,
+        counters={host: of for host, of in watched.counters.items() if not (stage.device.restarted and host == stage.dut.name)},
         interference=watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
-    samples = [*watched.samples, *_of_tool(measured, trial, started)]
     return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else ())
 
 
@@ -103,6 +109,11 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
     return found
 
 
+def _simulated(stage: Stage) -> list[Doubt]:
+    names = [name for name, spec in stage.testbed.sensors.items() if spec.simulated]
+    return [Doubt(DoubtKind.SIMULATED_READINGS, detail=", ".join(names))] if names else []
+
+
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
     """One for each link whose ports went down or up meanwhile."""
     for link in stage.testbed.links.values():
@@ -119,10 +130,9 @@ def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
     return [Doubt(DoubtKind.CLOCK_JUMPED, detail=f"this machine, by {by_s:+.3f} s")]
 
 
-def _of_tool(measured: Measured, trial: Trial, started: datetime) -> list[Sample]:
-    """What the tool itself read once a second, as samples beside those of the sensors."""
-    zero = started.timestamp()
-    return [Sample(r.at_s - zero, r.link, trial.cell.tool, r.name, unit_in(r.name), r.value) for r in measured.readings]
+def _of_tool(measured: Measured, trial: Trial, zero_s: float) -> list[Sample]:
+    """What the tool read once a second, as samples beside those of the sensors; `zero_s` is where those count from, by wall clock."""
+    return [Sample(r.at_s - zero_s, r.link, trial.cell.tool, r.name, unit_in(r.name), r.value) for r in measured.readings]
 
 
 def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Trial, why: str) -> TrialOutput:

@@ -9,6 +9,7 @@ from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NamespaceGone
 from dutlab.hosts.reboot import reboot
+from dutlab.runner.host_power import on_again
 
 STEP_S = 600.0
 """As long as a step may take: a million routes are not gone in seconds."""
@@ -22,6 +23,12 @@ async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> Non
     failed = []
     for step in steps:
         host = hosts.get(step.host)
+        if step.switch:
+            try:
+                await on_again(step, host)
+            except HostError as e:
+                failed.append(str(e))
+            continue
         if host is None:
             failed.append(f"{step.host}: not in the testbed (`{' '.join(step.argv)}`)")
             continue

@@ -65,7 +65,8 @@ class Watch:
         self._vital = [s for s in sensors if s.vital]
         self._others = [s for s in sensors if not s.vital]
         self._tell = tell
-        self._began_s = 0.0
+        self.began_s = 0.0
+        """When the sensors were ready (time.monotonic()): where the times of their samples count from."""
         self._failed: list[Watched] = []
         self._running: list[Sensor] = []
         self.watched = Watched()
@@ -83,7 +84,7 @@ class Watch:
         except BaseException:
             await to_its_end(self._end_others())
             raise
-        self._began_s = time.monotonic()
+        self.began_s = time.monotonic()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -92,7 +93,7 @@ class Watch:
         found = []
         try:
             for sensor in reversed(self._vital):
-                found.append(await sensor.stop(self._began_s))  # noqa: PERF401 - what was found before a fault is kept
+                found.append(await sensor.stop(self.began_s))  # noqa: PERF401 - what was found before a fault is kept
         except HostError:
             if error is None:
                 raise
@@ -102,7 +103,7 @@ class Watch:
 
     async def _end_others(self) -> list[Watched]:
         running, self._running = self._running, []
-        ended = await asyncio.gather(*(s.stop(self._began_s) for s in running), return_exceptions=True)
+        ended = await asyncio.gather(*(s.stop(self.began_s) for s in running), return_exceptions=True)
         return [_fault_of(s, w) if isinstance(w, BaseException) else w for s, w in zip(running, ended, strict=True)]
 
 

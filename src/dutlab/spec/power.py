@@ -19,6 +19,7 @@ from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, SnmpDevice
 
 LONGEST_OFF_S = 600.0
+LONGEST_BACK_S = 3600.0
 
 Command = Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
 
@@ -26,6 +27,12 @@ Command = Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
 def _off(seconds: float) -> float:
     if not 0 < seconds <= LONGEST_OFF_S:
         raise ValueError("must be from above 0s to 10min")
+    return seconds
+
+
+def _back(seconds: float) -> float:
+    if not 0 < seconds <= LONGEST_BACK_S:
+        raise ValueError("must be from above 0s to 1h")
     return seconds
 
 
@@ -38,6 +45,8 @@ class PowerSpec(SpecModel):
     """Whether dutlab may switch the host on and off; without it only its state is read."""
     off_for: Annotated[Duration, AfterValidator(_off)] = Field(default=Duration(10.0), alias="off-for")
     """How long a power cycle keeps it off, so that capacitors are empty."""
+    back_within: Annotated[Duration, AfterValidator(_back)] = Field(default=Duration(600.0), alias="back-within")
+    """How long it may take to answer once it is on."""
 
 
 class PlugPower(HttpDevice, PowerSpec):

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration, Name, named
+from dutlab.spec.fields import Duration, Name, YesNo, named
 from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
 
 __all__ = [
@@ -152,6 +152,8 @@ class SensorSpec(SpecModel):
     host: str | None = None
     """The host that it reads, and where it runs; None for the machine that dutlab runs on."""
     every: Period = Duration(1.0)
+    simulated: YesNo = False
+    """Its readings are made up, for a demonstration: each trial and each table with them says so."""
 
 
 class CpuSensor(SensorSpec):
@@ -194,6 +196,8 @@ class CommandSensor(SensorSpec):
     command: Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
     """For `sh -c`, once a period; its output is a number and nothing else."""
     unit: Annotated[str, AfterValidator(_unit)]
+    resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """The smallest step of what it prints, in `unit`."""
 
 
 def secrets_of(device: object) -> tuple[str, ...]:

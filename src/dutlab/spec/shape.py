@@ -32,6 +32,10 @@ class TestbedShape:
     has_dut: bool = True
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of the family that this DUT cannot have → why."""
+    no_switch: str = "the DUT of a lab has no power of its own"
+    """Why the DUT cannot be switched off; empty where it may be."""
+    sensors: frozenset[str] | None = None
+    """Names of its sensors; None: the experiment names them."""
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
@@ -64,7 +68,17 @@ class TestbedShape:
         through = any(bound.through_dut for bound in bounds.values())
         family = testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX
         one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
-        return cls(f"testbed {testbed.name}", family, bounds, reached, testbed.generator or ENGINE, one, has_dut=testbed.dut in reached)
+        return cls(
+            f"testbed {testbed.name}",
+            family,
+            bounds,
+            reached,
+            testbed.generator or ENGINE,
+            one,
+            has_dut=testbed.dut in reached,
+            no_switch=_no_switch(testbed),
+            sensors=frozenset(testbed.sensors),
+        )
 
     def unknown_modes(self, named: Iterable[tuple[Loc, str]], own: object, *also: str) -> Iterator[tuple[Loc, str]]:
         """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
@@ -75,6 +89,16 @@ class TestbedShape:
                 yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and modes of your own)"
             elif name not in known:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
+
+
+def _no_switch(testbed: Testbed) -> str:
+    if testbed.dut is None or (switch := testbed.hosts[testbed.dut].power) is None:
+        return f"testbed {testbed.name} does not say what switches its DUT; write `power:` below the host"
+    return (
+        ""
+        if switch.may_switch
+        else f"testbed {testbed.name} does not allow to switch {testbed.dut}; write `may-switch: yes` below its `power:`"
+    )
 
 
 def bounds_of(testbed: Testbed) -> TestbedBounds:

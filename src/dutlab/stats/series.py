@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,28 @@ def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, 
     below = [((x - x0) / (x1 - x0) - (y - y0) / (y1 - y0), x) for x, y in rising]
     most, at = max(below)
     return at if most >= least_depth else None
+
+
+def stands_still(points: Sequence[tuple[float, float]], *, from_s: float, to_s: float, within: Callable[[float], float]) -> bool:
+    """Whether the means of a span's halves differ by no more than `within` allows at their mean; not of fewer than two points each."""
+    middle = (from_s + to_s) / 2
+    first, last = [v for t, v in points if from_s <= t < middle], [v for t, v in points if middle <= t <= to_s]
+    if min(len(first), len(last)) < 2:  # noqa: PLR2004 - one reading has no mean
+        return False
+    before, after = fmean(first), fmean(last)
+    return abs(after - before) <= within(fmean((before, after)))
+
+
+def settled_after(points: Sequence[tuple[float, float]], from_s: float, to_s: float, *, within: float) -> float | None:
+    """How long after `from_s` the last point was that lay more than `within` from the mean of the last tenth of the span.
+
+    0 where none did; None where the last quarter still moves by more than half of that, or has too few points to tell.
+    """
+    inside = [(t, v) for t, v in points if from_s <= t <= to_s]
+    level = [v for t, v in inside if t >= to_s - (to_s - from_s) / 10]
+    before = [v for t, v in inside if to_s - (to_s - from_s) / 4 <= t < to_s - (to_s - from_s) / 10]
+    if not level or not before or abs(fmean(level) - fmean(before)) > within / 2:
+        return None
+    end = fmean(level)
+    away = [t for t, v in inside if abs(v - end) > within]
+    return max(away) - from_s if away else 0.0

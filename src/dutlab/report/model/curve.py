@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,8 @@ class Line:
     points: tuple[tuple[float, float], ...]
     role: Literal["found", "asked"] = "found"
     """What was measured, or what it is measured against: that is drawn faint and broken."""
+    gap: float = math.inf
+    """Points further apart than this along the x axis are not joined: nothing was read between them."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,10 @@ _UNITS = (
     ("_per_s", PER_SECOND),
     ("_cores", Unit("", 1.0, 2)),
     ("watts", Unit("W", 1.0, 1)),
+    ("_pps_per_w", Unit("kpps/W", 1e3, 2)),
+    ("_j_per_gb", Unit("J/GB", 1.0, 2)),
+    ("_j_per_mpkt", Unit("J/Mpkt", 1.0, 2)),
+    ("_w", Unit("W", 1.0, 1)),
     ("_c", Unit("°C", 1.0, 1)),
     ("_s", SECONDS),
 )
@@ -72,6 +76,9 @@ _WORDS = {
     "omit_s": "first {} s left out",
     "warmup_s": "{} s warm-up",
     "drain_s": "{} s drain",
+    "window_s": "stable over {} s",
+    "phases": "phases {}",
+    "meter": "watts by {}",
     "warmup_pps": "warm-up at {} pps",
     "warmup_mult": "warm-up at {}",
     "rampup_s": "ramp of {} s",
@@ -189,7 +196,8 @@ def name_words(figure: str) -> str:
 
 
 _NEITHER = ("intended_", "offered_", "asked_", "clock_", "earliest_", "latest_", "at_s", "rig_", "frames_", "path_mtu_")
-_HIGHER = ("_pps", "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
+_HIGHER = ("_pps", "_pps_per_w", "headroom_c",
+           "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
            "delivered_ratio", "headroom_ratio", "line_ratio", "share_ratio")  # fmt: skip
 
 

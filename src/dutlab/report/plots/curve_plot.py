@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.words import Unit, unit_of
@@ -30,6 +31,8 @@ class _Drawn:
     line: Line
     place: int
     points: tuple[tuple[float, float], ...]
+    gap: float
+    """Of the line, in the units of the axis."""
 
     @property
     def colour(self) -> str:
@@ -76,7 +79,7 @@ def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[
     out = []
     for line in kept:
         found_at = labels.index(line.label) if line.label in labels else first + own.index(line.label) if line.label in own else 0
-        out.append(_Drawn(line, found_at, tuple((px / across.scale, py / up.scale) for px, py in line.points)))
+        out.append(_Drawn(line, found_at, tuple((px / across.scale, py / up.scale) for px, py in line.points), line.gap / across.scale))
     return out
 
 
@@ -110,10 +113,17 @@ def _draw_limits(d: SvgDrawing, y: Scale, curve: Curve, up: Unit) -> None:
 
 def _draw_line(d: SvgDrawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
     asked = drawn.line.role == "asked"
-    d.path([(x(px), y(py)) for px, py in drawn.points], colour=drawn.colour, width=1.5 if asked else 2, dash="5 4" if asked else "")
+    for points in _unbroken(drawn.points, drawn.gap):
+        d.path([(x(px), y(py)) for px, py in points], colour=drawn.colour, width=1.5 if asked else 2, dash="5 4" if asked else "")
     few = len(drawn.points) <= MOST_MARKS and not asked
     for px, py in drawn.points if few or len(drawn.points) == 1 else ():
         d.mark(x(px), y(py), series_shape(drawn.place), colour=drawn.colour, size=3.5)
+
+
+def _unbroken(points: Sequence[tuple[float, float]], gap: float) -> Iterator[Sequence[tuple[float, float]]]:
+    """The stretches between holes."""
+    ends = [n for n, (before, after) in enumerate(pairwise(points), 1) if after[0] - before[0] > gap]
+    yield from (points[first:last] for first, last in pairwise([0, *ends, len(points)]))
 
 
 def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit) -> None:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from dutlab.analysis.compare import less_is_better
 from dutlab.errors import InputError
 from dutlab.report.questions.sides import ComparedRun
+from dutlab.stats.summary import median
 from dutlab.store.read import dut_of
 
-CORE = "core"
+CORE, WATT = "core", "watt"
+HEAVIEST = "heaviest_load_w"
+"""The figure of a trial that knows the watts of its DUT under the heaviest load."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,11 @@ class Per:
 
 
 def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
-    """`watt=90,25`: of each run in turn; `core` alone reads the DUT's facts. Raises InputError."""
+    """`watt=90,25`: of each run in turn; `core` alone reads the DUT's facts, `watt` what `soak-power` measured. Raises InputError."""
     word, given, values = text.partition("=")
     if not given:
+        if word == WATT:
+            return Per(WATT, tuple(_watts(run) for run in runs))
         if word != CORE:
             raise InputError(f"--per {text}: of how much {word}?", remedy=f"say it of each run in turn, as in --per {word}=90,25")
         return Per(CORE, tuple(_cores(run) for run in runs))
@@ -44,7 +49,7 @@ def divided(run: ComparedRun, amount: float) -> ComparedRun:
     records = []
     for record in run.records:
         figures = {
-            link: {name: value if less_is_better(name) else value / amount for name, value in of_link.items()}
+            link: {name: value if less_is_better(name) or name.endswith("_per_w") else value / amount for name, value in of_link.items()}
             for link, of_link in record.figures.items()
         }
         records.append(record.model_copy(update={"figures": figures}))
@@ -58,3 +63,10 @@ def _cores(run: ComparedRun) -> float:
     if not isinstance(cpu, Mapping) or not isinstance(cpu.get("cores"), int):
         raise InputError(f"{run.name}: the facts of its DUT do not tell its cores", remedy=f"say them, as in --per {CORE}=2,8")
     return float(cpu["cores"])
+
+
+def _watts(run: ComparedRun) -> float:
+    """The median over modes and repeats."""
+    if found := [of[HEAVIEST] for record in run.records for of in record.figures.values() if HEAVIEST in of]:
+        return median(found)
+    raise InputError(f"{run.name}: it has no watts of workload soak-power", remedy=f"say them, as in --per {WATT}=90,25")

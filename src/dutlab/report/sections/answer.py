@@ -31,7 +31,7 @@ MOST_SENTENCES = 4
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
-_SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s")
+_SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s", "_w")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
           "path_mtu_bytes": "path MTU", "knee_clat_mean_ns": "mean latency there", "peak_depth": "its depth", "knee_depth": "its depth",
           "knee_iops": "at the knee"}  # fmt: skip
@@ -192,6 +192,8 @@ def figure_words(name: str) -> str:
         return _HEADS[name]
     if of := _LATENCY_AT.fullmatch(name):
         return f"median latency at {of[1]} % load"
+    if name.endswith("_pps_per_w"):
+        return f"rate by watt at {name.removeprefix('at_').removesuffix('_pps_per_w').replace('_', '.')} % load"
     if name.endswith("_upper_pps"):
         return f"{figure_words(name.replace('_upper_', '_lower_'))} at most"
     bare = name.removesuffix(next((s for s in _SUFFIXES if name.endswith(s)), "")).removesuffix("_lower").replace("_", " ").strip()

@@ -79,7 +79,8 @@ def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
     sensors = testbed.get("sensors")
     spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
     step = spec.get("resolution") if isinstance(spec, Mapping) else None
-    return f", in steps of {step:g} W" if isinstance(step, int | float) else ""
+    made_up = " (simulated)" if isinstance(spec, Mapping) and spec.get("simulated") else ""
+    return f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{made_up}"
 
 
 def _work_of(group: Group) -> _Work | None:

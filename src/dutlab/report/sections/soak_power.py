@@ -1,0 +1,227 @@
+"""Watts, heat and loss, phase by phase: the states of a device, its temperatures against their limits, and one timeline of all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
+from dutlab.report.sections.headline import compared
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
+
+_COLUMNS = (
+    Column("received", "{}_received_pps"),
+    Column("lost or not taken", "{}_loss_ratio"),
+    Column("power", "{}_w"),
+    Column("above idle", "{}_above_idle_w"),
+    Column("J per GB", "{}_j_per_gb", Unit("", 1.0, 1)),
+    Column("J per million packets", "{}_j_per_mpkt", Unit("", 1.0, 1)),
+)
+_HOLE = 4
+_CELSIUS = Unit("°C", 1.0, 1)
+_MINUTES = Unit("min", 60.0, 1)
+_LEAD = (
+    "The DUT was held in each state in turn. The last half of each phase counts, so that what came before has faded. "
+    "Rates, losses and joules are of all links and directions together; a GB is 10⁹ bytes of frames with FCS."
+)
+_Rows = Sequence[Mapping[str, float | str | None]]
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """A row a mode and phase, a row a temperature, and the timeline of each cell's first repeat."""
+    del run
+    said = _simulated(groups)
+    states = [row for g in groups for row in _states(g, book)]
+    marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]
+    tables = [Table("soak-power", f"States of the DUT{_meter(groups)}{said}", _heads(states), tuple(states), book.common(marks))]
+    if shares := [row for g in groups for row in _shares(g, book)]:
+        columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "at_100_pps_per_w"))
+        tables.append(Table("soak-power-per-watt", f"Rate by watt{said}", columns, tuple(shares)))
+    if warm := [row for g in groups for row in _warmth(g)]:
+        heads = ("temperature", "idle", "under load", "highest", "in phase", "limit", "headroom")
+        units = (None, _CELSIUS, _CELSIUS, _CELSIUS, None, _CELSIUS, _CELSIUS)
+        heat = (*(Column(head, unit=unit) for head, unit in zip(heads, units, strict=True)), Column("steady heat after", unit=_MINUTES))
+        tables.append(Table("soak-power-heat", "Temperatures against their limits", heat, tuple(warm)))
+    return Section(
+        slug="soak-power",
+        workload="soak-power",
+        title=f"Power and heat{said}",
+        lead=_LEAD,
+        tables=tuple(tables),
+        curves=tuple(curve for g in groups for curve in _timeline(g, said)),
+        words=(
+            *(words for g in groups for words in _extremes(g, book)),
+            *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
+        ),
+        headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
+    )
+
+
+def _simulated(groups: Sequence[Group]) -> str:
+    """` (simulated)` where a sensor measured nothing."""
+    found = any(d.kind == "SIMULATED_READINGS" for g in groups for r in g.measured for d in r.doubts)
+    return " (simulated)" if found else ""
+
+
+def _meter(groups: Sequence[Group]) -> str:
+    """`, by wall, in steps of 1 W`."""
+    names = dict.fromkeys(meter for g in groups for r in g.measured if (meter := r.tool_facts.get("meter")))
+    steps = {error for g in groups for r in g.measured for row in _phases(r) if (error := row.get("error_w")) is not None}
+    step = f", in steps of {next(iter(steps)):g} W" if len(steps) == 1 else ""
+    return f", watts by {' and '.join(names)}{step}" if names else ""
+
+
+def _phases(record: TrialRecord) -> _Rows:
+    return record.tables.get("phases", [])
+
+
+def _heads(rows: Sequence[Row]) -> tuple[Column, ...]:
+    throttled = any(row.cells[-1] != "" for row in rows)
+    own = (Column("phase"), Column("load"), Column("lasted", unit=_MINUTES))
+    columns = (Column(c.head, c.figure.format("full"), c.unit) for c in _COLUMNS)
+    errors = any(row.cells[-2] != "" for row in rows)
+    return (*own, *columns, Column("error of the meter, W", shown=errors), Column("throttled, times", shown=throttled))
+
+
+def _states(group: Group, book: NoteBook) -> Iterator[Row]:
+    first = next(iter(group.measured), None)
+    for row in _phases(first) if first is not None else ():
+        name, error, hot = str(row["phase"]), row.get("error_w"), row.get("throttled")
+        values = [_told(group, c.figure.format(name.replace("-", "_")), book) for c in _COLUMNS]
+        lasted = float(row["to_s"] or 0.0) - float(row["from_s"] or 0.0)
+        ended = {"yes": ", until stable", "no": ", not stable in time"}.get(str(row.get("stable")), "")
+        cells: list[Cell] = [
+            name,
+            f"{_load(row)}{ended}",
+            lasted,
+            *values,
+            "" if error is None else f"± {error:g}",
+            "" if hot is None else f"{hot:.0f}",
+        ]
+        yield Row(group.label, tuple(cells), links=group.cell.link_label)
+
+
+def _load(row: Mapping[str, float | str | None]) -> str:
+    if row["state"] != "load":
+        return "off" if row["state"] == "off" else "none"
+    on = f", link {row['links']} only" if row["links"] else ""
+    return f"{float(row['share_percent'] or 0.0):g} %{on}"
+
+
+def _told(group: Group, figure: str, book: NoteBook) -> Value | str:
+    """A dash where the state has no such figure."""
+    found = value_of(group, group.cell.link_label, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
+
+
+def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
+    """One a share that was sent on all links."""
+    first = next(iter(group.measured), None)
+    seen = set[str]()
+    for row in _phases(first) if first is not None else ():
+        figure = f"at_{float(row.get('share_percent') or 0.0):g}_pps_per_w".replace(".", "_")
+        found = value_of(group, group.cell.link_label, figure, book)
+        if isinstance(found, Missing) or figure in seen or not row.get("received_pps"):
+            continue
+        seen.add(figure)
+        rate = value_of(group, group.cell.link_label, f"{str(row['phase']).replace('-', '_')}_received_pps", book)
+        yield Row(group.label, (f"{float(row['share_percent'] or 0.0):g} %", rate, found), links=group.cell.link_label)
+
+
+def _warmth(group: Group) -> Iterator[Row]:
+    """Medians over repeats; a dash where nobody knows."""
+    names = dict.fromkeys((str(row["where"]), str(row["what"])) for r in group.measured for row in r.tables.get("temperatures", ()))
+    for where, what in names:
+        of = {
+            r.trial: row for r in group.measured for row in r.tables.get("temperatures", ()) if (row["where"], row["what"]) == (where, what)
+        }
+
+        def middle(column: str, of: Mapping[int, Mapping[str, float | str | None]] = of) -> Value | str:
+            values = {trial: float(value) for trial, row in of.items() if (value := row.get(column)) is not None}
+            return figure_of(values, len(group.planned)) if values else "–"
+
+        hottest = ", ".join(dict.fromkeys(str(row["peak_in"]) for row in of.values() if row.get("peak_in")))
+        cells = (f"{where}: {what}", middle("idle_c"), middle("load_c"), middle("peak_c"), hottest, middle("limit_c"), middle("headroom_c"))
+        yield Row(group.label, (*cells, middle("steady_s")), links=group.cell.link_label)
+
+
+def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
+    """Modes against one another at full load."""
+    figure = "at_100_pps_per_w"
+    cells = {g.label: g for g in groups}
+    named = [(label, value_of(g, g.cell.link_label, figure, book)) for label in labels if (g := cells.get(label))]
+    return compared("frames a second and watt at 100 %", named, figure)
+
+
+def _extremes(group: Group, book: NoteBook) -> Iterator[str]:
+    """The phases that took the most and the least."""
+    found = [
+        (v.median, name) for name in _names(group) if isinstance(v := value_of(group, group.cell.link_label, _figure(name), book), Figure)
+    ]
+    if len(found) > 1:
+        most, least = max(found), min(found)
+        watts = unit_of("_w").text
+        yield f"{group.label}: {watts(most[0])} in phase {most[1]}, {watts(least[0])} in phase {least[1]}."
+
+
+def _figure(phase: str) -> str:
+    return f"{phase.replace('-', '_')}_w"
+
+
+def _names(group: Group) -> list[str]:
+    return list(dict.fromkeys(str(row["phase"]) for r in group.measured for row in _phases(r)))
+
+
+def _timeline(group: Group, said: str) -> Iterator[Curve]:
+    """Curves over one axis of time: rate, loss, watts, temperatures; upright lines where phases begin."""
+    record = next((r for r in group.measured if r.tables.get("course")), None)
+    if record is None:
+        return
+    phases, course, heat = _phases(record), record.tables["course"], record.tables.get("heat", [])
+    span = (min(float(row["from_s"] or 0.0) for row in phases), max(float(row["to_s"] or 0.0) for row in phases))
+    moments = tuple(Moment(float(row["from_s"] or 0.0), str(row["phase"])) for row in phases)
+    note = "" if len(group.measured) == 1 else f"The first of {len(group.measured)} repeats is drawn."
+    places = dict.fromkeys((str(row["where"]), str(row["what"])) for row in heat)
+    of_heat = [(f"{w}: {x}", _points([r for r in heat if (r["where"], r["what"]) == (w, x)], "celsius")) for w, x in places]
+    drawn: list[tuple[str, str, str, Unit, list[tuple[str, tuple[tuple[float, float], ...]]]]] = [
+        ("rate", "received", "received_pps", unit_for("received_pps", [v for _, v in _points(course, "received_pps")]),
+         [("received", _points(course, "received_pps"))]),
+        ("loss", "lost, of what was offered", "loss_ratio", PERCENT, [("lost", _points(course, "loss_ratio"))]),
+        ("power", f"power{said}", "watts", unit_of("_w"), [(record.tool_facts.get("meter", "watts"), _points(course, "watts"))]),
+        ("heat", "temperature", "celsius", _CELSIUS, of_heat),
+    ]  # fmt: skip
+    limits = {float(limit) for row in record.tables.get("temperatures", ()) if (limit := row.get("limit_c")) is not None}
+    for slug, words, figure, unit, lines in drawn:
+        if any(points for _, points in lines):
+            yield Curve(
+                slug=f"soak-power-{group.planned[0]}-{slug}",
+                title=f"{words[0].upper()}{words[1:]}, {group.label}, link {group.cell.link_label}",
+                x_title="time",
+                x="time_s",
+                y_title=words,
+                y=figure,
+                lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
+                limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
+                moments=moments,
+                x_span=span,
+                y_unit=unit,
+                note=note,
+            )
+
+
+def _gap(points: Sequence[tuple[float, float]]) -> float:
+    """More than a few usual pauses between two readings is a hole."""
+    pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
+    return _HOLE * pauses[len(pauses) // 2] if pauses else math.inf
+
+
+def _points(rows: _Rows, name: str) -> tuple[tuple[float, float], ...]:
+    return tuple((float(row["at_s"] or 0.0), float(value)) for row in rows if isinstance(value := row.get(name), int | float))

@@ -1,0 +1,191 @@
+"""Workload `soak-power`: loads, idleness and power off, phase after phase, with the watts and temperatures of each.
+
+- soak-power:
+    rate: 1Mpps
+    phases:
+      - {name: full, share: 100%, until: stable, duration: 30min}
+      - {name: one-link, share: 100%, links: [a], duration: 10min}
+      - {name: idle, duration: 10min}
+      - {name: off, off: yes, duration: 2min}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.bounds import LinkBounds
+from dutlab.spec.fields import Duration, FrameRate, Name, Share, YesNo, name_fault, text_of
+from dutlab.spec.generators import GeneratorFeature
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadDrive
+from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FrameWorkload, each_once, outside
+from dutlab.spec.workloads.setting import DirectedSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.units import Pps, Seconds
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
+
+LEAST_S = 3.0
+"""Of a phase: meters tell once a second, and the first half of a phase is left out."""
+AROUND_S = 2.0
+"""What a generator takes to begin and end a load, for the estimate."""
+
+
+class PowerPhase(SpecModel):
+    """One state of the DUT, and how long it is held."""
+
+    name: Name
+    share: Share = 0.0
+    """Of the rate; nothing is sent without it."""
+    links: tuple[str, ...] | None = None
+    """Those that are loaded; None is all of the trial."""
+    duration: Duration = Seconds(300.0)
+    until: Literal["stable"] | None = None
+    """Given: the phase ends when watts and temperatures stand still, at `duration` at the latest."""
+    off: YesNo = False
+    """The DUT is switched off by its `power:` of the testbed."""
+
+    def __str__(self) -> str:
+        """As lists and labels have it."""
+        at = (
+            "off"
+            if self.off
+            else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + '+'.join(self.links)}"
+        )
+        return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the state can be had, and held."""
+        del data
+        if made is None:
+            return []
+        faults = list(outside([("duration", made.duration, LEAST_S, LONGEST_TRIAL)]))
+        if not 0 <= made.share <= 1:
+            faults.append(fault(("share",), "must be 0% to 100% of `rate`"))
+        if made.off and (made.share or made.links is not None):
+            faults.append(fault(("off",), "nothing is sent to a DUT that is off; leave share and links out"))
+        if made.links is not None and not made.share:
+            faults.append(fault(("links",), "no load is asked for; write share too"))
+        return faults
+
+
+USUAL = tuple(
+    PowerPhase(name=name, share=share, duration=Seconds(seconds), until=until)
+    for name, share, seconds, until in (
+        ("idle", 0.0, 300.0, None),
+        ("at-10", 0.1, 300.0, None),
+        ("at-50", 0.5, 300.0, None),
+        ("at-90", 0.9, 300.0, None),
+        ("full", 1.0, 1800.0, "stable"),
+        ("cool-down", 0.0, 1800.0, "stable"),
+    )
+)  # fmt: skip
+
+
+class SoakPowerSetting(DirectedSetting):
+    """A rate, and the phases in which shares of it are sent."""
+
+    kind: Literal["soak-power"] = "soak-power"
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "meter"})
+
+    rate_pps: PositiveRate
+    """Of each link and direction, at 100 %."""
+    phases: tuple[PowerPhase, ...]
+    window_s: SecondsLong
+    """For so long watts and temperatures stand still before they count as stable."""
+    drain_s: SecondsOrNone
+    meter: str | None = None
+
+
+class SoakPowerWorkload(FrameWorkload):
+    """Watts, heat and loss over a schedule of phases."""
+
+    setting: ClassVar[type[Setting]] = SoakPowerSetting
+
+    rate: FrameRate
+    """Of each link and direction, as a search found it: 100 % of the phases."""
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
+    directions: Directions = Directions.BOTH
+    phases: Annotated[tuple[PowerPhase, ...], Field(max_length=100)] = USUAL
+    window: Duration = Seconds(120.0)
+    """How long watts and temperatures must stand still."""
+    drain: Duration = Seconds(0.5)
+    meter: str | None = None
+    """The testbed's sensor whose watts count; None is the first that tells watts."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the phases can follow one another."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += outside([("window", made.window, 2.0, 3600.0), ("drain", made.drain, 0.0, LONGEST_WAIT)])
+        faults += each_once("phases", [phase.name for phase in made.phases])
+        if made.directions is Directions.ANSWERS:
+            faults.append(fault(("directions",), "answers have no load of their own; write forward, both or back"))
+        if made.phases and not any(phase.share for phase in made.phases):
+            faults.append(fault(("phases",), "none has a load; write share in one of them"))
+        off = next((i for i, phase in enumerate(made.phases) if phase.off), len(made.phases))
+        for i, phase in enumerate(made.phases):
+            if i > off and phase.share:
+                faults.append(fault(("phases", i, "share"), "the DUT has lost its mode by then: write loads before the phase that is off"))
+            if phase.until and made.window > phase.duration:
+                faults.append(
+                    fault(("phases", i, "duration"), f"shorter than window, {made.window:g} s, in which it would be seen to be stable")
+                )
+        if made.meter is not None and (what := name_fault(made.meter)):
+            faults.append(fault(("meter",), what))
+        return faults
+
+    def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:
+        """All links at once where none are named."""
+        return (tuple(every_link),) if self.links is None else self.links
+
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
+        """One a set of links and frame size."""
+        for links, mix in self.sized(every_link):
+            setting = SoakPowerSetting(
+                frame_size=mix,
+                generator=self.generator,
+                directions=self.directions,
+                rate_pps=self.rate,
+                phases=self.phases,
+                window_s=self.window,
+                drain_s=self.drain,
+                meter=self.meter,
+            )
+            seconds = sum(phase.duration + (AROUND_S if phase.share else 0.0) for phase in self.phases)
+            yield WorkloadDrive(links, setting, Seconds(seconds), mix)
+
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
+        """A load, second by second."""
+        yield from super().asks()
+        yield from HELD_AND_WATCHED
+        if self.directions is Directions.BOTH:
+            yield ("directions",), GeneratorFeature.BOTH_WAYS
+
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+        """Frames longer than an MTU, a load above a line rate, and phases on links that the trial has not."""
+        yield from super().incompatibilities(bounds)
+        yield from self.above_line_rate(("rate",), Pps(self.rate * max(phase.share for phase in self.phases)), bounds)
+        for i, phase in enumerate(self.phases):
+            for links in self.link_sets(bounds):
+                if absent := [name for name in phase.links or () if name not in links]:
+                    yield ("phases", i, "links"), f"{absent[0]!r} is not among the links of the trial {did_you_mean(absent[0], links)}"
+
+    def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """A phase that is off where nothing may switch the DUT off, and a meter that is not there."""
+        for i, phase in enumerate(self.phases):
+            if phase.off and bed.no_switch:
+                yield ("phases", i, "off"), bed.no_switch
+        at = written.get("testbed")
+        known = bed.sensors if bed.sensors is not None else (at.get("sensors") if isinstance(at, Mapping) else None) or {}
+        if self.meter is not None and self.meter not in known:
+            yield ("meter",), f"{bed.title} has no sensor {self.meter!r} {did_you_mean(self.meter, map(str, known))}"
