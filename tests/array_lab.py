@@ -40,7 +40,21 @@ def io_runs(label: str) -> bool:
     return subprocess.run(argv, capture_output=True, timeout=LIMIT_S, check=False).returncode == 0
 
 
+def panic(label: str) -> None:
+    """The kernel of the guest ends, by its own means."""
+    guest(label, "setsid sh -c 'sleep 1; echo c >/proc/sysrq-trigger' </dev/null >/dev/null 2>&1 &")
+
+
 def verified(tmp_path: Path) -> bool:
     """Whether the run's mode holds."""
-    lines = [line for path in tmp_path.glob("runs/*/journal.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
-    return any(json.loads(line)["event"] == "mode-verified" for line in lines)
+    return "mode-verified" in _journalled(tmp_path / "runs")
+
+
+def started(runs: Path) -> bool:
+    """Whether a trial has begun."""
+    return "trial-started" in _journalled(runs)
+
+
+def _journalled(runs: Path) -> list[str]:
+    lines = [line for path in runs.glob("*/journal.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
+    return [json.loads(line)["event"] for line in lines]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from array_lab import EXPERIMENT, LIMIT_S, guest, io_runs, signatures, verified
+from array_lab import EXPERIMENT, LIMIT_S, guest, io_runs, panic, signatures, verified
 from guests import kernels
 from main_job import only_run, recomputed, records
 from processes import eventually
@@ -91,9 +91,9 @@ def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
     assert signatures(raid) == ""
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["ends", "hangs"])
-def test_a_guest_that_ends_or_hangs_in_a_trial_leaves_no_figures_and_is_named(
-    dutlab, experiment, raid: str, tmp_path: Path, python_env, sent: signal.Signals
+@pytest.mark.parametrize("panics", [True, False], ids=["panics", "hangs"])
+def test_a_guest_that_panics_or_hangs_in_a_trial_leaves_no_figures_and_is_named(
+    dutlab, experiment, raid: str, tmp_path: Path, python_env, panics: bool
 ) -> None:
     text = Path(experiment("as-found")).read_text().replace("duration: 2s", "duration: 10min")
     (tmp_path / "experiment.yaml").write_text(text)
@@ -103,15 +103,22 @@ def test_a_guest_that_ends_or_hangs_in_a_trial_leaves_no_figures_and_is_named(
         try:
             assert eventually(lambda: io_runs(raid) or running.poll() is not None, LIMIT_S)
             assert running.poll() is None, (tmp_path / "said").read_text()
-            for pid in kernels(raid):
-                os.kill(pid, sent)
+            if panics:
+                panic(raid)
+            else:
+                for pid in kernels(raid):
+                    os.kill(pid, signal.SIGSTOP)
             assert running.wait(LIMIT_S) not in (0, -signal.SIGKILL), (tmp_path / "said").read_text()
         finally:
             running.kill()
             running.wait(LIMIT_S)
     said_at_the_end = (tmp_path / "said").read_text()
     assert "server" in said_at_the_end and "Traceback" not in said_at_the_end, said_at_the_end
+    assert "Unknown child process" not in said_at_the_end, said_at_the_end
     assert [record for record in records(only_run(tmp_path)) if record["status"] == "measured"] == [], said_at_the_end
+    if panics:
+        assert "server: the kernel of its guest has ended: Kernel panic - not syncing: sysrq triggered crash" in said_at_the_end
+        assert f"dutlab lab down {raid}" in said_at_the_end and "`dutlab resume` repeats the trial" in said_at_the_end, said_at_the_end
 
 
 def test_the_storage_demo_says_theory_first_and_measures_every_state(dutlab, guest_of_arrays, tmp_path: Path) -> None:

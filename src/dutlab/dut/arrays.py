@@ -20,13 +20,20 @@ from dutlab.spec.testbed import HostSpec, Testbed
 SYNCS_S = 86_400.0
 """The longest that an array may be synchronised before it is measured."""
 # `dev` finds a drive by the name that stays; `unused` says why one may not be written to.
+# `moves` ends the script when what it was told the last time, of a synchronisation, has been the same for too long.
 COMMON = r"""
+still_s=120 was= since=
 die() { echo "$1" >&2; exit 1; }
 dev() {
   case $1 in
     serial=*) lsblk -dnpo PATH,SERIAL | while read -r path serial; do [ "$serial" != "${1#serial=}" ] || echo "$path"; done ;;
     *) readlink -f -- "$1" ;;
   esac
+}
+moves() {
+  now=$(date +%s)
+  if [ "$2" != "$was" ] || [ -z "$since" ]; then was=$2 since=$now; fi
+  [ $((now - since)) -lt $still_s ] || die "array $1 has stood still for $still_s s: $2"
 }
 unused() {
   for member; do

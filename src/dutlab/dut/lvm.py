@@ -1,8 +1,7 @@
 """Arrays of LVM: one logical volume `dutlab/array` of type raid0, raid1, raid5 or raid6 (lvmraid(7)), told by lvs and the table of dm-raid.
 
 A drive is lost by erasing its label while the volume is inactive: LVM has no command that fails one. It is then given back as a new
-physical volume, and `lvconvert --repair` puts it in the place of the missing one. raid10 is left out: on Linux 6.1 its first
-synchronisation stops half-way.
+physical volume, and `lvconvert --repair` puts it in the place of the missing one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,10 @@ away() {
 }
 quiet() {
   [ "$level" != raid0 ] || return 0
-  while [ "$(dmsetup status dutlab-array | cut -d ' ' -f 8)" != idle ]; do sleep 0.2; done
+  while doing=$(dmsetup status dutlab-array | cut -d ' ' -f 7,8) && [ "${doing#* }" != idle ]; do
+    moves dutlab/array "$doing"
+    sleep 0.2
+  done
 }
 lose() {
   must lvchange -y -an dutlab/array
@@ -69,6 +71,7 @@ must vgcreate -y dutlab "$@"
 case $level in
   raid0) shape="--type raid0 --stripes $#" ;;
   raid1) shape="--type raid1 --mirrors $(($# - 1))" ;;
+  raid10) shape="--type raid10 --mirrors 1 --stripes $(($# / 2))" ;;
   raid5) shape="--type raid5 --stripes $(($# - 1))" ;;
   raid6) shape="--type raid6 --stripes $(($# - 2))" ;;
 esac

@@ -55,11 +55,9 @@ away() {
 }
 quiet() {
   [ -e "$1/sync_action" ] || return 0
-  syncs=$(basename "$(dirname "$1")") was= same=0
-  while [ "$(cat "$1/sync_action")" != idle ]; do
-    now=$(grep -A3 "^$syncs :" /proc/mdstat | grep -o '[0-9]*/[0-9]*)' | tr -d ')')
-    if [ "$now" = "$was" ]; then same=$((same + 1)); else same=0 was=$now; fi
-    [ $same -lt 600 ] || [ -z "$now" ] || die "array $syncs has not gone on with its $(cat "$1/sync_action") for two minutes, at $now"
+  syncs=$(basename "$(dirname "$1")")
+  while doing=$(cat "$1/sync_action") && [ "$doing" != idle ]; do
+    moves "$syncs" "$doing $(grep -A3 "^$syncs :" /proc/mdstat | grep -o '[0-9]*/[0-9]*)' | tr -d ')')"
     sleep 0.2
   done
   [ "$(cat "$1/degraded")" = 0 ] || die "array $1 lacks a member, and nothing rebuilds it"

@@ -6,6 +6,7 @@ Host keys are always checked. Where passwords come from, says passwords.py.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ KEEPALIVE_MISSES = 3
 """A host that answers nothing for KEEPALIVE_S × KEEPALIVE_MISSES seconds is gone: sshd answers keep-alives also when it is busy."""
 _TARGET = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:]+)(?::(?P<port>\d+))?")
 _CONFIGS = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
+# asyncio warns of a ProxyCommand that ended with its host, if its transport reaps it first (BaseSubprocessTransport.close).
+logging.getLogger("asyncio").addFilter(lambda record: not str(record.msg).startswith("Unknown child process"))
 _KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("~/.ssh/known_hosts2"), Path("/etc/ssh/ssh_known_hosts"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.labs.direct import cable_undo, direct_links
-from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, programs, standing, up, used
+from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, naming_ended_guests, programs, standing, up, used
 from dutlab.labs.labfile import LabDescription, description, lab_names
 from dutlab.labs.state import new_label
 
@@ -18,6 +18,7 @@ __all__ = [
     "direct_links",
     "down",
     "lab_names",
+    "naming_ended_guests",
     "new_label",
     "programs",
     "standing",

@@ -173,6 +173,12 @@ def ended(namespace: str) -> bool:
     return (NAMESPACES / namespace).exists() and not threads(namespace)
 
 
+def end_of(folder: Path, role: str) -> str:
+    """Why the kernel of an ended guest did, as its console says; `folder` is the lab's own."""
+    said = [line for line in _last_words(folder / f"console-{role}").splitlines() if line.startswith("Kernel panic")]
+    return said[-1] if said else "nobody knows why"
+
+
 def _is_kernel(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(KERNEL.encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from dutlab.ending import ended_by, to_its_end
-from dutlab.errors import HostError, LabError
+from dutlab.errors import DutlabError, HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -199,13 +199,30 @@ async def attach(label: str) -> Lab:
         known = ", ".join(folder.labels())
         raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
-    guests = description(state.lab).settings.guests if state.complete and not gone else ()
-    ended = any([await asyncio.to_thread(guest.ended, state.namespaces[role]) for role in guests])
+    ended = await _ended_guests(state) if state.complete and not gone else []
     if gone or ended or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
         why = "the kernel of its guest has ended" if ended else f"{gone[0]} is gone" if gone and state.complete else lost
         raise LabGone(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again with that label")
     return _lab(state, description(state.lab))
+
+
+@contextlib.asynccontextmanager
+async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
+    """Raises LabGone, with what its kernel said last, in place of what went wrong inside after a guest of the lab had ended."""
+    try:
+        yield
+    except DutlabError as error:
+        folder = StateFolder()
+        if (state := folder.read(label)) is not None and (ended := await _ended_guests(state)):
+            why = "; ".join(f"{role}: the kernel of its guest has ended: {guest.end_of(folder.ssh_folder(label), role)}" for role in ended)
+            raise LabGone(why, remedy=remedy) from error
+        raise
+
+
+async def _ended_guests(state: LabState) -> list[str]:
+    guests = description(state.lab).settings.guests
+    return [role for role in guests if await asyncio.to_thread(guest.ended, state.namespaces[role])]
 
 
 def standing() -> list[StandingLab]:

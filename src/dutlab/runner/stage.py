@@ -137,6 +137,8 @@ async def open_stage(
             if not standing:
                 await _insist_on_programs(experiment, testbed.lab, cells)
             lab = await labs.attach(standing) if standing else await undo.enter_async_context(_own_lab(testbed.lab, journal))
+            again = f"`dutlab lab down {standing}`, build it again with that label, then `dutlab resume`" if standing else "`dutlab resume`"
+            await undo.enter_async_context(labs.naming_ended_guests(lab.label, f"{again} repeats the trial in a new guest"))
             hosts = lab.hosts(log)
             await undo.enter_async_context(closing(*hosts.values()))
             if standing:

@@ -23,7 +23,7 @@ LEAST_DRIVES = {"raid0": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4, "ra
 MD, LVM, BTRFS, ZFS = "md", "lvm", "btrfs", "zfs"
 LEVELS: Mapping[str, Mapping[str, int]] = {
     MD: LEAST_DRIVES,
-    LVM: {"raid0": 2, "raid1": 2, "raid5": 3, "raid6": 5},
+    LVM: {"raid0": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 5},
     BTRFS: {"raid0": 2, "raid1": 2, "raid10": 4},
     ZFS: {"stripe": 2, "mirror": 2, "raidz1": 3, "raidz2": 4},
 }
@@ -57,7 +57,7 @@ def drives_fault(mode: str, drives: int) -> str:
     least = LEVELS[engine_of(mode)][level] if level else 0
     if drives < least:
         return f"mode {mode} needs {least} drives, and there are {drives}"
-    if level in ("raid50", "raid60") and drives % SETS:
+    if (level in ("raid50", "raid60") or (level, engine_of(mode)) == ("raid10", LVM)) and drives % SETS:
         return f"mode {mode} needs an even number of drives, and there are {drives}"
     return ""
 

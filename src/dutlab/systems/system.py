@@ -34,7 +34,7 @@ MD_ARRAYS = ("raid0", *(f"{level}{state}" for level in ("raid1", "raid10", "raid
 """Modes that make one array of all drives of a host; RAID 0 cannot lose a drive."""
 OTHER_ARRAYS = (
     "lvm-raid0",
-    *(f"lvm-{level}{state}" for level in ("raid1", "raid5", "raid6") for state in MD_STATES),
+    *(f"lvm-{level}{state}" for level in ("raid1", "raid10", "raid5", "raid6") for state in MD_STATES),
     "btrfs-raid0",
     *(f"btrfs-{level}{state}" for level in ("raid1", "raid10") for state in ("", "-degraded", "-rebuilt")),
     "zfs-stripe",
