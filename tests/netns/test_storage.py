@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -244,6 +245,44 @@ def test_a_file_in_place_of_a_drive_is_measured_as_such_and_removed(dutlab, expe
     file.write_bytes(b"precious")
     done = dutlab("run", experiment(text))
     assert (done.returncode, "is there already" in done.stderr, file.read_bytes()) == (3, True, b"precious"), done.stderr
+
+
+@pytest.fixture
+def small_file_system(tmp_path):
+    """16 MB that no room is kept in: a file takes it as it is written."""
+    need_program("mke2fs")
+    image, at = tmp_path / "small.img", tmp_path / "small"
+    with image.open("wb") as made:
+        made.truncate(16 << 20)
+    at.mkdir()
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext2", str(image)], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(at)], check=True)
+    yield at
+    subprocess.run(["umount", str(at)], check=True)
+
+
+def test_a_file_system_that_fills_up_in_a_trial_gives_no_figures_and_is_named(start, dutlab, experiment, tmp_path, small_file_system):
+    file = small_file_system / "in-place.img"
+    (tmp_path / "testbed.yaml").write_text(
+        f"testbed: file\nhosts:\n  here: {{local: true, drives: {{f: {{file: {file}, size: 12M, destroy: yes}}}}}}\n"
+    )
+    text = EXPERIMENT.replace("{lab: jbod}", "testbed.yaml").replace("[[server:d1, server:d2]]", "together").replace("WAY", "randwrite")
+    text = text.replace("iodepth: 4", "iodepth: 4, rate_iops: 50, fallocate: none").replace("2s", "10min")
+    running = start("run", experiment(text))
+    assert eventually(lambda: file.exists() or running.poll() is not None, LIMIT_S)
+    assert running.poll() is None, running.communicate()
+    with contextlib.suppress(OSError), (small_file_system / "others").open("wb", buffering=0) as others:
+        while True:
+            others.write(bytes(1 << 16))
+    said = "".join(text or "" for text in running.communicate(timeout=LIMIT_S))
+    (record,) = records(only_run(tmp_path))
+    assert record["status"] == "failed" and "No space left on device" in record["why"], (record, said)
+    assert running.returncode == 1 and "No space left on device" in said and "Traceback" not in said, said
+    assert not file.exists()
+    (small_file_system / "others").unlink()
+    (tmp_path / "again.yaml").write_text(text.replace("10min", "1s"))
+    done = dutlab("run", "again.yaml", "--runs", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
 
 
 async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):

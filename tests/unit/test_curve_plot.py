@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from xml.etree import ElementTree as ET
 
@@ -10,6 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.pages import json_data
+from dutlab.report.plots import curve_plot as curve_plot_module
 from dutlab.report.plots.curve_plot import ABOVE, HEIGHT, WIDTH, curve_plot
 from dutlab.report.plots.palette import QUIET, series_colour
 from dutlab.report.plots.svg import text_width
@@ -96,3 +99,14 @@ def test_words_of_moments_that_would_touch_are_left_out_and_their_lines_stay():
     drawn = str(vars(plot.drawing))
     assert "preconditioning" in drawn and "window" in drawn and "rounds" not in drawn
     assert drawn.count("stroke-dasharray") == 4 and "preconditioning; rounds; window" in plot.described
+
+
+def test_a_line_is_told_as_json_with_and_without_a_gap():
+    for line in (Line("a", RAMP), Line("a", RAMP, gap=2.0)):
+        assert json.loads(json_data._text(line), parse_constant=pytest.fail)["gap"] == line.gap
+
+
+def test_points_further_apart_than_the_gap_are_not_joined():
+    pieces = list(curve_plot_module._unbroken(((0.0, 1.0), (1.0, 1.0), (9.0, 1.0)), 2.0))
+    assert pieces == [((0.0, 1.0), (1.0, 1.0)), ((9.0, 1.0),)]
+    assert list(curve_plot_module._unbroken(RAMP, None)) == [RAMP]

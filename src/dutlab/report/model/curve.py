@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,8 +16,8 @@ class Line:
     points: tuple[tuple[float, float], ...]
     role: Literal["found", "asked"] = "found"
     """What was measured, or what it is measured against: that is drawn faint and broken."""
-    gap: float = math.inf
-    """Points further apart than this along the x axis are not joined: nothing was read between them."""
+    gap: float | None = None
+    """Points further apart than this along the x axis are not joined: nothing was read between them. None joins all."""
 
 
 @dataclass(frozen=True)

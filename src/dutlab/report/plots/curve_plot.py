@@ -31,7 +31,7 @@ class _Drawn:
     line: Line
     place: int
     points: tuple[tuple[float, float], ...]
-    gap: float
+    gap: float | None
     """Of the line, in the units of the axis."""
 
     @property
@@ -79,7 +79,11 @@ def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[
     out = []
     for line in kept:
         found_at = labels.index(line.label) if line.label in labels else first + own.index(line.label) if line.label in own else 0
-        out.append(_Drawn(line, found_at, tuple((px / across.scale, py / up.scale) for px, py in line.points), line.gap / across.scale))
+        out.append(
+            _Drawn(
+                line, found_at, tuple((px / across.scale, py / up.scale) for px, py in line.points), line.gap and line.gap / across.scale
+            )
+        )
     return out
 
 
@@ -120,9 +124,9 @@ def _draw_line(d: SvgDrawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
         d.mark(x(px), y(py), series_shape(drawn.place), colour=drawn.colour, size=3.5)
 
 
-def _unbroken(points: Sequence[tuple[float, float]], gap: float) -> Iterator[Sequence[tuple[float, float]]]:
+def _unbroken(points: Sequence[tuple[float, float]], gap: float | None) -> Iterator[Sequence[tuple[float, float]]]:
     """The stretches between holes."""
-    ends = [n for n, (before, after) in enumerate(pairwise(points), 1) if after[0] - before[0] > gap]
+    ends = [n for n, (before, after) in enumerate(pairwise(points), 1) if gap is not None and after[0] - before[0] > gap]
     yield from (points[first:last] for first, last in pairwise([0, *ends, len(points)]))
 
 

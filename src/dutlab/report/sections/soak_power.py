@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -217,10 +216,10 @@ def _timeline(group: Group, said: str) -> Iterator[Curve]:
             )
 
 
-def _gap(points: Sequence[tuple[float, float]]) -> float:
+def _gap(points: Sequence[tuple[float, float]]) -> float | None:
     """More than a few usual pauses between two readings is a hole."""
     pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
-    return _HOLE * pauses[len(pauses) // 2] if pauses else math.inf
+    return _HOLE * pauses[len(pauses) // 2] if pauses else None
 
 
 def _points(rows: _Rows, name: str) -> tuple[tuple[float, float], ...]:
