@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 
+from dutlab.events import nobody
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.tools.fio.drives import FoundDrive
@@ -39,8 +40,8 @@ def by_hand(drive: FoundDrive, folder: Path) -> float:
 
 def under_dutlab(drive: FoundDrive) -> float:
     """What the workload does with it, from job file to figures."""
-    site = SimpleNamespace(hosts={"server": LocalHost("server")})
-    ran = asyncio.run(run(site, {"server": {"d1": drive}}, SETTING))  # type: ignore[arg-type] -- its hosts are all that is used
+    site = SimpleNamespace(hosts={"server": LocalHost("server")}, tell=nobody)
+    ran = asyncio.run(run(site, {"server": {"d1": drive}}, SETTING))  # type: ignore[arg-type] -- its hosts and `tell` are all that is used
     return ran.whole.figures["read_iops"]
 
 

@@ -136,7 +136,7 @@ def test_each_combination_of_options_is_a_film(tmp_path: Path):
 def test_the_table_of_phases_names_its_columns():
     found = section(None, [], [], NoteBook([]))
     assert [column.head for column in found.tables[0].columns][2:] == [
-        "IOPS",
+        "mean",
         "least of a second",
         "latency, median",
         "p99",

@@ -177,6 +177,7 @@ def server(drives: int, *, speed: float = 8.0, behind: int = 8) -> dict[str, obj
 
 def test_the_topology_finds_two_to_one_and_what_each_link_passes():
     (section,) = drives_section(server(32))
+    assert [table.first for table in section.tables] == ["", ""], "no column of modes: all is read before the first"
     rows = [dict(zip((c.head for c in section.tables[1].columns), row.cells, strict=True)) for row in section.tables[1].rows]
     own, *shared = rows
     assert (own["as trained"], own["drives"], own["4k reads a second"]) == ("Gen3 x4", "32: nvme0n1 to nvme31n1", "879 kIOPS")

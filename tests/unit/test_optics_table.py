@@ -53,6 +53,7 @@ def test_a_report_has_the_table_only_where_there_is_a_module() -> None:
     assert "wavelength, nm" in heads
     assert "speed, Mb/s" not in heads  # nobody tells it
     assert section.tables[0].rows[0].cells[heads.index("part")] == "FTLX8571D3BCL"
+    assert section.tables[0].first == "", "no column of modes: all is read before the first"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dutlab.store.run_folder import RunFolder
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
 _COLUMNS = (
-    Column("IOPS", "{}_iops"),
+    Column("mean", "{}_iops"),
     Column("least of a second", "{}_least_iops"),
     Column("latency, median", "{}_clat_p50_ns"),
     Column("p99", "{}_clat_p99_ns"),

@@ -32,7 +32,7 @@ def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
     shown = [c for c in _COLUMNS if any(words[c] for _, words in rows)]
     table = Table("drives", "Each drive as its host tells it", tuple(map(Column, ("host", *shown))), tuple(
         Row("", (host, *(words[c] for c in shown))) for host, words in rows
-    ))  # fmt: skip
+    ), first="")  # fmt: skip
     tables = (table, *_links(hosts))
     lead = "Read once, before the run. The link is as trained, at its narrowest between drive and processor; what it could be is beside it."
     return (Section(slug="drives", workload="", title="Drives", lead=lead, tables=tables),)
@@ -76,7 +76,7 @@ def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
             rows.append(Row("", (host, f"shared, {one.address}", *told, "–" if ratio is None else f"{ratio:.2f} : 1")))
     if rows:
         heads = ("host", "link", "as trained", "payload", "drives", "to the host", "from the host", "4k reads a second", "oversubscription")
-        yield Table("drive-links", "Links as they were trained, and what each passes", tuple(map(Column, heads)), tuple(rows))
+        yield Table("drive-links", "Links as they were trained, and what each passes", tuple(map(Column, heads)), tuple(rows), first="")
 
 
 def _passes(drives: Sequence[str], link: PcieLink, payload: int | None) -> tuple[str, ...]:

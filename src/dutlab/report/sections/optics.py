@@ -64,7 +64,7 @@ def optics_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
     columns = tuple(Column(head(name)) for name in shown)
     table = Table("optics", "Readings of each module against its own thresholds", columns, tuple(
         Row("", tuple(row.words()[name] for name in shown)) for row in rows
-    ))  # fmt: skip
+    ), first="")  # fmt: skip
     lead = "Read once, before the run. The limits are the module's own; flags that a module or a driver raises are not read."
     return (Section(slug="optics", workload="", title="Optics", lead=lead, tables=(table,)),)
 
