@@ -102,7 +102,7 @@ def ups_server(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def management_controller(folder: Path) -> Iterator[int]:
-    """OpenIPMI's simulator: 55 degrees, 2100 rpm, 90 W; the user `reader` with the password `right`. Yields its port."""
+    """OpenIPMI's simulator: 55 degrees of 90 at most, 2100 rpm, 90 W; the user `reader` with the password `right`. Yields its port."""
     port, state, chassis = free_port(socket.SOCK_DGRAM), folder / "state", folder / "chassis"
     simulator = need_program("ipmi_sim")
     state.mkdir()
@@ -127,6 +127,7 @@ def management_controller(folder: Path) -> Iterator[int]:
             f"sensor_add 0x20 0 {number} {kind} 1",
             f"sensor_set_value 0x20 0 {number} {raw} 0",
             f"main_sdr_add 0x20 {_record(number, name, unit, kind, factor)}",
+            *(["sensor_set_threshold 0x20 0 1 readable 010000 0 90 0 0 0 0"] if kind == 1 else []),
             f"sensor_set_event_support 0x20 0 {number} enable scanning per-state {none}",
         ]
     (folder / "emulator").write_text("\n".join([*lines, "mc_enable 0x20"]) + "\n", encoding="ascii")
@@ -170,6 +171,33 @@ def _answers_rmcp(port: int) -> bool:
 
 def _record(number: int, name: str, unit: int, kind: int, factor: int) -> str:
     """A full sensor record (IPMI 2.0 section 43.1) whose reading is `factor` times the raw value."""
-    head = bytes([0x20, 0, number, 7, 1, 0x7F, 0x68, kind, 1, *[0] * 7, unit, 0, 0, factor, *[0] * 5, 7, 0x30, 0x50, 0x10, 0xFF, *[0] * 12])
+    head = bytes(
+        [
+            0x20,
+            0,
+            number,
+            7,
+            1,
+            0x7F,
+            0x68,
+            kind,
+            1,
+            *[0] * 4,
+            0x10 if kind == 1 else 0,
+            0,
+            0,
+            unit,
+            0,
+            0,
+            factor,
+            *[0] * 5,
+            7,
+            0x30,
+            0x50,
+            0x10,
+            0xFF,
+            *[0] * 12,
+        ]
+    )
     body = head + bytes([0xC0 | len(name)]) + name.encode("ascii")
     return " ".join(f"{byte:#04x}" for byte in bytes([number, 0, 0x51, 1, len(body)]) + body)

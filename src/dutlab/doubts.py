@@ -47,6 +47,11 @@ class DoubtKind(enum.Enum):
         "heat throttled a processor during the trial: its rate is that of a hot machine",
         "cool the device, let it rest between trials, and look at its temperatures over time",
     )
+    POWER_LIMITED = (
+        Grade.NOTE,
+        "a limit of power slowed a processor during the trial",
+        "raise the limit in its firmware, or measure at the base frequency",
+    )
     SIMULATED_READINGS = (
         Grade.NOTE,
         "simulated: readings of a sensor are made up",

@@ -118,8 +118,9 @@ async def test_a_management_controller_tells_by_ipmi_and_is_asked_once_with_a_wr
     need_program("ipmitool")
     with management_controller(tmp_path) as port:
         at = {"address": f"127.0.0.1:{port}", "user": "reader"}
-        found = await read(sensor("ipmi", **at, **{"password-from": "T_RIGHT"}))
-        assert values(found) == {"cpu_temp_celsius": (55.0, "degC"), "fan_1_rpm": (2100.0, "rpm"), "psu_power_watts": (90.0, "W")}
+        found = await read(sensor("ipmi", **at, **{"password-from": "T_RIGHT"}), readings=2)
+        limit = {"cpu_temp_limit_celsius": (90.0, "degC")}
+        assert values(found) == {"cpu_temp_celsius": (55.0, "degC"), "fan_1_rpm": (2100.0, "rpm"), "psu_power_watts": (90.0, "W"), **limit}
         found = await read(sensor("ipmi", **at, **{"password-from": "T_WRONG"}))
         assert found.faults[0] == "it: it refuses us (RAKP 2 HMAC is invalid); not asked again"
         found = await read(sensor("ipmi", **{**at, "user": "nobody"}, **{"password-from": "T_RIGHT"}))
@@ -132,5 +133,6 @@ async def test_a_management_controller_tells_by_redfish(tmp_path: Path) -> None:
     with redfish_service(tmp_path) as port:
         found = values(await read(sensor("redfish", url=f"http://127.0.0.1:{port}")))
     assert found["cpu_temp_celsius"] == (41.0, "degC")
+    assert found["cpu_temp_limit_celsius"] == (45.0, "degC")
     assert found["chassis_intake_temp_celsius"] == (25.0, "degC")
     assert found["baseboard_system_fan_rpm"] == (2100.0, "rpm")

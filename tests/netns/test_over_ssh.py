@@ -304,3 +304,60 @@ def test_sensors_of_a_testbed_file_are_read_in_every_trial_and_what_fails_is_a_d
     assert "Sensor readings" in text and "forty-two" in text
     power = next(s for s in report["runs"][0]["sections"] if s["slug"] == "power")
     assert [t["title"] for t in power["tables"]] == ["plug of dut", "wall of this-machine"]
+
+
+def switched(machines: Path, label: str, tmp_path: Path) -> str:
+    """The testbed with a meter, and a switch that takes the DUT's ports from it; an experiment that switches it off in each of two trials."""
+    dut = f"dutlab-{label}-dut"
+    ports = [line.split(": ")[1].partition("@")[0] for line in lines_of(dut, "link", "show", "type", "veth")]
+    every = " ".join(ports)
+    is_on = f"ip -n {dut} link show {ports[0]} up | grep -q {ports[0]}"
+    set_to = f"echo %s >> {tmp_path}/switched; for port in {every}; do ip -n {dut} link set $port %s; done"
+    power = {
+        "kind": "command", "on": set_to % ("on", "up"), "off": set_to % ("off", "down"), "may-switch": True, "back-within": "60s",
+        "status": f"{is_on} && echo on || echo off",
+    }  # fmt: skip
+    bed = machines.read_text().replace("dut: {ssh: root@dut}", f"dut: {{ssh: root@dut, power: {json.dumps(power)}}}")
+    meter = {"kind": "command", "command": f"{is_on} && echo 90 || echo 15", "unit": "W", "every": "500ms", "resolution": 1}
+    machines.write_text(f"{bed}\nsensors: {json.dumps({'wall': meter})}\n")
+    phases = [{"name": "full", "share": "100%", "duration": "4s"}, {"name": "off", "off": True, "duration": "4s"}]
+    workload = {"soak-power": {"rate": "1kpps", "frame_sizes": [64], "phases": phases, "links": [["a"]]}}
+    asked = {
+        "experiment": "review", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [workload], "repeats": 2, "disturbed": "count",
+    }  # fmt: skip
+    (tmp_path / "review.json").write_text(json.dumps(asked))
+    return "review.json"
+
+
+def lines_of(namespace: str, *words: str) -> list[str]:
+    return subprocess.run(["ip", "-o", "-n", namespace, *words], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_dut_is_switched_off_for_a_phase_and_measured_in_its_mode_again(
+    dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    done = dutlab("run", switched(machines, label, tmp_path))
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(path.read_text()) for path in sorted(only_run(tmp_path).glob("trials/*/record.json"))]
+    assert [record["status"] for record in records] == ["measured"] * 2, "in the second it is in its mode again"
+    for record in records:
+        figures = record["figures"]["a"]
+        assert (figures["full_w"], figures["off_w"]) == (90.0, 15.0), record["notes"]
+        assert figures["full_received_pps"] > 0
+        assert not {"LINK_WENT_DOWN"} & {doubt["kind"] for doubt in record["doubts"]}, "we took them down"
+    assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2
+    events = [(e["event"], e.get("application")) for e in read_journal(only_run(tmp_path) / "journal.jsonl")]
+    assert events.count(("dut-changing", "power")) == events.count(("dut-restored", "power")) == 2
+
+
+def test_a_dut_that_was_off_when_its_run_was_killed_is_switched_on_by_undo(
+    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    command = [python, "-m", "dutlab", "run", switched(machines, label, tmp_path)]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        assert eventually((tmp_path / "switched").exists)
+        run.kill()
+    assert (tmp_path / "switched").read_text().split() == ["off"]
+    done = dutlab("undo", str(only_run(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "switched").read_text().split() == ["off", "on"]

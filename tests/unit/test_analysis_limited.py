@@ -199,6 +199,8 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
         ({"table_entries": 262_000.0, "table_size": 262_144.0}, LimitCause.STATE_TABLE, Confidence.SHOWN),
         ({"fragments": 0.9e6}, LimitCause.FRAGMENTS, Confidence.LIKELY),
         ({"frequency_drop": 0.2}, LimitCause.HEAT, Confidence.LIKELY),
+        ({"throttled": "heat throttled it (dut: 3 times)"}, LimitCause.HEAT, Confidence.SHOWN),
+        ({"power_limited": "a limit of power slowed it"}, LimitCause.HEAT, Confidence.LIKELY),
         ({"memory_share": 0.8}, LimitCause.MEMORY, Confidence.LIKELY),
         ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0}, LimitCause.GENERATOR, Confidence.LIKELY),
         ({"sent": 1e6, "generator_best": 1.01e6, "loss_ratio": 0.0, "refused_ratio": 0.9}, LimitCause.PER_PACKET, Confidence.POSSIBLE),

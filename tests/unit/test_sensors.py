@@ -134,14 +134,18 @@ def monitors(sys_folder: Path) -> Path:
         "class/hwmon/hwmon0/name": "k10temp",
         "class/hwmon/hwmon0/temp1_input": "61250",
         "class/hwmon/hwmon0/temp1_label": "Tctl",
+        "class/hwmon/hwmon0/temp1_crit": "95000",
+        "class/hwmon/hwmon0/temp1_max": "70000",
         "class/hwmon/hwmon1/name": "nct6798",
         "class/hwmon/hwmon1/fan2_input": "1180",
         "class/hwmon/hwmon1/temp3_input": "-5000",
         "class/hwmon/hwmon1/power1_average": "23500000",
         "class/hwmon/hwmon2/name": "nvme",
         "class/hwmon/hwmon2/temp1_input": "40000",
+        "class/hwmon/hwmon2/temp1_max": "81850",
         "class/hwmon/hwmon3/name": "nvme",
         "class/hwmon/hwmon3/temp1_input": "41000",
+        "class/hwmon/hwmon3/temp1_crit": "65261850",
         "class/hwmon/hwmon4/name": "mlx5",
         "class/hwmon/hwmon4/temp1_input": "",
         "class/thermal/thermal_zone0/type": "acpitz",
@@ -167,7 +171,8 @@ async def test_processors_tell_watts_of_each_zone_frequency_and_throttling(tmp_p
         files |= {f"class/powercap/intel-rapl:{zone}/energy_uj": str(uj) for zone, (_, uj) in zones.items()}
         files |= {f"class/powercap/intel-rapl:{zone}/max_energy_range_uj": "262143328850" for zone in zones}
         files |= {f"devices/system/cpu/cpu{n}/cpufreq/scaling_cur_freq": khz for n, khz in enumerate(("2400000", "1200000"))}
-        return files | {"devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": str(throttled)}
+        of_cpu = "devices/system/cpu/cpu0/thermal_throttle"
+        return files | {f"{of_cpu}/core_throttle_count": str(throttled), f"{of_cpu}/package_power_limit_count": str(throttled * 2)}
 
     write(tmp_path, at(1_000_000, 262_143_328_000, 3))
     sensor = ProcessorLoop(ProcessorSensor(name="cpu-power", every=0.3), here(), sys=str(tmp_path))
@@ -186,6 +191,7 @@ async def test_processors_tell_watts_of_each_zone_frequency_and_throttling(tmp_p
     assert {s.value for s in found.samples if s.name == "lowest_frequency_mhz"} == {1200.0}
     assert sum(s.value for s in found.samples if s.name == THROTTLED) == 2
     assert [d.detail for d in doubts_of(found) if d.kind is DoubtKind.THROTTLED] == ["here: 2 times"]
+    assert [d.detail for d in doubts_of(found) if d.kind is DoubtKind.POWER_LIMITED] == ["here: 4 times"]
 
 
 def test_two_packages_keep_their_zones_apart() -> None:
@@ -223,11 +229,15 @@ async def test_hardware_monitors_are_read_by_name_and_in_their_units(tmp_path: P
         "nct6798_temp3_celsius": (-5.0, "degC"),
         "nct6798_fan2_rpm": (1180.0, "rpm"),
         "nct6798_power1_watts": (23.5, "W"),
+        "k10temp_tctl_limit_celsius": (95.0, "degC"),
+        "nvme_temp1_limit_celsius": (81.85, "degC"),
         "nvme_temp1_celsius": (40.0, "degC"),
         "nvme_temp1_2_celsius": (41.0, "degC"),
         "acpitz_celsius": (27.8, "degC"),
     }
     assert seen[0]["nct6798_power1_watts"] == 23.5
+    limits = [s for s in found.samples if s.name.endswith("_limit_celsius")]
+    assert len(limits) == 2, "a limit is told once"
     assert found.faults == ()
 
 

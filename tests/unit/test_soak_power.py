@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from pydantic import ValidationError
 
 from cells import cell_of
 from dutlab.analysis.verdict import less_is_better
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, Flow, Offer, Outcome, SensedValue
+from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, SensedValue
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
+from dutlab.report import write_publication
 from dutlab.report.gather import gather
 from dutlab.report.questions.per import divided, per_of
 from dutlab.report.questions.sides import open_run
@@ -273,3 +276,28 @@ def test_rates_are_compared_per_watt_of_the_heaviest_load(tmp_path):
     figures = record.figures["a+b"]
     assert figures["full_received_pps"] == pytest.approx(4000 / 90) == figures["at_100_pps_per_w"], "what is per watt already stays"
     assert figures["full_w"] == 90.0
+
+
+def test_a_review_prints_the_watts_of_each_state_as_the_published_one_did(tmp_path):
+    head, *printed = [line.split(",") for line in (Path(__file__).parents[1] / "data" / "e302-9d-power.csv").read_text().split()]
+    states = (
+        PowerPhase(name="bmc-only", off=True, duration=Seconds(60.0)),
+        PowerPhase(name="idle", duration=Seconds(60.0)),
+        PowerPhase(name="full-load", share=1.0, duration=Seconds(60.0)),
+        PowerPhase(name="light-traffic", share=0.01, duration=Seconds(60.0)),
+    )
+    of = cell(phases=states)
+    imported = [Imported(of, carried(Device(), of), {})]
+    folder = write_imported(tmp_path, "x", imported, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    made = write_publication([folder], style="review", formats=("csv",), out=tmp_path / "out")
+    (path,) = [path for path in made if "soak-power" in path.name]
+    assert [line.split(",")[:2] for line in path.read_text().split()] == [head, *printed]
+
+
+def test_heat_of_the_dut_is_what_limited_it_and_heat_elsewhere_forbids_a_verdict(tmp_path):
+    of = cell_of("sweep", rate_pps=None, frame_size=64)
+    for host, words in (("dut", "limited by heat or power (heat)"), ("source", "limit unknown")):
+        figures = {"a": {"offered_pps": 9e5, "received_pps": 5e5, "loss_ratio": 0.4}}
+        measured = Measured(figures=figures, doubts=(Doubt(DoubtKind.THROTTLED, f"{host}: 3 times"),))
+        run = write_imported(tmp_path / host, "x", [Imported(of, measured, {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC))
+        assert [row.words for row in gather(run.path, run.path).limits] == [words]

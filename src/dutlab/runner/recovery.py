@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -109,7 +110,11 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         await _remove_copies(engines)
         journal.write("lab-gone", label=standing_lab_of(folder.path))
         return Undone(0)
-    async with closing(*hosts.values()), leased_by(hosts, folder, journal):
+    async with AsyncExitStack() as done:
+        await done.enter_async_context(closing(*hosts.values()))
+        for _, steps in pending:  # a host that is off has no lease to give
+            await carry_out([step for step in steps if step.switch], hosts)
+        await done.enter_async_context(leased_by(hosts, folder, journal))
         for application, steps in pending:
             await carry_out(steps, hosts)
             journal.write("mode-restored", application=application)

@@ -22,7 +22,7 @@ from dutlab.runner.command_book import CommandBook
 from dutlab.runner.headroom import with_headroom
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
-from dutlab.sensors.sensor import THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
+from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
@@ -115,7 +115,9 @@ def _simulated(stage: Stage) -> list[Doubt]:
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
-    """One for each link whose ports went down or up meanwhile."""
+    """One for each link whose ports went down or up meanwhile; none where the DUT was switched off, which takes them down."""
+    if stage.device.restarted:
+        return
     for link in stage.testbed.links.values():
         gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
         if ports := [port for port, changes in gone.items() if changes]:
@@ -154,16 +156,20 @@ def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Tri
     return TrialOutput(record, {}, [])
 
 
+_SLOWED = {THROTTLED: DoubtKind.THROTTLED, POWER_LIMITED: DoubtKind.POWER_LIMITED}
+
+
 def doubts_of(watched: Watched) -> list[Doubt]:
     """What sensors say against the trial: time that a hypervisor took, what watching itself cost, and readings that are missing."""
-    cost, steal, throttled = defaultdict[tuple[str, str], list[float]](list), list[float](), defaultdict[str, float](float)
+    cost, steal = defaultdict[tuple[str, str], list[float]](list), list[float]()
+    slowed = {name: defaultdict[str, float](float) for name in _SLOWED}
     for s in watched.samples:
         if s.name == WATCH_COST:
             cost[s.host, s.sensor].append(s.value)
         elif s.name.endswith("_steal_percent"):
             steal.append(s.value)
-        elif s.name == THROTTLED:
-            throttled[s.host] += s.value
+        elif s.name in slowed:
+            slowed[s.name][s.host] += s.value
     doubts = [Doubt(DoubtKind.SENSOR_FAILED, detail=fault) for fault in watched.faults]
     of_host = defaultdict[str, float](float)
     for (host, _), taken in cost.items():
@@ -171,8 +177,9 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     dear = [f"{host}: {percent:.1f} % of one core on average" for host, percent in of_host.items() if percent > WATCH_DOUBT_PERCENT]
     if dear:
         doubts.append(Doubt(DoubtKind.WATCHING_COSTS, detail=", ".join(dear)))
-    if hot := ", ".join(f"{host}: {count:.0f} times" for host, count in sorted(throttled.items()) if count):
-        doubts.append(Doubt(DoubtKind.THROTTLED, detail=hot))
+    for name, kind in _SLOWED.items():
+        if hot := ", ".join(f"{host}: {count:.0f} times" for host, count in sorted(slowed[name].items()) if count):
+            doubts.append(Doubt(kind, detail=hot))
     if steal and (mean := fmean(steal)) > STEAL_DOUBT_PERCENT:
         doubts.append(Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average"))
     return doubts

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from dutlab.errors import HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE
-from dutlab.sensors.sensor import WATCH_COST, Sample, Watched
+from dutlab.sensors.sensor import WATCH_COST, Sample, Watched, limits_once
 from dutlab.spec.sensors import AskedSensor
 
 PATIENCE_S = 10.0
@@ -92,7 +92,9 @@ class Asked:
         odd = oddities(readings, self._began_s, ended_s, self._spec)
         again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
         faults = [f"{self._faults[0]}{again}"] if self._faults else []
-        return Watched(list(self._samples(readings, began_s)), faults=tuple(f"{self.name}: {what}" for what in (*faults, *odd)))
+        return Watched(
+            list(limits_once(self._samples(readings, began_s))), faults=tuple(f"{self.name}: {what}" for what in (*faults, *odd))
+        )
 
     def _samples(self, readings: Sequence[TimedAnswer], began_s: float) -> Iterable[Sample]:
         for reading in readings:

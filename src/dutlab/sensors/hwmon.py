@@ -1,6 +1,7 @@
 """Sensor `hwmon`: temperatures, fans and power as a host's kernel knows them.
 
-Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts) and
+Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts; `crit`, else
+`max` is the limit) and
 Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius). Of a Linux the shell itself reads everything; of a BSD
 sysctl(8) tells it: `hw.sensors` (OpenBSD, sys/sensors.h: `hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and
 `hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4): `dev.cpu.0.temperature: 45.0C`).
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from dutlab.sensors.loop import ShellLoop
-from dutlab.sensors.sensor import Sample, SensorSite
+from dutlab.sensors.sensor import Sample, SensorSite, limit_name, limits_once
 from dutlab.spec.sensors import HwmonSensor
 from dutlab.systems.watched import loop_of, sections
 
@@ -21,11 +22,12 @@ _LOOP = loop_of(r"""
   for file in "$2"/class/hwmon/hwmon*/temp*_input "$2"/class/hwmon/hwmon*/fan*_input \
       "$2"/class/hwmon/hwmon*/power*_average "$2"/class/hwmon/hwmon*/power*_input; do
     [ -r "$file" ] || continue
-    value= chip= label=
+    value= chip= label= crit=
     { read -r value <"$file"; } 2>/dev/null
     { read -r chip <"${file%/*}/name"; } 2>/dev/null
     { read -r label <"${file%_*}_label"; } 2>/dev/null
-    printf '%s|%s|%s|%s\n' "$chip" "${file##*/}" "$label" "$value"
+    { read -r crit <"${file%_*}_crit" || read -r crit <"${file%_*}_max"; } 2>/dev/null
+    printf '%s|%s|%s|%s|%s\n' "$chip" "${file##*/}" "$label" "$value" "$crit"
   done
   printf '\036zones\n'
   for zone in "$2"/class/thermal/thermal_zone*; do
@@ -33,7 +35,7 @@ _LOOP = loop_of(r"""
     value= kind=
     { read -r value <"$zone/temp"; } 2>/dev/null
     { read -r kind <"$zone/type"; } 2>/dev/null
-    printf '%s|%s||%s\n' "$kind" "${zone##*/}" "$value"
+    printf '%s|%s||%s|\n' "$kind" "${zone##*/}" "$value"
   done
 """)
 _BSD_LOOP = loop_of(r"""
@@ -51,6 +53,8 @@ _KINDS = {
     "fan": ("rpm", "rpm", 1.0),
     "power": ("watts", "W", 1e-6),
 }
+_NO_LIMIT_C = 250.0
+"""A drive without a limit says 65535 kelvin or so (drivers/nvme/host/hwmon.c)."""
 _FILE = re.compile(r"(?P<kind>temp|fan|power|thermal_zone)(?P<number>\d+)(?:_input|_average)?")
 
 
@@ -71,9 +75,11 @@ class HwmonLoop(ShellLoop):
         self._tell(self.host, self.name, {name: value for name, (_, value) in found.items()})
 
     def _samples(self, began_s: float) -> Iterable[Sample]:
-        for at_s, found in self._values:
-            for name, (unit, value) in found.items():
-                yield Sample(round(at_s - began_s, 3), self.host, self.name, name, unit, value)
+        yield from limits_once(
+            Sample(round(at_s - began_s, 3), self.host, self.name, name, unit, value)
+            for at_s, found in self._values
+            for name, (unit, value) in found.items()
+        )
         yield from self._costs(began_s)
 
 
@@ -83,7 +89,7 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
     Two chips of one kind, as two drives are, get a number behind the name, in the order of the kernel's.
     """
     found: dict[str, tuple[str, float]] = {}
-    for chip, file, label, raw in _rows(text):
+    for chip, file, label, raw, crit in _rows(text):
         if (m := _FILE.fullmatch(file)) is None or not raw.lstrip("-").isdigit():
             continue
         what, unit, scale = _KINDS[m["kind"]]
@@ -94,6 +100,8 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
             number += 1
             name = f"{first}_{number}_{what}"
         found[name] = (unit, round(int(raw) * scale, 6))
+        if what == "celsius" and crit.isdigit() and 0 < int(crit) * scale < _NO_LIMIT_C:
+            found[limit_name(name)] = (unit, round(int(crit) * scale, 6))
     for line in sections(text).get("sysctl", "").splitlines():
         if m := _SYSCTL.match(line):
             what, unit = _SYSCTL_KINDS[m["unit"]]
@@ -101,12 +109,12 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
     return found
 
 
-def _rows(text: str) -> Iterator[tuple[str, str, str, str]]:
+def _rows(text: str) -> Iterator[tuple[str, str, str, str, str]]:
     parts = sections(text)
     for line in (parts.get("hwmon", "") + parts.get("zones", "")).splitlines():
         match line.split("|"):
-            case [chip, file, label, raw]:
-                yield chip, file, label, raw.strip()
+            case [chip, file, label, raw, crit]:
+                yield chip, file, label, raw.strip(), crit.strip()
 
 
 def _word(text: str) -> str:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from dutlab.sensors.asked import Amount, Asked, Refused, secret
-from dutlab.sensors.sensor import SensorSite
+from dutlab.sensors.sensor import SensorSite, limit_name
 from dutlab.spec.sensors import IpmiDevice, IpmiSensor
 
 LONGEST_S = 60.0
@@ -33,6 +33,10 @@ _NOT_LET_IN = ("RAKP", "Invalid user name", "Unauthorized")
 """What ipmitool says where a user or a password is wrong, other than where nobody answers."""
 
 
+_limits_of: dict[IpmiSensor, dict[str, Amount]] = {}
+"""Upper critical thresholds. They are asked once in a process, after the first reading: some controllers take half a minute for all."""
+
+
 class IpmiSession:
     """Questions to one controller, each a session of its own."""
 
@@ -42,9 +46,9 @@ class IpmiSession:
         self._begin += ["-E", "-N", "2", "-R", "1", "-v"]  # the password by the environment, one try of 2 s, why
         self._environment = {**os.environ, "IPMI_PASSWORD": secret(device.password_from), "LC_ALL": "C"}
 
-    def ask(self, *words: str) -> tuple[int, str, str]:
-        """Status, output, errors. Raises Refused, OSError, ValueError."""
-        command, nothing = [*self._begin, *words], subprocess.DEVNULL
+    def ask(self, *words: str, terse: bool = False) -> tuple[int, str, str]:
+        """Status, output, errors; `terse` leaves the reasons of a failure out. Raises Refused, OSError, ValueError."""
+        command, nothing = [*(self._begin[:-1] if terse else self._begin), *words], subprocess.DEVNULL
         try:
             done = subprocess.run(command, env=self._environment, capture_output=True, timeout=LONGEST_S, check=False, stdin=nothing)
         except subprocess.TimeoutExpired as error:
@@ -62,6 +66,7 @@ class IpmiController:
     def __init__(self, spec: IpmiSensor) -> None:
         self._session = IpmiSession(spec, spec.level)
         self._has_dcmi = True
+        self._spec, self._is_first = spec, True
 
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
@@ -78,7 +83,11 @@ class IpmiController:
             found.setdefault(name, quantity)
         if not found:
             raise ValueError("it has no sensor that tells a number")
-        return found
+        if not self._is_first and self._spec not in _limits_of:
+            status, said, _ = self._session.ask("-c", "sensor", terse=True)
+            _limits_of[self._spec] = dict(limits(said)) if status == 0 else {}
+        self._is_first = False
+        return found | _limits_of.get(self._spec, {})
 
     def close(self) -> None:
         """Each question is a session of its own."""
@@ -90,7 +99,19 @@ def records(text: str) -> Iterator[tuple[str, Amount]]:
         match row:
             case [name, value, in_words, *_] if in_words in _UNITS and _NUMBER.fullmatch(value):
                 ending, unit = _UNITS[in_words]
-                yield f"{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}_{ending}", Amount(float(value), unit)
+                yield f"{_word(name)}_{ending}", Amount(float(value), unit)
+
+
+def limits(text: str) -> Iterator[tuple[str, Amount]]:
+    """The upper critical threshold of each temperature of `ipmitool -c sensor`, the ninth column; `na` where there is none."""
+    for row in csv.reader(text.splitlines()):
+        match row:
+            case [name, _, "degrees C", _, _, _, _, _, critical, *_] if _NUMBER.fullmatch(critical) and float(critical) > 0:
+                yield limit_name(f"{_word(name)}_celsius"), Amount(float(critical), "degC")
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def make(spec: IpmiSensor, site: SensorSite) -> Asked:

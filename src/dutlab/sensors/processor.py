@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from dutlab.sensors.loop import ShellLoop
-from dutlab.sensors.sensor import THROTTLED, Sample, SensorSite
+from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, Sample, SensorSite
 from dutlab.spec.sensors import ProcessorSensor
 from dutlab.systems.watched import loop_of, sections
 
@@ -34,6 +34,11 @@ _LOOP = loop_of(r"""
       "$2"/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count; do
     { read -r value <"$file" && printf '%s\n' "$value"; } 2>/dev/null
   done
+  printf '\036limited\n'
+  for file in "$2"/devices/system/cpu/cpu*/thermal_throttle/core_power_limit_count \
+      "$2"/devices/system/cpu/cpu*/thermal_throttle/package_power_limit_count; do
+    { read -r value <"$file" && printf '%s\n' "$value"; } 2>/dev/null
+  done
 """)
 
 
@@ -46,7 +51,8 @@ class ProcessorTurn:
     """Zone → counter, and where it begins again."""
     mhz: tuple[float, ...]
     throttled: int | None
-    """By all cores and packages since boot; None where the kernel does not count it."""
+    """By all cores and packages since boot; None where the kernel does not count it. Likewise `power_limited`."""
+    power_limited: int | None = None
 
 
 class ProcessorLoop(ShellLoop):
@@ -85,9 +91,12 @@ def turn_of(at_s: float, text: str) -> ProcessorTurn:
         )
         for zone, name, joules, most in zones
     }
-    counts = [int(count) for count in parts.get("throttled", "").split() if count.isdigit()]
+    throttled, limited = (
+        sum(map(int, counts)) if (counts := [c for c in parts.get(name, "").split() if c.isdigit()]) else None
+        for name in ("throttled", "limited")
+    )
     mhz = tuple(int(khz) / 1e3 for khz in parts.get("frequency", "").split() if khz.isdigit())
-    return ProcessorTurn(at_s, energy, mhz, sum(counts) if counts else None)
+    return ProcessorTurn(at_s, energy, mhz, throttled, limited)
 
 
 def between(before: ProcessorTurn, after: ProcessorTurn, host: str, sensor: str, began_s: float) -> Iterable[Sample]:
@@ -103,6 +112,8 @@ def between(before: ProcessorTurn, after: ProcessorTurn, host: str, sensor: str,
         yield Sample(t_s, host, sensor, "lowest_frequency_mhz", "MHz", min(after.mhz))
     if before.throttled is not None and after.throttled is not None:
         yield Sample(t_s, host, sensor, THROTTLED, "", after.throttled - before.throttled)
+    if before.power_limited is not None and after.power_limited is not None:
+        yield Sample(t_s, host, sensor, POWER_LIMITED, "", after.power_limited - before.power_limited)
 
 
 def make(spec: ProcessorSensor, site: SensorSite) -> ProcessorLoop | None:

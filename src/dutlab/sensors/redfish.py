@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dutlab.sensors.asked import Amount, Asked
-from dutlab.sensors.sensor import SensorSite
+from dutlab.sensors.sensor import SensorSite, limit_name
 from dutlab.sensors.web import get_json
 from dutlab.spec.sensors import RedfishSensor
 
@@ -60,7 +60,9 @@ def _power(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
 def _thermal(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
     for at, of in enumerate(_list(document, "Temperatures")):
         if (celsius := _number(of, "ReadingCelsius")) is not None:
-            yield f"{_word(of, f'temperature_{at}')}_celsius", Amount(celsius, "degC")
+            yield (name := f"{_word(of, f'temperature_{at}')}_celsius"), Amount(celsius, "degC")
+            if (limit := _number(of, "UpperThresholdCritical")) is not None:
+                yield limit_name(name), Amount(limit, "degC")
     for at, of in enumerate(_list(document, "Fans")):
         if (reading := _number(of, "Reading")) is not None:
             name, percent = _word(of, f"fan_{at}"), of.get("ReadingUnits") == "Percent"

@@ -20,6 +20,18 @@ THROTTLED = "throttled"
 """Name of the sample that counts how often heat throttled a processor since the sample before."""
 
 
+POWER_LIMITED = "power_limited"
+"""Likewise of a limit of power."""
+
+LIMIT = "_limit_celsius"
+"""End of the name of a sample that is the limit of the temperature of that name; it is told once, and when it changes."""
+
+
+def limit_name(temperature: str) -> str:
+    """`core_0_limit_celsius` of `core_0_celsius`."""
+    return temperature.removesuffix("_celsius") + LIMIT
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A value in time inside a trial. `t_s` is seconds since the trial's start."""
@@ -82,6 +94,17 @@ class Sensor(Protocol):
 
     async def stop(self, began_s: float) -> Watched:
         """What was read since start(), with times since `began_s` (time.monotonic() here); nothing if never started. Raises HostError."""
+
+
+def limits_once(samples: Iterable[Sample]) -> Iterable[Sample]:
+    """The samples without limits that are as they were."""
+    last = dict[tuple[str, str, str], float]()
+    for s in samples:
+        if s.name.endswith(LIMIT):
+            if last.get(key := (s.host, s.sensor, s.name)) == s.value:
+                continue
+            last[key] = s.value
+        yield s
 
 
 def all_of(watched: Iterable[Watched]) -> Watched:

@@ -108,6 +108,10 @@ class Facts:
     pcie_bps: float | None = None
     """Ceiling of the card's slot toward the host, bits a second."""
     memory_share: float | None = None
+    throttled: str = ""
+    """That heat slowed the DUT's processor meanwhile, in words, as its kernel counted it; empty where it did not, or nobody looked."""
+    power_limited: str = ""
+    """That a limit of power did, likewise."""
     frequency_drop: float | None = None
     """Share of its frequency that the DUT's processor lost during the trial."""
     neighbours: Sequence[Neighbour] = ()
@@ -226,6 +230,11 @@ def _fragments(f: Facts) -> LimitFinding | None:
 
 
 def _heat(f: Facts) -> LimitFinding | None:
+    if f.throttled:
+        return LimitFinding(LimitCause.HEAT, Confidence.SHOWN, (f.throttled,), "improve its cooling, then soak it for an hour", "heat")
+    if f.power_limited:
+        return LimitFinding(LimitCause.HEAT, Confidence.LIKELY, (f.power_limited,), "raise the processor's power limit, or measure at its "
+                            "base frequency", "power")  # fmt: skip
     if f.frequency_drop is None or f.frequency_drop < 0.05:  # noqa: PLR2004 - a twentieth
         return None
     return LimitFinding(LimitCause.HEAT, Confidence.LIKELY, (f"its processor lost {f.frequency_drop:.0%} of its frequency meanwhile",),

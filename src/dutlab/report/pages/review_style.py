@@ -1,7 +1,8 @@
-"""As reviews of firewall appliances print: modes × links of goodput, each mode's share of the barest, frame rates by size."""
+"""As reviews of firewall appliances print: modes × links of goodput, shares of the barest mode, frame rates by size, watts by state."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dutlab.report.gather import ReadRun
@@ -11,6 +12,7 @@ from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
 from dutlab.report.pages.publication import Contents
 from dutlab.report.plots.of_report import plots_of_table
 from dutlab.report.plots.plot import Plot
+from dutlab.report.sections.soak_power import ERROR, POWER, STATES
 from dutlab.report.sections.sweep import RATE, rate_words
 
 _PLOTTED = ("kpps", "delivered", "latency-p50")
@@ -30,6 +32,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
             else:
                 tables.append(_sizes(prefix, table))
                 plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
+        tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
     return Contents(tuple(h.sentence for r in reports for h in r.headlines), tuple(tables), plots)
 
 
@@ -81,3 +84,15 @@ def _sizes(prefix: str, found: Table) -> Table:
         rows.append(Row("", (size, *(of[m, size].cells[at] for m in modes), *ceiling)))
     title = f"{rate_words(found)}, link {found.rows[0].links}"
     return Table(f"{prefix}{found.slug}-sizes", title, tuple(columns), tuple(rows), asked=f"{found.asked}. Sizes with FCS", first="")
+
+
+def _states(prefix: str, found: Table) -> Table:
+    """The watts of each state, in the digits that the meter tells."""
+    at, error = (next(n for n, c in enumerate(found.columns) if c.head == head) for head in (POWER, ERROR))
+    steps = [float(str(row.cells[error]).removeprefix("± ")) for row in found.rows if row.cells[error]]
+    digits = max(0, -math.floor(math.log10(min(steps)))) if steps else 1
+    several = len({row.label for row in found.rows}) > 1
+    rows = [Row("", (*([row.label] if several else []), row.cells[0], row.cells[at])) for row in found.rows]
+    watts = Column("watts", found.columns[at].figure, Unit("W", 1.0, digits), "watts")
+    columns = (*([Column("mode")] if several else []), Column("state"), watts)
+    return Table(f"{prefix}{found.slug}", found.title, columns, tuple(rows), asked=found.asked, first="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Self
@@ -29,6 +29,8 @@ _LIMITED = ("_pps", "_bps")
 _LIKE_RECEIVED = "received_pps"
 """The name of the ceiling of whatever else is frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"
+_OF_DUT = ("THROTTLED", "POWER_LIMITED")
+"""Doubts that name what limited the DUT, where it is the DUT's processor that they are about."""
 _VOID = ("DISTURBED", "CPU_STOLEN")
 """Doubts below the highest grade that forbid a verdict, as the highest do."""
 _RIG = ("RIG_LIMITED", "LIMIT_OF_GENERATOR")
@@ -121,6 +123,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
     flows = [f for r in group.measured for f in r.flows] if steady else []
     streams = group.cell.params.get("streams")
+    hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
     return Facts(
         value=_figure(group, link, figure) or 0.0,
@@ -129,7 +132,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         assumed=f"{USUAL_MTU} bytes assumed" if tcp and mtu is None else "",
         other_lines=other_goodputs(line, mtu=mtu) if tcp and line else {},
         most_seen=near.most.get(key) if (key := _line_key(group, bed)) is not None else None,
-        void=tuple(filter(None, (bed.busy, *(_said(n, group) for n in doubts if n.grade == "severe" or n.kind in _VOID)))),
+        void=tuple(filter(None, (bed.busy, *(_said(n, group) for n in doubts if _forbids(n, hot))))),
         rig=next((_said(n, group) for n in doubts if n.kind in _RIG), ""),
         untested=next((n.text for n in doubts if n.kind == _UNTESTED), ""),
         pps=_pps(group, bed.mtus),
@@ -146,6 +149,8 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         places=_places(flows),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
         table_size=_table_size(bed.hosts.get(bed.dut, {})),
+        throttled=hot.get("THROTTLED", ""),
+        power_limited=hot.get("POWER_LIMITED", ""),
         streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
         neighbours=tuple(_neighbours(group, near, bed)),
         other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
@@ -239,6 +244,17 @@ def _said(note: DoubtNote, group: Group) -> str:
     """A doubt with the numbers that the cell's trials gave."""
     details = dict.fromkeys(d.detail for r in group.measured for d in r.doubts if d.kind == note.kind and d.detail)
     return f"{note.text} ({'; '.join(details)})" if details else note.text
+
+
+def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
+    """Whether it forbids a verdict; not where it names what limited the DUT."""
+    return (note.grade == "severe" and note.kind not in told) or note.kind in _VOID
+
+
+def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:
+    """Whether its details name the DUT alone, as `dut: 3 times`."""
+    details = [d.detail for r in group.measured for d in r.doubts if d.kind == note.kind]
+    return bool(details) and all(part.startswith(f"{dut}: ") for detail in details for part in detail.split(", "))
 
 
 def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:

@@ -16,10 +16,12 @@ from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
+STATES, POWER, ERROR = "soak-power", "power", "error of the meter, W"
+"""The table of states, and the heads of its columns of watts and their error."""
 _COLUMNS = (
     Column("received", "{}_received_pps"),
     Column("lost or not taken", "{}_loss_ratio"),
-    Column("power", "{}_w"),
+    Column(POWER, "{}_w"),
     Column("above idle", "{}_above_idle_w"),
     Column("J per GB", "{}_j_per_gb", Unit("", 1.0, 1)),
     Column("J per million packets", "{}_j_per_mpkt", Unit("", 1.0, 1)),
@@ -40,7 +42,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     said = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
     marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]
-    tables = [Table("soak-power", f"States of the DUT{_meter(groups)}{said}", _heads(states), tuple(states), book.common(marks))]
+    tables = [Table(STATES, f"States of the DUT{_meter(groups)}{said}", _heads(states), tuple(states), book.common(marks))]
     if shares := [row for g in groups for row in _shares(g, book)]:
         columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "at_100_pps_per_w"))
         tables.append(Table("soak-power-per-watt", f"Rate by watt{said}", columns, tuple(shares)))
@@ -87,7 +89,7 @@ def _heads(rows: Sequence[Row]) -> tuple[Column, ...]:
     own = (Column("phase"), Column("load"), Column("lasted", unit=_MINUTES))
     columns = (Column(c.head, c.figure.format("full"), c.unit) for c in _COLUMNS)
     errors = any(row.cells[-2] != "" for row in rows)
-    return (*own, *columns, Column("error of the meter, W", shown=errors), Column("throttled, times", shown=throttled))
+    return (*own, *columns, Column(ERROR, shown=errors), Column("throttled, times", shown=throttled))
 
 
 def _states(group: Group, book: NoteBook) -> Iterator[Row]:
