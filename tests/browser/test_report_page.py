@@ -27,6 +27,10 @@ OVERFLOWING = """[...document.querySelectorAll('.box')].filter((b) => b.scrollWi
 CUT = """[...document.querySelectorAll('table')].filter((t) => t.getBoundingClientRect().right > innerWidth + 1)
   .map((t) => `${document.title}, ${t.parentElement.ariaLabel}: cut in print`)"""
 
+EXPLORE = "document.querySelectorAll('.explore[aria-expanded=false]').forEach((b) => b.click())"
+FIRST = "document.querySelector('#sweep figure')"
+PRESS = f"(words) => [...{FIRST}.querySelectorAll('.controls button')].find((b) => b.textContent === words).click()"
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Chromium]:
@@ -165,7 +169,10 @@ def test_hostile_names_run_nothing(browser: Chromium, tmp_path: Path) -> None:
     run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64, "imix"), modes=modes, hostile=evil, experiment=evil))
     browser.open(write_report([run], formats=["html"], out=None)[0], width=390)
     assert browser.evaluate("document.title") != "broken"
-    assert browser.evaluate("document.querySelectorAll('img, script').length") == 0
+    assert browser.evaluate("document.querySelectorAll('img, script:not(#figures, [type=\"application/json\"])').length") == 0
+    browser.evaluate(EXPLORE)
+    assert browser.evaluate("document.querySelectorAll('figure img, figure b').length") == 0
+    assert browser.evaluate("document.title") != "broken"
     assert browser.evaluate("document.documentElement.scrollWidth") == 390
     assert len(browser.requested) == 1
 
@@ -190,3 +197,65 @@ def test_a_plot_of_its_own_opens_in_both_schemes(browser: Chromium, tmp_path: Pa
         browser.open(drawn, width=800, scheme="dark")
         assert browser.evaluate("getComputedStyle(document.querySelector('rect')).fill") == "rgb(20, 24, 29)"
         assert browser.complaints == []
+
+
+def test_a_figure_tells_its_values_under_the_pointer_and_beside_the_slider_with_its_peers(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    browser.evaluate(f"{FIRST}.scrollIntoView()")
+    x, y = browser.evaluate(
+        f"(() => {{ const r = {FIRST}.querySelector('svg').getBoundingClientRect(); return [r.x + r.width / 2, r.y + 90]; }})()"
+    )
+    browser.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    told = browser.evaluate(f"{FIRST}.querySelector('.tip').innerText")
+    assert re.search(r"router [\d.]+ kpps", told) and "bytes" in told
+    assert browser.evaluate("document.querySelectorAll('#sweep .cursor').length") > 3
+    browser.evaluate(f"{FIRST}.querySelector('.explore').click(); {FIRST}.querySelector('input').focus()")
+    for _ in range(2):
+        for kind in ("keyDown", "keyUp"):
+            browser.send("Input.dispatchKeyEvent", type=kind, key="End", code="End", windowsVirtualKeyCode=35)
+    heard = browser.evaluate(f"{FIRST}.querySelector('input').ariaValueText")
+    assert heard.startswith("imix") and "nat" in heard
+    of_table = browser.evaluate(
+        "[...document.querySelectorAll('#sweep tbody tr')].map((r) => r.innerText).find((t) => t.includes('nat') && t.includes('imix'))"
+    )
+    assert re.search(r"nat ([\d.]+) kpps", heard)[1] in of_table  # type: ignore[index]
+    assert browser.complaints == []
+
+
+def test_modes_axes_units_zoom_and_the_table_of_a_figure_answer(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=390)
+    browser.evaluate(f"{FIRST}.querySelector('.explore').click()")
+    strokes = f"{FIRST}.querySelectorAll('.redrawn g > path[stroke=\"#0067a8\"]').length"
+    before = browser.evaluate(strokes)
+    browser.evaluate(f"({PRESS})('router')")
+    assert browser.evaluate(strokes) == 0 < before
+    browser.evaluate(f"({PRESS})('router')")
+    assert browser.evaluate(strokes) == before
+    words = f"[...{FIRST}.querySelectorAll('.redrawn > text')].map((t) => t.textContent)"
+    assert "0" in browser.evaluate(words)
+    browser.evaluate(f"({PRESS})('Log y')")
+    assert "0" not in browser.evaluate(words)
+    browser.evaluate(
+        f"{{ const s = {FIRST}.querySelector('select'); s.value = s.options.length - 1; s.dispatchEvent(new Event('change')); }}"
+    )
+    assert "Mb/s, L2" in browser.evaluate(words)
+    browser.evaluate(f"({PRESS})('Zoom in')")
+    assert "64" not in browser.evaluate(words)
+    browser.evaluate(f"({PRESS})('Whole')")
+    browser.evaluate(f"({PRESS})('Table')")
+    assert browser.evaluate(f"{FIRST}.querySelectorAll('.tabled tbody tr').length") == 8
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_word_of_explored_figures_can_be_read_and_print_has_the_drawings(browser: Chromium, page: Path, scheme: str) -> None:
+    browser.open(page, width=1280, scheme=scheme)
+    browser.evaluate(EXPLORE)
+    assert [text for ratio, text in browser.evaluate(CONTRASTS) if ratio < 4.5] == []
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    seen = browser.evaluate(
+        "[...document.querySelectorAll('figure svg, .controls, .explore')].filter((e) => e.getClientRects().length).map((e) => e.className.baseVal ?? e.className)"
+    )
+    browser.send("Emulation.setEmulatedMedia", media="")
+    assert set(seen) == {""} and len(seen) == browser.evaluate("document.querySelectorAll('figure').length")

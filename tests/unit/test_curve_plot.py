@@ -110,3 +110,23 @@ def test_points_further_apart_than_the_gap_are_not_joined():
     pieces = list(curve_plot_module._unbroken(((0.0, 1.0), (1.0, 1.0), (9.0, 1.0)), 2.0))
     assert pieces == [((0.0, 1.0), (1.0, 1.0)), ((9.0, 1.0),)]
     assert list(curve_plot_module._unbroken(RAMP, None)) == [RAMP]
+
+
+def test_the_numbers_for_the_page_are_those_that_were_drawn_and_cannot_end_their_element():
+    plot = curve_plot(curve(Line("</script><b>", RAMP), Line("sent", RAMP, role="asked"), limits=(("most", 5e4),)), [])
+    assert "<" not in plot.data()
+    told = json.loads(plot.data())
+    view = told["views"][0]
+    assert [line.get("place") for line in told["lines"]] == [0, None]
+    assert view["points"][0][-1] == [100.0, 100.0] and view["limits"] == [["most", 50.0]] and view["unit"] == "kpps"
+    at = [(HEIGHT * (1 - (y - view["low"]) / (view["high"] - view["low"]))) for _, y in view["points"][0]]
+    assert at == pytest.approx([y for _, y in path_of(plot, series_colour(0))], abs=0.01)
+
+
+def test_a_curve_of_very_many_points_stays_a_picture():
+    assert curve_plot(curve(Line("sent", tuple((float(n), 1.0) for n in range(5000)))), []).data() == ""
+
+
+def test_a_hole_is_told_to_the_page_too():
+    told = json.loads(curve_plot(curve(Line("a", ((0.0, 1e3), (1.0, 1e3), (9.0, 2e3)), gap=2.0)), []).data())
+    assert told["views"][0]["points"] == [[[0.0, 1.0], [1.0, 1.0], [9.0, 2.0, 2.0, 2.0, 0.0]]]

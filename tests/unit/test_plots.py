@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from dataclasses import replace
@@ -183,3 +184,17 @@ def test_ticks_are_few_round_and_on_the_scale(low: float, octaves: float, log: b
 
 def test_tick_words_are_short() -> None:
     assert [tick_words(v) for v in (0.0, 0.5, 20.0, 12000.0)] == ["0", "0.5", "20", "12\u202f000"]
+
+
+def test_the_numbers_of_a_rate_have_its_other_units_and_its_share_of_the_ceiling(plots: dict[str, Plot]) -> None:
+    told = json.loads(plots["sweep-a-kpps"].data())
+    views = {view["title"]: view for view in told["views"]}
+    assert list(views) == ["kpps", "% of the link's ceiling", "Mb/s, L1", "Mb/s, L2"]
+    names = [line["label"] for line in told["lines"]]
+    router, ceiling = (names.index(name) for name in ("router", "ceiling"))
+    for (x, y, *_), (_, most, *_), (_, share, *_) in zip(
+        *(views["kpps"]["points"][n] for n in (router, ceiling)), views["% of the link's ceiling"]["points"][router], strict=True
+    ):
+        assert share == pytest.approx(100 * y / most), x
+    frames, bits = views["kpps"]["points"][router][0][1] * 1e3, views["Mb/s, L1"]["points"][router][0][1] * 1e6
+    assert bits / frames == pytest.approx((64 + 20) * 8, rel=0.01)

@@ -25,6 +25,7 @@ from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples
 from fake_run import PPS, PUBLISHED, Wanted, build
+from scripts_of_pages import foreign_scripts
 
 ALL = ("html", "md", "csv", "json")
 EVIL = "<script>alert(1)</script>"
@@ -38,7 +39,7 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str]]] = []
         self.rows: list[list[str]] = []
         self._skip = 0
-        self.text = ""
+        self.text, self.whole = "", text
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -47,10 +48,10 @@ class Page(HTMLParser):
             self.rows.append([])
         elif tag in ("td", "th") and self.rows:
             self.rows[-1].append("")
-        self._skip += tag == "style"
+        self._skip += tag in {"style", "script"}
 
     def handle_endtag(self, tag: str) -> None:
-        self._skip -= tag == "style"
+        self._skip -= tag in {"style", "script"}
 
     def handle_data(self, data: str) -> None:
         if self._skip:
@@ -118,8 +119,10 @@ def test_every_link_inside_the_page_has_its_end_and_every_link_out_of_it_a_file(
     assert sum("record.json" in link for link in page.links) == 132
 
 
-def test_nothing_is_loaded_and_nothing_runs(page: Page) -> None:
-    assert not {tag for tag, _ in page.tags} & {"script", "img", "iframe", "link", "object", "embed", "form"}
+def test_nothing_is_loaded_and_nothing_runs_but_the_script_of_figures(page: Page) -> None:
+    assert foreign_scripts(page.whole) == []
+    assert sum(a == {"type": "application/json"} for tag, a in page.tags if tag == "script") > 4
+    assert not {tag for tag, _ in page.tags} & {"img", "iframe", "link", "object", "embed", "form"}
     assert not [a for _, a in page.tags if "src" in a or any(name.startswith("on") for name in a)]
     assert not [link for link in page.links if "://" in link or link.startswith(("javascript:", "data:"))]
     policy = next(a["content"] for tag, a in page.tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy")
@@ -183,7 +186,8 @@ def test_names_from_outside_stay_text(tmp_path: Path, hostile: str) -> None:
     modes = {"router": f"{hostile}1", "filter-empty": "=1+1", "filter-default": "filter-default", "nat": "nat"}
     run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64, 512, "imix"), modes=modes, hostile=hostile, experiment=hostile))
     page = Page(report(run, tmp_path / "out"))
-    assert not {tag for tag, _ in page.tags} & {"script", "img"}
+    assert foreign_scripts(page.whole) == []
+    assert "img" not in {tag for tag, _ in page.tags}
     assert not [a for _, a in page.tags if any(name.startswith("on") for name in a)]
     assert not [link for link in page.links if not link.startswith(("#", ".."))]
     assert " ".join(f"{hostile}1".split()) in " ".join(page.text.split())

@@ -163,7 +163,9 @@ def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place
         names = file_names(plot.name for plot in plots)
         for name, plot in zip(names, plots, strict=True):
             _write(folder / f"{name}.svg", plot.svg().decode())
-        beside = [_LinkedPlot(**{**plot.__dict__, "address": f"{name}.svg"}) for name, plot in zip(names, plots, strict=True)]
+        beside = [
+            _LinkedPlot(**{**plot.__dict__, "address": f"{name}.svg", "explored": None}) for name, plot in zip(names, plots, strict=True)
+        ]
         pages = [found.trials[n : n + TRIALS_A_PAGE] for n in range(0, len(found.trials), TRIALS_A_PAGE)]
         where = {t.number: f"trials-{n}.html" for n, of_page in enumerate(pages, 1) for t in of_page if t.number == t.group}
         place = replace(place, trials=where)

@@ -1,7 +1,12 @@
-"""The report as one HTML file: no script, nothing loaded, both colour schemes, everything from outside escaped."""
+"""The report as one HTML file: nothing loaded, both colour schemes, everything from outside escaped.
+
+One script, ours, which the page's own policy names by its hash; the page says everything without it too.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,7 +83,7 @@ def mode_switches(r: RunReport) -> tuple[str, ...]:
 
 
 def switch_rules(r: RunReport, around: str) -> str:
-    """CSS that hides what has the colour of a mode whose box in `around` is not ticked: no page has a script."""
+    """CSS that hides what has the colour of a mode whose box in `around` is not ticked, without a script."""
     out = []
     for n, _ in enumerate(mode_switches(r)):
         off = f"{around}:has(.show-{n}:not(:checked))"
@@ -121,6 +126,8 @@ def environment() -> Environment:
         "unsuccessful_tables": unsuccessful_tables,
         "mode_switches": mode_switches,
         "switch_rules": switch_rules,
+        "script": script,
+        "script_hash": script_hash,
     }
     return made
 
@@ -152,6 +159,18 @@ def _code(text: str) -> Markup:
     if len(parts) % 2 == 0:  # a lone backtick is itself
         return escape(text)
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in enumerate(parts))
+
+
+@cache
+def script() -> str:
+    """What makes figures of a page answer the reader. It comes whole with each page, which then works from a folder too."""
+    return (TEMPLATES / "figures.js").read_text(encoding="utf-8")
+
+
+@cache
+def script_hash() -> str:
+    """The only script that a page's policy lets run (CSP level 3, section 2.3.1)."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()}"
 
 
 @cache

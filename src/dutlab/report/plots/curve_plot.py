@@ -9,6 +9,7 @@ from itertools import pairwise
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.plots.axis import Scale, apart, draw_x_axis, draw_y_axis, spread
+from dutlab.report.plots.explored import Explored, ExploredLine, Point, View
 from dutlab.report.plots.palette import FAINT, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
@@ -49,9 +50,10 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     wide = max(xs) if max(xs) > min(xs) else min(xs) + 1
     x = _spanned(curve.x_span, across, Scale(min(xs), wide, 0.0, WIDTH, log=curve.x_scale == "log"))
     y = _spanned(curve.y_span, up, _log_scale(ys) if curve.scale == "log" else _linear_scale(ys))
+    title, limits = _titled(curve.y_title, up.name), [(said, limit / up.scale) for said, limit in curve.limits]
 
     d = SvgDrawing()
-    left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
+    left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=title))
     words = {at / across.scale: words for at, words in curve.x_ticks if x.low <= at / across.scale <= x.high}
     ticks = list(words) or apart(x, x.ticks())
     below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=ticks, words=words)
@@ -68,6 +70,16 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
         drawing=d,
         box=(-left, -top, left + WIDTH + right, HEIGHT + top + below),
         note=curve.note,
+        explored=Explored(
+            x_name=curve.x,
+            x_title=_titled(curve.x_title, across.name),
+            x_unit=across.name,
+            x=x,
+            lines=[ExploredLine(line.line.label, None if line.line.role == "asked" else line.place) for line in drawn],
+            views=[View(title, up.name, up.digits, y, [_told(line) for line in drawn], limits)],
+            ticks=[*words.items()],
+            moments=[(moment.x / across.scale, moment.words) for moment in curve.moments],
+        ),
     )
 
 
@@ -128,6 +140,12 @@ def _unbroken(points: Sequence[tuple[float, float]], gap: float | None) -> Itera
     """The stretches between holes."""
     ends = [n for n, (before, after) in enumerate(pairwise(points), 1) if gap is not None and after[0] - before[0] > gap]
     yield from (points[first:last] for first, last in pairwise([0, *ends, len(points)]))
+
+
+def _told(drawn: _Drawn) -> list[Point]:
+    """Its points for the page: the first of a stretch after a hole says that no line leads to it."""
+    first, *others = _unbroken(drawn.points, drawn.gap)
+    return [*first, *(point for (x, y), *more in others for point in ((x, y, y, y, 0.0), *more))]
 
 
 def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit) -> None:

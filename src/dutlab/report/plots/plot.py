@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dutlab.report.plots.explored import Explored
 from dutlab.report.plots.palette import QUIET
 from dutlab.report.plots.svg import SvgDrawing, text_width
 
@@ -29,10 +30,16 @@ class Plot:
     """Slug of the table that it is below; empty for the end of its section."""
     source: str = ""
     """Run and date, for a picture of its own."""
+    explored: Explored | None = None
+    """Its numbers, for the page's script; None for a drawing that stays as it is."""
 
     def inline(self) -> str:
         """SVG for inside a page."""
         return self.drawing.inline(self.box, self.described)
+
+    def data(self) -> str:
+        """JSON of its numbers; empty without any."""
+        return self.explored.text() if self.explored else ""
 
     def svg(self) -> bytes:
         """An SVG file with its title above and its source below, so that it can be read alone."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutlab.report.model.table import Cell, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.plots.axis import TICK_ROW, TICK_SIZE, Scale, draw_y_axis, rows_below, spread
+from dutlab.report.plots.explored import Explored, ExploredLine, Point, View
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
@@ -47,7 +48,8 @@ SIZE_PLOTS = (
     SizePlot("latency_p99_ns", "latency-p99", "Latency, 99th percentile", "µs", log=True),
 )
 
-
+_RATES = ("received_pps", "received_bps_l1", "received_bps_l2")
+"""The same frames in three units."""
 _OF_INTEREST = {"loss_ratio", BACKPRESSURE}
 """Of a run in which nothing was lost, or nothing refused, there is nothing to draw."""
 
@@ -111,7 +113,48 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
         drawing=d,
         box=(-left, -14.0, left + WIDTH + right, HEIGHT + 14.0 + below),
         note=_beyond(above, len(places), unit),
+        explored=_explored(table, wanted, places, x, {label: labels.index(label) for label in modes}),
     )
+
+
+def _explored(table: Table, wanted: SizePlot, places: Mapping[str, float], x: Scale, modes: Mapping[str, int]) -> Explored:
+    """The figure itself, then the same frames as another rate and as a share of the link, where the table has them."""
+    others = [other for other in SIZE_PLOTS if other.figure in _RATES and other is not wanted] if wanted.figure in _RATES else []
+    views = [view for of in (wanted, *others) for view in _views(table, of, places, modes)]
+    lines = [*(ExploredLine(label, place) for label, place in modes.items()), ExploredLine("ceiling", None), ExploredLine(GENERATOR, None)]
+    kept = [n for n in range(len(lines)) if any(view.points[n] for view in views)]
+    return Explored(
+        x_name="frame size", x_title="frame size, bytes with FCS", x_unit="bytes", x=x, fixed=True,
+        lines=[lines[n] for n in kept],
+        views=[replace(view, points=[view.points[n] for n in kept]) for view in views],
+        ticks=[(place, size) for size, place in places.items()],
+    )  # fmt: skip
+
+
+def _views(table: Table, wanted: SizePlot, places: Mapping[str, float], modes: Mapping[str, int]) -> list[View]:
+    """Of one figure: none without any point, and the share of the ceiling for the rate of frames."""
+    unit = unit_of(wanted.figure)
+    lines = [_points(table, label, wanted, unit, places) for label in modes]
+    if not any(lines):
+        return []
+    reach = _reach(table, wanted.sent, unit, places)
+    limits = {places[size]: limit / unit.scale for size, limit in _ceilings(table, wanted.figure).items() if size in places}
+    scale = _value_scale([p for found in lines for p in found], reach, log=wanted.log)
+    ceiling = [_Point(at, y, y, y, mix=False) for at, y in sorted(limits.items())]
+    out = [View(wanted.axis, unit.name, unit.digits, scale, [*map(_told, lines), _told(ceiling), _told(reach)])]
+    if wanted.figure == _RATES[0] and any(limits.values()):
+        shares = [
+            [replace(p, y=100 * p.y / most, low=100 * p.low / most, high=100 * p.high / most) for p in found if (most := limits.get(p.x))]
+            for found in (*lines, ceiling, reach)
+        ]
+        out.append(
+            View("% of the link's ceiling", "%", 1, replace(scale, low=0.0, high=108.0, log=False), [_told(found) for found in shares])
+        )
+    return out
+
+
+def _told(points: Sequence[_Point]) -> list[Point]:
+    return [(p.x, p.y, p.low, p.high, float(p.joined and not p.mix)) for p in points]
 
 
 def _places(table: Table) -> dict[str, float]:

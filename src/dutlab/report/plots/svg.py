@@ -106,6 +106,11 @@ class SvgDrawing:
         )
 
 
+def corners(shape: str) -> Sequence[tuple[float, float]]:
+    """Of a mark of size 1 around 0, 0; a circle has none."""
+    return _CORNERS.get(shape, ())
+
+
 _CORNERS = {
     "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
     "triangle-up": ((0, -1.2), (1.15, 0.85), (-1.15, 0.85)),

@@ -1,0 +1,92 @@
+"""The numbers behind a drawing, as the page's script reads them: what was drawn, in the units of the drawing, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.report.plots.axis import Scale
+from dutlab.report.plots.palette import QUIET, SERIES, series_colour, series_shape
+from dutlab.report.plots.svg import corners
+
+MOST_POINTS = 4000
+"""A drawing of more stays a picture: its numbers would double a page that is large already."""
+Point = tuple[float, ...]
+"""x and y; then, where it has them, the range of y and 0 where no line leads to it."""
+
+
+@dataclass(frozen=True)
+class ExploredLine:
+    """One line of a figure. `place` decides colour and mark; None is for what was asked or is a limit, which is drawn broken."""
+
+    label: str
+    place: int | None
+
+
+@dataclass(frozen=True)
+class View:
+    """One upright axis with the points of each line on it, in the order of the figure's lines."""
+
+    title: str
+    unit: str
+    digits: int
+    scale: Scale
+    points: Sequence[Sequence[Point]]
+    limits: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A figure of lines over one level axis. The first view is the one that was drawn."""
+
+    x_name: str
+    """Figures that share it move together under the slider."""
+    x_title: str
+    x_unit: str
+    x: Scale
+    lines: Sequence[ExploredLine]
+    views: Sequence[View]
+    ticks: Sequence[tuple[float, str]] = ()
+    """Where the level axis is marked, and in which words; empty for round values."""
+    moments: Sequence[tuple[float, str]] = ()
+    """Upright lines, with their words."""
+    fixed: bool = False
+    """The places on the level axis are categories: it has no logarithm of its own."""
+
+    def text(self) -> str:
+        """JSON that can be put into a script element. Empty for a figure of too many points."""
+        if sum(len(points) for view in self.views for points in view.points) > MOST_POINTS:
+            return ""
+        across = {"name": self.x_name, "title": self.x_title, "unit": self.x_unit, "fixed": self.fixed, "ticks": self.ticks}
+        said = {
+            "x": across | _ends(self.x),
+            "width": abs(self.x.at_high - self.x.at_low),
+            "height": abs(self.views[0].scale.at_high - self.views[0].scale.at_low),
+            "moments": self.moments,
+            "lines": [_line(line) for line in self.lines],
+            "views": [
+                {"title": v.title, "unit": v.unit, "digits": max(v.digits, 0), "limits": v.limits, **_ends(v.scale),
+                 "points": [[[_short(value) for value in p] for p in points if all(map(math.isfinite, p))] for points in v.points]}
+                for v in self.views
+            ],
+        }  # fmt: skip
+        # A script element ends at the first "</script", whatever its type.
+        return json.dumps(said, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _ends(scale: Scale) -> dict[str, object]:
+    return {"low": scale.low, "high": scale.high, "log": scale.log}
+
+
+def _line(line: ExploredLine) -> dict[str, object]:
+    drawn: dict[str, object] = {"label": line.label}
+    if line.place is None:
+        return drawn | {"colour": QUIET}
+    return drawn | {"colour": series_colour(line.place), "place": line.place % len(SERIES), "mark": corners(series_shape(line.place))}
+
+
+def _short(value: float) -> float:
+    """More digits than are ever shown."""
+    return float(f"{value:.7g}")
