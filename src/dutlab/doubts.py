@@ -53,7 +53,7 @@ class DoubtKind(enum.Enum):
         "raise the limit in its firmware, or measure at the base frequency",
     )
     SIMULATED_READINGS = (
-        Grade.NOTE,
+        Grade.WARNING,
         "simulated: readings of a sensor are made up",
         "name a sensor that measures, without `simulated`",
     )

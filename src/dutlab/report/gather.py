@@ -134,7 +134,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *ladder,
             *power_section(watched, groups, testbed),
             *profile_section(run, groups, order),
-            *samples_section(watched, groups),
+            *samples_section(watched, groups, testbed),
             *optics_section(facts),
             *drives,
         ),

@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import Unit
-from dutlab.report.sections.watched import SampleMeans, WatchedKey
+from dutlab.report.sections.watched import SampleMeans, WatchedKey, made_up
 
 WATTS = Unit("W", 1.0, 1)
 _JOULES = Unit("", 1.0, 2)
@@ -79,8 +79,7 @@ def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
     sensors = testbed.get("sensors")
     spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
     step = spec.get("resolution") if isinstance(spec, Mapping) else None
-    made_up = " (simulated)" if isinstance(spec, Mapping) and spec.get("simulated") else ""
-    return f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{made_up}"
+    return f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{made_up(meter.sensor, testbed)}"
 
 
 def _work_of(group: Group) -> _Work | None:

@@ -33,6 +33,16 @@ _LEAD = (
     "The DUT was held in each state in turn. The last half of each phase counts, so that what came before has faded. "
     "Rates, losses and joules are of all links and directions together; a GB is 10⁹ bytes of frames with FCS."
 )
+_HEAT = (
+    Column("temperature"),
+    Column("idle", "idle_c", _CELSIUS),
+    Column("under load", "load_c", _CELSIUS),
+    Column("highest", "peak_c", _CELSIUS),
+    Column("in phase"),
+    Column("limit", "limit_c", _CELSIUS),
+    Column("headroom", "headroom_c", _CELSIUS),
+    Column("steady heat after", "steady_s", _MINUTES),
+)
 _Rows = Sequence[Mapping[str, float | str | None]]
 
 
@@ -45,12 +55,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     tables = [Table(STATES, f"States of the DUT{_meter(groups)}{said}", _heads(states), tuple(states), book.common(marks))]
     if shares := [row for g in groups for row in _shares(g, book)]:
         columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "at_100_pps_per_w"))
-        tables.append(Table("soak-power-per-watt", f"Rate by watt{said}", columns, tuple(shares)))
+        marks = [v.marks for row in shares for v in row.cells if isinstance(v, Figure)]
+        tables.append(Table("soak-power-per-watt", f"Rate by watt{said}", columns, tuple(shares), book.common(marks)))
     if warm := [row for g in groups for row in _warmth(g)]:
-        heads = ("temperature", "idle", "under load", "highest", "in phase", "limit", "headroom")
-        units = (None, _CELSIUS, _CELSIUS, _CELSIUS, None, _CELSIUS, _CELSIUS)
-        heat = (*(Column(head, unit=unit) for head, unit in zip(heads, units, strict=True)), Column("steady heat after", unit=_MINUTES))
-        tables.append(Table("soak-power-heat", "Temperatures against their limits", heat, tuple(warm)))
+        tables.append(Table("soak-power-heat", f"Temperatures against their limits{said}", _HEAT, tuple(warm)))
     return Section(
         slug="soak-power",
         workload="soak-power",
@@ -86,7 +94,7 @@ def _phases(record: TrialRecord) -> _Rows:
 
 def _heads(rows: Sequence[Row]) -> tuple[Column, ...]:
     throttled = any(row.cells[-1] != "" for row in rows)
-    own = (Column("phase"), Column("load"), Column("lasted", unit=_MINUTES))
+    own = (Column("phase"), Column("load"), Column("lasted", "lasted_s", _MINUTES))
     columns = (Column(c.head, c.figure.format("full"), c.unit) for c in _COLUMNS)
     errors = any(row.cells[-2] != "" for row in rows)
     return (*own, *columns, Column(ERROR, shown=errors), Column("throttled, times", shown=throttled))
@@ -197,7 +205,7 @@ def _timeline(group: Group, said: str) -> Iterator[Curve]:
          [("received", _points(course, "received_pps"))]),
         ("loss", "lost, of what was offered", "loss_ratio", PERCENT, [("lost", _points(course, "loss_ratio"))]),
         ("power", f"power{said}", "watts", unit_of("_w"), [(record.tool_facts.get("meter", "watts"), _points(course, "watts"))]),
-        ("heat", "temperature", "celsius", _CELSIUS, of_heat),
+        ("heat", f"temperature{said}", "celsius", _CELSIUS, of_heat),
     ]  # fmt: skip
     limits = {float(limit) for row in record.tables.get("temperatures", ()) if (limit := row.get("limit_c")) is not None}
     for slug, words, figure, unit, lines in drawn:

@@ -85,7 +85,7 @@ def core_means(means: SampleMeans) -> CoreMeans:
     return found
 
 
-def samples_section(means: SampleMeans, groups: Sequence[Group]) -> tuple[Section, ...]:
+def samples_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
     """Everything that was watched, whatever read it: a table a sensor and place, a column a name. Cores are drawn, apart from this."""
     names = dict.fromkeys(w for of in means.values() for w in of if not _OF_CORE.fullmatch(w.name))
     tables = []
@@ -97,9 +97,16 @@ def samples_section(means: SampleMeans, groups: Sequence[Group]) -> tuple[Sectio
             for g in groups
             if any(w in means.get(r.trial, {}) for r in g.measured for w in shown)
         ]
-        tables.append(Table(f"watched-{sensor}-{where}", f"{sensor}, {where}", columns, tuple(rows), folded=True))
+        tables.append(Table(f"watched-{sensor}-{where}", f"{sensor}, {where}{made_up(sensor, testbed)}", columns, tuple(rows), folded=True))
     lead = "The mean of each trial, the median over repeats. `dutlab plot RUN --sample NAME` draws one over time."
     return (Section("watched", "", "Sensor readings", lead.replace("`", ""), tuple(tables)),) if tables else ()
+
+
+def made_up(sensor: str, testbed: Mapping[str, Any]) -> str:
+    """` (simulated)` of a sensor whose readings are made up, as the testbed says."""
+    of = testbed.get("sensors")
+    spec = of.get(sensor) if isinstance(of, Mapping) else None
+    return " (simulated)" if isinstance(spec, Mapping) and spec.get("simulated") else ""
 
 
 def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Curve]:
