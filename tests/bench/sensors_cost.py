@@ -25,11 +25,13 @@ import socketserver
 body = b'{"switch:0":{"id":0,"output":true,"apower":70.4,"voltage":231.0,"current":0.31,"temperature":{"tC":41.2}}}'
 class Plug(socketserver.StreamRequestHandler):
     def handle(self):
-        while self.rfile.readline().strip():
-            pass
-        head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n' % len(body)
-        self.wfile.write(head + body)
+        while self.rfile.readline():
+            while self.rfile.readline().strip():
+                pass
+            head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n' % len(body)
+            self.wfile.write(head + body)
 class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
     request_queue_size = 64
 with Server(('127.0.0.1', 0), Plug) as server:
     print(server.server_address[1], flush=True)

@@ -234,6 +234,7 @@ def test_readings_that_are_right_have_no_doubt() -> None:
         ([71.3] * 40, None, "it says 71.3 W to the digit for 39 s: it may be stuck"),
         ([70.0, 900.0, 71.0], None, "one reading of 900 W lies between 70 and 71"),
         ([70.0, 0.0, 71.0], None, "one reading of 0 W lies between 70 and 71"),
+        ([70400.0, 70500.0], None, "it says 70500 W: if it tells milliwatts, write scale: 0.001"),
         ([70.0, 71.0], 13.0, "it said nothing for 12 s"),
         ([], 10.0, "no reading"),
     ],
@@ -260,3 +261,35 @@ def test_what_makes_readings_doubtful_is_said(values: list[float], ended_s: floa
 def test_what_cannot_be_asked_is_refused_with_what_to_write(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         MeterSensor(name="wall", **keys)
+
+
+async def test_a_connection_that_the_device_leaves_open_is_kept_and_made_anew_where_it_was_closed() -> None:
+    said, met = SHELLY.encode(), list[int]()
+
+    def serve_two(listener: socket.socket) -> None:
+        """Two answers a connection, and then it is closed without a word."""
+        while True:
+            try:
+                line, _ = listener.accept()
+            except OSError:
+                return
+            met.append(0)
+            with line, line.makefile("rwb") as stream:
+                for _ in range(2):
+                    if not stream.readline():
+                        break
+                    while stream.readline().strip():
+                        pass
+                    stream.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(said) + said)
+                    stream.flush()
+                    met[-1] += 1
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_two, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        found = await read(MeterSensor(name="wall", url=url, model="shelly", every=0.1), lambda m: len(m._readings) > 4)
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(30)
+    assert found.faults == () and {s.value for s in found.samples if s.name == "wall"} == {70.4}
+    assert met[:2] == [2, 2], "no question was lost, and none had a connection of its own"

@@ -24,6 +24,8 @@ SHOWN = 60
 SILENT_S, SILENT_PERIODS = 5.0, 3
 STUCK_S, STUCK_READINGS = 30.0, 20
 _LEAST_ZEROS = 3
+_NO_BOX_W = 30_000.0
+"""More than a distribution unit of a rack gives."""
 _JUMP, _ALIKE = 2.0, 1.2
 
 
@@ -160,6 +162,8 @@ def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
         return
     if min(values) < 0:
         yield f"it says {min(values):g} W: is the meter the wrong way round?"
+    if max(values) > _NO_BOX_W:
+        yield f"it says {max(values):g} W: if it tells milliwatts, write scale: 0.001"
     if len(values) >= _LEAST_ZEROS and not any(values):
         yield "it says 0 W all the time: an outlet without a meter does"
     if len(values) >= STUCK_READINGS and span_s >= STUCK_S and len(set(values)) == 1 and not values[0].is_integer():

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from dutlab.sensors.asked import SHOWN, Amount, Asked, secret
 from dutlab.sensors.sensor import SensorSite
-from dutlab.sensors.web import get_json
+from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import MeterSensor
 
 _ASKS = {"shelly": "/rpc/Shelly.GetStatus", "shelly-gen1": "/status", "tasmota": "/cm?cmnd=Status%208"}
@@ -28,7 +28,7 @@ class Meter:
     """A ReadingSource: one number of one meter."""
 
     def __init__(self, spec: MeterSensor) -> None:
-        self._spec = spec
+        self._spec, self._kept = spec, KeptConnection()
         url = urlsplit(spec.url)
         self._target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
         if spec.model:
@@ -39,7 +39,7 @@ class Meter:
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
         spec = self._spec
-        document = get_json(spec, self._target)
+        document = get_json(spec, self._target, kept=self._kept)
         places = [spec.value] if spec.value else [place.format(spec.channel) for place in _PLACES[spec.model or ""]]
         for place in places:
             found, valid = number_at(document, place)
@@ -50,7 +50,8 @@ class Meter:
         raise ValueError(f"no number at {' or '.join(places)} in its answer {str(document)[:SHOWN]!r}")
 
     def close(self) -> None:
-        """Each question has a connection of its own."""
+        """Ends the connection."""
+        self._kept.close()
 
 
 def number_at(document: object, place: str) -> tuple[float | None, bool]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from dutlab.sensors.asked import Amount, Asked
 from dutlab.sensors.sensor import SensorSite, limit_name
-from dutlab.sensors.web import get_json
+from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import RedfishSensor
 
 _MOST_CHASSIS = 16
@@ -19,7 +19,7 @@ class RedfishController:
     """A ReadingSource: what all chassis of one controller tell. Which documents there are is asked once."""
 
     def __init__(self, spec: RedfishSensor) -> None:
-        self._spec = spec
+        self._spec, self._kept = spec, KeptConnection()
         self._root = urlsplit(spec.url).path.rstrip("/")
         self._documents: list[tuple[str, Callable[[Any], Iterable[tuple[str, Amount]]]]] | None = None
 
@@ -36,7 +36,8 @@ class RedfishController:
         return found
 
     def close(self) -> None:
-        """Each question has a connection of its own."""
+        """Ends the connection."""
+        self._kept.close()
 
     def _there(self) -> Iterator[tuple[str, Callable[[Any], Iterable[tuple[str, Amount]]]]]:
         """The old resources (Power, Thermal) and the new one (EnvironmentMetrics), as each chassis links to them."""
@@ -48,7 +49,7 @@ class RedfishController:
                     yield target, readings
 
     def _get(self, target: str) -> Any:  # noqa: ANN401 any JSON
-        return get_json(self._spec, f"{self._root}{target}")
+        return get_json(self._spec, f"{self._root}{target}", kept=self._kept)
 
 
 def _power(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401

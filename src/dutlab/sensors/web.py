@@ -25,12 +25,37 @@ _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 _HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}
 
 
-def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401 any JSON
+class KeptConnection:
+    """A connection that a device may leave open between two questions: a new one for each costs more than the question."""
+
+    def __init__(self) -> None:
+        self._open: HTTPConnection | None = None
+
+    def take(self) -> HTTPConnection | None:
+        """What is open, for one question; it is whoever takes it who closes it or gives it back."""
+        taken, self._open = self._open, None
+        return taken
+
+    def give(self, connection: HTTPConnection) -> None:
+        """For the next question."""
+        self._open = connection
+
+    def close(self) -> None:
+        """Closes what is open."""
+        if (taken := self.take()) is not None:
+            taken.close()
+
+
+def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: object = None, kept: KeptConnection | None = None) -> Any:  # noqa: ANN401 any JSON
     """What `device` answers to `target` (a path with its query); None where it answers nothing.
 
     Raises Refused, OSError, ValueError.
     """
-    said = _ask(device, target, method, None if body is None else json.dumps(body).encode())
+    content = None if body is None else json.dumps(body).encode()
+    try:
+        said = _ask(device, target, method, content, kept)
+    except _Stale:  # it closed what was open meanwhile
+        said = _ask(device, target, method, content, kept)
     if not said:
         return None
     try:
@@ -39,16 +64,42 @@ def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: obje
         raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace')!r}, which is not JSON") from error
 
 
-def _ask(device: HttpDevice, target: str, method: str, body: bytes | None) -> bytes:
-    until_s = time.monotonic() + asked.PATIENCE_S
-    url = urlsplit(device.url)
-    connection = _connection(device, url.hostname or "", url.port)
+class _Stale(Exception):
+    """An open connection that the device had closed before it answered."""
+
+
+def _ask(device: HttpDevice, target: str, method: str, body: bytes | None, kept: KeptConnection | None) -> bytes:
+    was_open = kept.take() if kept is not None else None
+    connection = was_open or _connection(device)
+    keeps = False
+    try:
+        if was_open is None:
+            connection.connect()
+            _insist_on_certificate(device, connection)
+        said, keeps = _answered(device, connection, (method, target, body), was_open=was_open is not None)
+    except ssl.SSLCertVerificationError as error:
+        raise ValueError(f"its certificate is not trusted ({error.verify_message}); name it with certificate:") from error
+    except HTTPException as error:
+        raise ValueError(f"it does not speak HTTP: {error!r}") from error
+    finally:
+        if keeps and kept is not None:
+            kept.give(connection)
+        else:
+            connection.close()
+    return said
+
+
+def _answered(
+    device: HttpDevice, connection: HTTPConnection, question: tuple[str, str, bytes | None], *, was_open: bool
+) -> tuple[bytes, bool]:
+    """What it says, and whether it leaves the connection open. Raises _Stale, and as get_json()."""
+    (method, target, body), until_s = question, time.monotonic() + asked.PATIENCE_S
     headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
     login = _basic(device) if device.user is not None and device.login == "basic" else None
     answer: HTTPResponse | None = None
     try:
-        connection.connect()
-        _insist_on_certificate(device, connection)
+        if connection.sock is not None:
+            connection.sock.settimeout(asked.PATIENCE_S)
         connection.request(method, target, body, headers | ({"Authorization": login} if login else {}))
         answer = connection.getresponse()
         challenge = answer.getheader("WWW-Authenticate", "")
@@ -60,15 +111,15 @@ def _ask(device: HttpDevice, target: str, method: str, body: bytes | None) -> by
             raise Refused(f"it refuses us ({answer.status} {answer.reason})")
         if answer.status not in _OK:
             raise ValueError(f"it answered {answer.status} {answer.reason}")
-        return _body(answer, connection, until_s)
-    except ssl.SSLCertVerificationError as error:
-        raise ValueError(f"its certificate is not trusted ({error.verify_message}); name it with certificate:") from error
-    except HTTPException as error:
-        raise ValueError(f"it does not speak HTTP: {error!r}") from error
+        said = _body(answer, connection, until_s)
+        return said, (answer.isclosed() or answer.length == 0) and not answer.will_close
+    except (ConnectionError, HTTPException) as error:
+        if was_open and answer is None and not isinstance(error, TimeoutError):
+            raise _Stale from error
+        raise
     finally:
         if answer is not None:
             answer.close()  # one that was not read to its end holds the socket
-        connection.close()
 
 
 def _body(answer: HTTPResponse, connection: HTTPConnection, until_s: float) -> bytes:
@@ -84,7 +135,9 @@ def _body(answer: HTTPResponse, connection: HTTPConnection, until_s: float) -> b
     return said
 
 
-def _connection(device: HttpDevice, host: str, port: int | None) -> HTTPConnection:
+def _connection(device: HttpDevice) -> HTTPConnection:
+    url = urlsplit(device.url)
+    host, port = url.hostname or "", url.port
     if device.url.startswith("http:"):
         return HTTPConnection(host, port, timeout=asked.PATIENCE_S)
     context = ssl.create_default_context()
