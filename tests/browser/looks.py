@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from browser.chromium import Chromium
+
 CONTRASTS = """
 (() => {
   const canvas = (colour) => { const m = colour.match(/[\\d.]+/g).map(Number), srgb = colour.startsWith('color(srgb');
@@ -23,3 +29,18 @@ CONTRASTS = """
 })()
 """
 """[contrast ratio (WCAG 2.1, 1.4.3), words] of every text of a page."""
+
+_AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def faults_of_access(browser: Chromium) -> list[tuple[str, str]]:
+    """What axe-core finds serious or critical on the page that is open: the rule and the first element. Skips the test without axe-core."""
+    if not _AXE.exists():
+        pytest.skip("no axe-core: `npm ci --ignore-scripts --prefix tests/browser` brings it")
+    browser.evaluate(f"{_AXE.read_text(encoding='utf-8')}; 0")
+    found = browser.send(
+        "Runtime.evaluate", awaitPromise=True, returnByValue=True,
+        expression="axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes[0].html]))",
+    )  # fmt: skip
+    assert "exceptionDetails" not in found, found
+    return [(str(rule), str(element)) for rule, element in found["result"]["value"]]

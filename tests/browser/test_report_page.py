@@ -12,7 +12,7 @@ import pytest
 
 import fake_run
 from browser.chromium import Chromium, program
-from browser.looks import CONTRASTS
+from browser.looks import CONTRASTS, faults_of_access
 from capability import need
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
@@ -259,3 +259,11 @@ def test_every_word_of_explored_figures_can_be_read_and_print_has_the_drawings(b
     )
     browser.send("Emulation.setEmulatedMedia", media="")
     assert set(seen) == {""} and len(seen) == browser.evaluate("document.querySelectorAll('figure').length")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_reports(browser: Chromium, page: Path, pages_of_kinds: list[Path], scheme: str) -> None:
+    for of_kind in (page, *pages_of_kinds):
+        browser.open(of_kind, width=1280, scheme=scheme)
+        browser.evaluate(EXPLORE)
+        assert faults_of_access(browser) == [], of_kind

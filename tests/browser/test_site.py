@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from browser.chromium import Chromium, program
-from browser.looks import CONTRASTS
+from browser.looks import CONTRASTS, faults_of_access
 from capability import need
 from dutlab.cli.publish import publish
 from dutlab.interop.figure_table import imported
@@ -118,3 +118,12 @@ def test_pictures_beside_a_page_are_seen_from_a_folder_too(browser: Chromium, pa
         assert "exceptionDetails" not in found and all(found["result"]["value"]), page
         seen += len(found["result"]["value"])
     assert seen > 5
+
+
+def test_axe_finds_nothing_serious_on_any_page(browser: Chromium, pages: list[Path]) -> None:
+    found = {}
+    for page in pages:
+        browser.open(page, width=390)
+        if faults := faults_of_access(browser):
+            found[page.parent.name, page.name] = faults
+    assert found == {}
