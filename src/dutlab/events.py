@@ -210,6 +210,36 @@ def events_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "dutlab event", **_ANY.json_schema(mode="serialization")}
 
 
+class EventTail:
+    """What is new in a run's events.jsonl at each look, whoever writes it and wherever: only the file is asked."""
+
+    def __init__(self, run: Path) -> None:
+        self._path, self._read, self._rest = run / EVENTS, 0, b""
+
+    def new(self) -> tuple[bool, list[dict[str, Any]]]:
+        """Whether another file is in its place, so that what was told before is void; and the events that came since the last look.
+
+        Lines that a crash cut are left out; the last one waits until it is whole. Raises OSError.
+        """
+        with self._path.open("rb") as f:
+            anew = f.seek(0, 2) < self._read
+            if anew:
+                self._read, self._rest = 0, b""
+            f.seek(self._read)
+            new = f.read()
+        self._read += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        found = []
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                found.append(event)
+        return anew, found
+
+
 def events_in(path: Path) -> Iterator[Event]:
     """The events of a file, in order. Other lines are skipped: those that a crash cut, and those of a newer dutlab."""
     with path.open("rb") as lines:

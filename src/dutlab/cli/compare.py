@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.told import say, table, wrapped
 from dutlab.errors import InputError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.analysis.compare import Comparison, Pair
-    from dutlab.analysis.together import Together
+    from dutlab.analysis.compare import Pair
     from dutlab.report.questions.compared import ComparedPair, CompareRequest
     from dutlab.report.questions.sides import ComparedRun
 
@@ -39,9 +37,6 @@ _PLOT = click.option(
 JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 MATCH_MODES = click.option("--match-modes", "matches", multiple=True, metavar="A=B",
                            help="Compare mode B of the newer run with mode A of its baseline; repeatable.")  # fmt: skip
-_LONGEST_HEAD = 24
-_UNPROVEN = "no difference proven"
-_WOULD = "would have been proven four times in five"
 _MOST_DIFFERENCES = 30
 
 
@@ -159,8 +154,10 @@ def computed(make: Callable[[], _T]) -> _T:
 
 def lines_of(pair: ComparedPair) -> Iterator[str]:
     """A comparison for a terminal, no wider than it."""
+    from dutlab.report.questions.compared_words import compared_words  # noqa: PLC0415 -- `--help` needs none of it
+
     yield from _table_of(pair)
-    for words in _words_of(pair):
+    for words in compared_words(pair):
         yield from wrapped(words)
     if pair.differences:
         yield "differences beside the results:"
@@ -173,106 +170,12 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 def _table_of(pair: ComparedPair) -> Iterator[str]:
     """Who is compared, and the figures."""
+    from dutlab.report.questions.compared_words import compared_rows  # noqa: PLC0415 -- `--help` needs none of it
+
     yield from wrapped(f"{printable(pair.second)} against {printable(pair.first)}")
     named = {name: folders for name, folders in zip((pair.first, pair.second), pair.runs, strict=True) if folders and name not in folders}
     yield from (line for name, folders in named.items() for line in wrapped(f"{printable(name)}: {printable(' and '.join(folders))}"))
-    are_short = pair.first != pair.second and all(len(name) <= _LONGEST_HEAD for name in (pair.first, pair.second))
-    heads = (printable(pair.first), printable(pair.second)) if are_short else ("first", "second")
-    rows = [_row(c, counted=len(_repeats(pair)) > 1) for c in pair.comparisons]
-    names = ["cell", *heads, "ratio", "95 % interval", "verdict", "p"]
-    shown = [
-        n for n, name in enumerate(names) if name not in {"95 % interval", "p"} or any(row[n] not in {"none", "", "1.000"} for row in rows)
-    ]
-    yield from table([names[n] for n in shown], [[row[n] for n in shown] for row in rows], right={1, 2, 3})
-
-
-def _repeats(pair: ComparedPair) -> set[int]:
-    return {side.n for c in pair.comparisons for side in (c.first, c.second) if side}
-
-
-def _words_of(pair: ComparedPair) -> Iterator[str]:
-    yield from _reasons(pair.comparisons, _repeats(pair))
-    if (all_of := pair.together) is not None:
-        yield _together(all_of, pair.design)
-    yield _about_design(pair)
-    for side, labels in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
-        if labels:
-            yield f"only in {printable(side)}: {printable('; '.join(labels))}"
-    for c in pair.comparisons:
-        for flag in c.flags:
-            yield f"note: {printable(c.pair.label)}, {flag}"
-    for fault in pair.faults:
-        yield f"note: {printable(fault)}"
-
-
-_DESIGN = {
-    RunOrder.IN_TURN: "Both took turns in one run, so drift affects both equally; changes beyond {least} count.",
-    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may still differ by {least} "
-    "(--least); compare several runs a side (--against) to know.",
-    RunOrder.ROUNDS: "Two runs that took turns, with a random order in each of {rounds} rounds: a round is compared as a pair, so "
-    "drift affects both equally. Two set-ups of one box may still differ by {least} (--least); compare several runs a side "
-    "(--against) to know.",
-    RunOrder.ONE_AFTER_THE_OTHER: "Measured one after the other: the intervals do not cover changes between the two runs, so only "
-    "changes beyond {least} count (--least). Compare several runs a side (--against) to see smaller ones.",
-    RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
-}
-
-
-def _about_design(pair: ComparedPair) -> str:
-    rounds = max(len(c.pair.first) for c in pair.comparisons)
-    fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
-    most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
-    alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
-    return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
-
-
-_ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
-
-
-def _together(of: Together, design: RunOrder) -> str:
-    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
-
-    unit = {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(design, "blocks")
-    return (
-        f"all {of.cells} cells together: {of.words}, ratio {_ratio(of.ratio)} ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
-    )
-
-
-def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
-    """What the verdicts rest on, each once, and what these repeats could have proven."""
-    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
-
-    if len(repeats) == 1:
-        yield f"{plural(min(repeats), 'repeat')} of each cell a side"
-    said: dict[str, None] = {}
-    for c in found:
-        first, *rest = (c.why if c.p is None else c.why.removeprefix(f"{p_words(c.p)} ")).split("; ")
-        parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
-        said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
-    yield from said
-    shares = [c.provable * 100 for c in found if c.provable is not None and c.words == _UNPROVEN]
-    if shares:
-        ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
-        yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"
-
-
-def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:
-    from dutlab.report.model.words import unit_for  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
-
-    sides = [s for s in (c.first, c.second) if s]
-    unit = unit_for(c.pair.figure, [s.value for s in sides])
-    medians = [f"{unit.text(s.value).strip()}{f' (n {s.n})' if counted else ''}" if s else "none" for s in (c.first, c.second)]
-    ratio = _ratio(c.ratio.ratio) if c.ratio else "none"
-    interval = f"{_ratio(c.ratio.interval.low)} to {_ratio(c.ratio.interval.high)}" if c.ratio and c.ratio.interval else "none"
-    label = c.pair.label if c.pair.figure in {"goodput_bps", "received_pps"} else f"{c.pair.label} · {c.pair.figure}"
-    p = "" if c.p is None else p_words(c.p).removeprefix("p ").removeprefix("= ")
-    return (label, *medians, ratio, interval, c.words, p)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}" if value < 10 else f"{value:.1f}"  # noqa: PLR2004 -- four digits either way
+    yield from table(*compared_rows(pair), right={1, 2, 3})
 
 
 def plain(pair: ComparedPair) -> dict[str, object]:

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -32,33 +32,10 @@ from dutlab.events import (
     TrialBegun,
     TrialEnded,
 )
+from dutlab.report.model.trial_words import LIVE_RATES, ended_words
 from dutlab.report.model.words import duration_words, plural
 from dutlab.units import si
 
-_HEADLINES = (
-    ("goodput_bps", "b/s"),
-    ("received_pps", "pps"),
-    ("max_received_pps", "pps"),
-    ("throughput_pps", "pps"),
-    ("critical_pps", "pps"),
-    ("read_iops", "IOPS read"),
-    ("write_iops", "IOPS written"),
-    ("peak_iops", "IOPS at most"),
-    ("steady_iops", "IOPS"),
-)
-
-_OF_STEPS = (("goodput_bps", "b/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
-
-_LIVE = (
-    ("offered_pps", "pps", "offered"),
-    ("received_pps", "pps", "received"),
-    ("lost_pps", "pps", "lost"),
-    ("goodput_bps", "b/s", "goodput"),
-    ("wire_bps", "b/s", "arriving"),
-    ("read_iops", "IOPS", "read"),
-    ("write_iops", "IOPS", "written"),
-)
-"""Rates of tools: name, unit and word."""
 _TICK_S = 1.0
 
 
@@ -75,7 +52,7 @@ class LiveTrial:
         """The newest values."""
         if reading.who == SEARCH:
             self._bounds = dict(reading.values)
-        elif any(name in reading.values for name, _, _ in _LIVE):
+        elif any(name in reading.values for name, _, _ in LIVE_RATES):
             self._rates[reading.where] = dict(reading.values)
 
     def words(self, now_s: float, width: int) -> str:
@@ -105,7 +82,7 @@ class LiveTrial:
                 ends[0] = ends[0].partition(" ")[0]
             bounds.setdefault(f"{ends[0]} to {ends[1]}", []).append(goal)
         parts = [f"{' and '.join(of)} {ends}" for ends, of in bounds.items()]
-        for name, unit, word in _LIVE:
+        for name, unit, word in LIVE_RATES:
             if found := [values[name] for values in self._rates.values() if name in values]:
                 parts.append(f"{word} {si(sum(found), unit)}")
         return parts
@@ -176,7 +153,7 @@ class Console:
 
     def _ended(self, event: TrialEnded) -> None:
         self._rest()
-        text = f"{self._name}[{event.done}/{event.trials}] {event.what}: {_headline(event, self._severe)}"
+        text = f"{self._name}[{event.done}/{event.trials}] {event.what}: {ended_words(event, self._severe)}"
         if event.status == "measured" and self._renews:
             tell(text[: self._width], end="\n" if event.done == event.trials else "", renew=True)
         else:
@@ -268,23 +245,3 @@ def _with_time(what: str, seconds: float, width: int) -> str:
 
 def _renews() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _headline(ended: TrialEnded, severe: Sequence[str]) -> str:
-    if ended.status != "measured":
-        return f"{ended.status}: {ended.why}"
-    figures = ended.figures.get(ended.main, {})
-    of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2]  # noqa: PLR2004 -- HOST/PHASE/NN
-    found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
-    found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
-    found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
-    outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
-    found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
-    if "path_mtu_bytes" in figures:
-        payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
-        found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
-    if "loss_ratio" in figures:
-        if held := ended.backpressure_ratio:  # beside it a loss of nothing says little
-            found.append(f"backpressure {held:.1%}")
-        found.append(f"loss {figures['loss_ratio']:.3%}")
-    return ", ".join([*found, *severe]) or "measured"

@@ -16,7 +16,6 @@ The text format 0.0.4 of Prometheus, and OpenMetrics 1.0 (the same with an end m
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import InputError
-from dutlab.events import EVENTS
+from dutlab.events import EventTail
 from dutlab.store.find import is_running
 
 _HELP = {
@@ -47,7 +46,7 @@ class RunMetrics:
     """The metrics of one run. Each call of text() reads only the events that came since."""
 
     def __init__(self, run: Path) -> None:
-        self._run, self._read, self._rest = run, 0, b""
+        self._run, self._tail = run, EventTail(run)
         self._begin()
 
     def _begin(self) -> None:
@@ -92,23 +91,16 @@ class RunMetrics:
 
     def _take_in(self) -> None:
         try:
-            with (self._run / EVENTS).open("rb") as f:
-                f.seek(0, 2)
-                if f.tell() < self._read:  # another file in its place
-                    self._read, self._rest = 0, b""
-                    self._begin()
-                f.seek(self._read)
-                new = f.read()
+            anew, events = self._tail.new()
         except OSError as error:
             raise InputError(f"{self._run}: has no events: {error.strerror}", remedy="name the folder of a run that has begun") from error
-        self._read += len(new)
-        *lines, self._rest = (self._rest + new).split(b"\n")
-        for line in lines:
+        if anew:
+            self._begin()
+        for event in events:
             try:
-                event = json.loads(line)
-                self._hear(event, str(event["event"]))
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                continue  # a crash cut it, or a newer dutlab wrote it
+                self._hear(event, event["event"])
+            except (ValueError, TypeError, KeyError, AttributeError):
+                continue  # a newer dutlab wrote it
 
     def _hear(self, event: Mapping[str, Any], kind: str) -> None:
         self._last = datetime.fromisoformat(str(event["at"])).timestamp()

@@ -50,6 +50,7 @@ _COLUMNS = (
 )
 _HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"))
 """Each table, and its column that names the run."""
+_SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
 _GRADES = ("severe", "warning", "note")
 
 
@@ -94,6 +95,26 @@ class Wanted:
     status: str = ""
     since: str = ""
     """ISO 8601, or the beginning of it: `2026-11`."""
+    until: str = ""
+    """The same; a day or month that it names is included."""
+    workload: str = ""
+    doubt: str = ""
+    """The grade of the worst one; `none`: without any."""
+    words: str = ""
+    """Each of them is in the run's name, experiment, testbed, modes or fault."""
+
+    def where(self) -> tuple[str, list[str]]:
+        """The condition in SQL, and its values."""
+        tests = [
+            ("experiment = ?", self.experiment), ("testbed = ?", self.testbed), ("status = ?", self.status), ("started >= ?", self.since),
+            (f"substr(started, 1, {len(self.until)}) <= ?", self.until),
+            ("EXISTS (SELECT 1 FROM json_each(modes) WHERE json_each.value = ?)", self.mode),
+            ("EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.name AND trials.workload = ?)", self.workload),
+            ("coalesce(nullif(worst_doubt, ''), 'none') = ?", self.doubt),
+            *((f"instr(lower({_SEARCHED}), ?)", word) for word in self.words.lower().split()),
+        ]  # fmt: skip
+        kept = [(test, value) for test, value in tests if value]
+        return " AND ".join(test for test, _ in kept) or "1", [value for _, value in kept]
 
 
 @contextmanager
@@ -110,15 +131,29 @@ def opened(runs: Path, *, rebuild: bool = False) -> Iterator[sqlite3.Connection]
         connection.close()
 
 
-def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1) -> tuple[RunLine, ...]:
-    """The newest `limit` runs (all without one) that are `wanted`, newest first."""
-    tests = {"experiment = ?": wanted.experiment, "testbed = ?": wanted.testbed, "status = ?": wanted.status, "started >= ?": wanted.since,
-             "EXISTS (SELECT 1 FROM json_each(modes) WHERE json_each.value = ?)": wanted.mode}  # fmt: skip
-    kept = {test: value for test, value in tests.items() if value}
-    where = f" WHERE {' AND '.join(kept)}" if kept else ""
-    select = f"SELECT {_COLUMNS} FROM runs{where} ORDER BY name DESC LIMIT ?"  # noqa: S608 - made of our own words
-    rows = connection.execute(select, (*kept.values(), limit))
-    return tuple(_line(row) for row in rows)
+def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1, skip: int = 0) -> tuple[RunLine, ...]:
+    """The newest `limit` runs (all without one) that are `wanted`, newest first, without the first `skip`."""
+    where, values = wanted.where()
+    select = f"SELECT {_COLUMNS} FROM runs WHERE {where} ORDER BY name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
+    return tuple(_line(row) for row in connection.execute(select, (*values, limit, skip)))
+
+
+def count_runs(connection: sqlite3.Connection, wanted: Wanted) -> int:
+    """How many are `wanted`."""
+    where, values = wanted.where()
+    (count,) = connection.execute(f"SELECT count(*) FROM runs WHERE {where}", values).fetchone()  # noqa: S608 - as above
+    return int(count)
+
+
+def choices(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    """What a list of runs can be narrowed by, at most 200 of a kind: experiments, testbeds, modes and workloads that runs have."""
+    asked = {
+        "experiment": "SELECT DISTINCT experiment FROM runs",
+        "testbed": "SELECT DISTINCT testbed FROM runs",
+        "mode": "SELECT DISTINCT value FROM runs, json_each(runs.modes)",
+        "workload": "SELECT DISTINCT workload FROM trials",
+    }
+    return {name: sorted(row[0] for row in connection.execute(f"{select} LIMIT 200") if row[0]) for name, select in asked.items()}
 
 
 @dataclass(frozen=True)

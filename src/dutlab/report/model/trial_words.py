@@ -1,0 +1,54 @@
+"""A trial in a line, while it is measured and once it has ended, for whoever looks on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dutlab.events import TrialEnded
+from dutlab.units import si
+
+_HEADLINES = (
+    ("goodput_bps", "b/s"),
+    ("received_pps", "pps"),
+    ("max_received_pps", "pps"),
+    ("throughput_pps", "pps"),
+    ("critical_pps", "pps"),
+    ("read_iops", "IOPS read"),
+    ("write_iops", "IOPS written"),
+    ("peak_iops", "IOPS at most"),
+    ("steady_iops", "IOPS"),
+)
+
+_OF_STEPS = (("goodput_bps", "b/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
+
+LIVE_RATES = (
+    ("offered_pps", "pps", "offered"),
+    ("received_pps", "pps", "received"),
+    ("lost_pps", "pps", "lost"),
+    ("goodput_bps", "b/s", "goodput"),
+    ("wire_bps", "b/s", "arriving"),
+    ("read_iops", "IOPS", "read"),
+    ("write_iops", "IOPS", "written"),
+)
+"""Rates of tools: name, unit and word."""
+
+
+def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
+    """What became of a trial, in a line: its main figures, and the severe doubts in `severe`."""
+    if ended.status != "measured":
+        return f"{ended.status}: {ended.why}"
+    figures = ended.figures.get(ended.main, {})
+    of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2]  # noqa: PLR2004 -- HOST/PHASE/NN
+    found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
+    found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
+    outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
+    found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
+    if "path_mtu_bytes" in figures:
+        payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
+        found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
+    if "loss_ratio" in figures:
+        if held := ended.backpressure_ratio:  # beside it a loss of nothing says little
+            found.append(f"backpressure {held:.1%}")
+        found.append(f"loss {figures['loss_ratio']:.3%}")
+    return ", ".join([*found, *severe]) or "measured"

@@ -1,0 +1,112 @@
+"""A comparison in words: its table and the sentences beneath, for terminals and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from dutlab.analysis.compare import Comparison
+from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
+from dutlab.analysis.together import Together
+from dutlab.printable import printable
+from dutlab.report.model.words import plural, unit_for
+from dutlab.report.questions.compared import ComparedPair
+from dutlab.stats.rank import p_words
+
+_LONGEST_HEAD = 24
+_UNPROVEN = "no difference proven"
+_WOULD = "would have been proven four times in five"
+
+
+def _repeats(pair: ComparedPair) -> set[int]:
+    return {side.n for c in pair.comparisons for side in (c.first, c.second) if side}
+
+
+def compared_rows(pair: ComparedPair) -> tuple[list[str], list[list[str]]]:
+    """The heads and rows of a comparison's table; figures are in the columns 1 to 3."""
+    are_short = pair.first != pair.second and all(len(name) <= _LONGEST_HEAD for name in (pair.first, pair.second))
+    heads = (printable(pair.first), printable(pair.second)) if are_short else ("first", "second")
+    rows = [_row(c, counted=len(_repeats(pair)) > 1) for c in pair.comparisons]
+    names = ["cell", *heads, "ratio", "95 % interval", "verdict", "p"]
+    shown = [
+        n for n, name in enumerate(names) if name not in {"95 % interval", "p"} or any(row[n] not in {"none", "", "1.000"} for row in rows)
+    ]
+    return [names[n] for n in shown], [[row[n] for n in shown] for row in rows]
+
+
+def compared_words(pair: ComparedPair) -> Iterator[str]:
+    """What a comparison's verdicts rest on, in sentences."""
+    yield from _reasons(pair.comparisons, _repeats(pair))
+    if (all_of := pair.together) is not None:
+        yield _together(all_of, pair.design)
+    yield _about_design(pair)
+    for side, labels in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
+        if labels:
+            yield f"only in {printable(side)}: {printable('; '.join(labels))}"
+    for c in pair.comparisons:
+        for flag in c.flags:
+            yield f"note: {printable(c.pair.label)}, {flag}"
+    for fault in pair.faults:
+        yield f"note: {printable(fault)}"
+
+
+_DESIGN = {
+    RunOrder.IN_TURN: "Both took turns in one run, so drift affects both equally; changes beyond {least} count.",
+    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may still differ by {least} "
+    "(--least); compare several runs a side (--against) to know.",
+    RunOrder.ROUNDS: "Two runs that took turns, with a random order in each of {rounds} rounds: a round is compared as a pair, so "
+    "drift affects both equally. Two set-ups of one box may still differ by {least} (--least); compare several runs a side "
+    "(--against) to know.",
+    RunOrder.ONE_AFTER_THE_OTHER: "Measured one after the other: the intervals do not cover changes between the two runs, so only "
+    "changes beyond {least} count (--least). Compare several runs a side (--against) to see smaller ones.",
+    RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
+}
+
+
+def _about_design(pair: ComparedPair) -> str:
+    rounds = max(len(c.pair.first) for c in pair.comparisons)
+    fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
+    return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+
+
+_ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
+
+
+def _together(of: Together, design: RunOrder) -> str:
+    unit = {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(design, "blocks")
+    return (
+        f"all {of.cells} cells together: {of.words}, ratio {_ratio(of.ratio)} ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
+    )
+
+
+def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
+    """What the verdicts rest on, each once, and what these repeats could have proven."""
+    if len(repeats) == 1:
+        yield f"{plural(min(repeats), 'repeat')} of each cell a side"
+    said: dict[str, None] = {}
+    for c in found:
+        first, *rest = (c.why if c.p is None else c.why.removeprefix(f"{p_words(c.p)} ")).split("; ")
+        parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
+        said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
+    yield from said
+    shares = [c.provable * 100 for c in found if c.provable is not None and c.words == _UNPROVEN]
+    if shares:
+        ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
+        yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"
+
+
+def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:
+
+    sides = [s for s in (c.first, c.second) if s]
+    unit = unit_for(c.pair.figure, [s.value for s in sides])
+    medians = [f"{unit.text(s.value).strip()}{f' (n {s.n})' if counted else ''}" if s else "none" for s in (c.first, c.second)]
+    ratio = _ratio(c.ratio.ratio) if c.ratio else "none"
+    interval = f"{_ratio(c.ratio.interval.low)} to {_ratio(c.ratio.interval.high)}" if c.ratio and c.ratio.interval else "none"
+    label = c.pair.label if c.pair.figure in {"goodput_bps", "received_pps"} else f"{c.pair.label} · {c.pair.figure}"
+    p = "" if c.p is None else p_words(c.p).removeprefix("p ").removeprefix("= ")
+    return (label, *medians, ratio, interval, c.words, p)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}"  # noqa: PLR2004 -- four digits either way

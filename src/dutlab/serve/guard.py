@@ -1,0 +1,214 @@
+"""Who may ask what: names of hosts, logins, tokens of forms, sizes, and the headers of every answer.
+
+Without a token only this machine is served, and a page of another origin can neither read an answer (the Host header is checked against DNS
+rebinding) nor send a form (each carries a token that only our pages have). With a token every address but the login needs a session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST_BODY = 64 << 10
+"""Bytes of a request; forms are small."""
+_SESSION_S = 12 * 3600
+_MOST_SESSIONS = 1000
+_FAILED_LOGINS, _WINDOW_S = 5, 60.0
+"""So many failed logins within so many seconds, from wherever they come, close the login until the first of them is older."""
+COOKIE = "dutlab_session"
+OPEN = ("/login", "/static/")
+"""What needs no session."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+FILE_POLICY = "default-src 'none'; img-src 'self'; sandbox; frame-ancestors 'none'"
+"""Of files of runs, which anybody may have made."""
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+class TooLarge(Exception):
+    """A request's body is longer than LARGEST_BODY."""
+
+
+@dataclass
+class Logins:
+    """Sessions of those who know the token, and the failures of those who do not."""
+
+    token: str
+    now: Callable[[], float] = time.monotonic
+    _sessions: dict[str, float] = field(default_factory=dict)
+    _failed: deque[float] = field(default_factory=lambda: deque(maxlen=_FAILED_LOGINS))
+
+    def wait_s(self) -> float:
+        """Until the next try is taken; 0 if it is now."""
+        full = len(self._failed) == _FAILED_LOGINS
+        return max(0.0, self._failed[0] + _WINDOW_S - self.now()) if full else 0.0
+
+    def enter(self, token: str) -> str | None:
+        """The new session's name; None if the token is another."""
+        if not hmac.compare_digest(token.encode(errors="replace"), self.token.encode()):
+            self._failed.append(self.now())
+            return None
+        while len(self._sessions) >= _MOST_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)))
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = self.now() + _SESSION_S
+        return session
+
+    def leave(self, session: str) -> None:
+        """The session is over."""
+        self._sessions.pop(session, None)
+
+    def knows(self, session: str) -> bool:
+        """Whether the session is open."""
+        ends = self._sessions.get(session, 0.0)
+        if ends <= self.now():
+            self._sessions.pop(session, None)
+        return ends > self.now()
+
+
+@dataclass
+class Guard:
+    """What stands before every address. `token` empty: no login, and only the names in `hosts` are answered."""
+
+    token: str = ""
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    prefix: str = ""
+    """Path behind which a proxy serves these pages, as in /bench; empty without one."""
+    secure: bool = False
+    """Served over TLS, by us or by the proxy: cookies are for TLS only."""
+    logins: Logins = field(init=False)
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def __post_init__(self) -> None:
+        self.logins = Logins(self.token)
+
+    def form_token(self, request: Request) -> str:
+        """What a form sends back to show that it is ours."""
+        return hmac.new(self._secret, _session(request.headers).encode(), hashlib.sha256).hexdigest()
+
+    async def form(self, request: Request) -> Mapping[str, str]:
+        """The fields of a form of ours. Raises PermissionError for a form that is not, TooLarge."""
+        fields = await fields_of(request)
+        ours = hmac.compare_digest(fields.get("form", "").encode(errors="replace"), self.form_token(request).encode())
+        if not ours or request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            raise PermissionError
+        return fields
+
+    async def login(self, request: Request) -> Response:
+        """Takes the token of the login's form. The page is shown again by its caller where that is wrong (status 403)."""
+        if wait_s := self.logins.wait_s():
+            return PlainTextResponse("Too many failed logins. Wait a minute.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
+        session = self.logins.enter((await fields_of(request)).get("token", "").strip())
+        if session is None:
+            return PlainTextResponse("Wrong token.\n", 403)
+        answer = RedirectResponse(f"{self.prefix}/", 303)
+        answer.set_cookie(
+            COOKIE, session, max_age=_SESSION_S, path=self.prefix or "/", secure=self.secure, httponly=True, samesite="strict"
+        )
+        return answer
+
+    def logout(self, request: Request) -> Response:
+        """Ends the session."""
+        self.logins.leave(_session(request.headers))
+        answer = RedirectResponse(f"{self.prefix}/login", 303)
+        answer.delete_cookie(COOKIE, path=self.prefix or "/", secure=self.secure, httponly=True, samesite="strict")
+        return answer
+
+    def refused(self, path: str, headers: Headers) -> Response | None:
+        """The answer to who may not ask; None for who may."""
+        if not self.token:
+            name = headers.get("host", "").rpartition(":")[0] if _has_port(headers.get("host", "")) else headers.get("host", "")
+            known = name.lower() in self.hosts
+            return None if known else PlainTextResponse("This name is not served. Start dutlab serve with --host NAME.\n", 421)
+        bearer = headers.get("authorization", "").removeprefix("Bearer ").encode(errors="replace")
+        if any(path.startswith(start) for start in OPEN) or self.logins.knows(_session(headers)):
+            return None
+        if "authorization" in headers and not self.logins.wait_s():
+            if hmac.compare_digest(bearer, self.token.encode()):
+                return None
+            self.logins.enter("")  # counts as a failed login
+        asks_page = "text/html" in headers.get("accept", "")
+        return RedirectResponse(f"{self.prefix}/login", 303) if asks_page else PlainTextResponse("Log in first.\n", 401)
+
+
+class Guarded:
+    """An ASGI application behind a Guard."""
+
+    def __init__(self, inner: ASGIApp, guard: Guard) -> None:
+        self._inner, self._guard = inner, guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
+            return
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        if (prefix := self._guard.prefix) and (scope["path"] + "/").startswith(f"{prefix}/"):
+            scope = {**scope, "path": scope["path"][len(prefix) :] or "/"}
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in (*_HEADERS.items(), ("Content-Security-Policy", POLICY)):
+                    headers.setdefault(name, value)
+                if self._guard.secure:
+                    headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+            await send(message)
+
+        headers = Headers(scope=scope)
+        refusal = self._guard.refused(scope["path"], headers)
+        if refusal is None and _is_long(headers.get("content-length", "0")):
+            refusal = PlainTextResponse("The request is too large.\n", 413)
+        await (self._inner if refusal is None else refusal)(scope, receive, with_headers)
+
+
+async def fields_of(request: Request) -> dict[str, str]:
+    """The fields of a form, the last of a name. Raises TooLarge."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            raise TooLarge
+    return {
+        name: values[-1] for name, values in parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=200).items()
+    }
+
+
+def _session(headers: Headers) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _has_port(host: str) -> bool:
+    return host.rpartition(":")[2].isdigit() and not host.endswith("]")
+
+
+def _is_long(length: str) -> bool:
+    return not length.isdigit() or int(length[:12]) > LARGEST_BODY

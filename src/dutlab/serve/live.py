@@ -1,0 +1,276 @@
+"""A run while it goes: its state as its events tell it, looked at once a second as long as somebody looks on.
+
+Only events.jsonl is asked, so it does not matter which process or machine carries the run out, and nothing here can hinder it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dutlab.events import EventTail, TrialEnded
+from dutlab.report.model.trial_words import LIVE_RATES, ended_words
+from dutlab.report.model.words import duration_words, plural, unit_for
+from dutlab.store.find import is_running
+
+LOOK_S = 1.0
+_BREATH_S = 20.0
+"""A stream without news sends a comment so often: proxies end streams that are silent."""
+_KEPT_TRIALS, _KEPT_NOTES, _KEPT_VALUES, _MOST_READINGS = 40, 12, 120, 200
+_DRAWN = 8
+_LONGEST = 400
+"""Characters of a text that are shown."""
+
+
+@dataclass
+class Reading:
+    """The newest value of a sensor, tool or search, and those before it."""
+
+    where: str
+    who: str
+    name: str
+    values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_VALUES))
+
+    @property
+    def words(self) -> str:
+        """The newest, with its unit."""
+        return unit_for(self.name, [self.values[-1]]).text(self.values[-1]).strip()
+
+    @property
+    def points(self) -> str:
+        """All of them as a line in a drawing of 120 by 24: the newest at the right, the greatest at the top."""
+        high, low = max(self.values), min(*self.values, 0.0)
+        height = (high - low) or 1.0
+        first = _KEPT_VALUES - len(self.values)
+        return " ".join(f"{first + n},{23 - 22 * (v - low) / height:.1f}" for n, v in enumerate(self.values))
+
+
+@dataclass
+class RunState:
+    """What a run's events said so far."""
+
+    run: Path
+    experiment: str = ""
+    trials: int = 0
+    done: int = 0
+    doing: str = ""
+    """What goes on, in words; empty in a trial and at the end."""
+    mode: str = ""
+    trial: str = ""
+    """The trial that is measured, in words."""
+    number: int = 0
+    since: datetime | None = None
+    """When the trial, or what goes on instead, began."""
+    left_s: float = 0.0
+    """Estimate at `since`."""
+    ended: str = ""
+    """How the last process at the run ended: finished or cut."""
+    remedy: str = ""
+    last: datetime | None = None
+    readings: dict[tuple[str, str, str], Reading] = field(default_factory=dict)
+    log: deque[tuple[str, str, str, str]] = field(default_factory=lambda: deque(maxlen=_KEPT_TRIALS))
+    """Trials that ended, newest first: place, what, status, figures in words."""
+    notes: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_NOTES))
+    doubts: Counter[str] = field(default_factory=Counter)
+    severe: list[str] = field(default_factory=list)
+
+    @property
+    def rates(self) -> list[tuple[str, Reading]]:
+        """The tool's rates, with the word for each, in the order in which they are told."""
+        return [(word, r) for name, _, word in LIVE_RATES for r in self.readings.values() if r.name == name][:_DRAWN]
+
+    @property
+    def others(self) -> list[Reading]:
+        """All other readings, by place and name."""
+        told = {name for name, _, _ in LIVE_RATES}
+        return [r for _, r in sorted(self.readings.items()) if r.name not in told]
+
+    def time_words(self, now: datetime) -> str:
+        """How long what goes on has taken, and how long the run is expected to take yet."""
+        if self.since is None or self.ended:
+            return ""
+        took = max(0.0, (now - self.since).total_seconds())  # the run's clock may be another
+        left = f"{duration_words(self.left_s - took)} left" if took < self.left_s else "longer than planned" if self.left_s else ""
+        return ", ".join(filter(None, (duration_words(took), left)))
+
+    def silent_words(self, now: datetime) -> str:
+        """That nothing was heard for long; empty otherwise."""
+        if self.ended or self.last is None or (quiet := (now - self.last).total_seconds()) < 60:  # noqa: PLR2004 - a minute
+            return ""
+        return f"Nothing was heard of it for {duration_words(quiet)}."
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Takes in an event; one that is not as expected is left out, as is one of a newer dutlab."""
+        try:
+            self.last = datetime.fromisoformat(str(event["at"]))
+            self._hear(event)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        match event["event"]:
+            case "run-begun":
+                self.experiment, self.ended, self.remedy = _short(event["experiment"]), "", ""
+                self.trials, self.done, self.left_s = int(event["trials"]), int(event["done"]), float(event["estimate_s"])
+                self._begin("beginning")
+            case "preparing":
+                self._begin(_short(event["what"]))
+            case "mode-applying":
+                self.mode = _short(event["mode"])
+                self._begin(f"mode {self.mode}: applying and verifying it, then {plural(int(event['trials']), 'trial')}")
+            case "mode-verified" if not event["holds"]:
+                self.notes.appendleft(f"mode {_short(event['mode'])} skipped: its verification failed")
+            case "note":
+                self.notes.appendleft(_short(event["text"]))
+            case "host-lost":
+                self.notes.appendleft(f"{_short(event['host'])} does not answer: {_short(event['what'])}")
+            case "run-ended":
+                self._begin("")
+                self.ended, self.remedy = _short(event["status"]), _short(event.get("remedy", ""))
+                self.readings.clear()
+            case _:
+                self._hear_of_trial(event)
+
+    def _hear_of_trial(self, event: Mapping[str, Any]) -> None:
+        match event["event"]:
+            case "trial-begun":
+                self._begin("")
+                self.trial, self.number, self.mode = _short(event["what"]), int(event["trial"]), _short(event["mode"])
+                self.done, self.trials, self.left_s = int(event["done"]), int(event["trials"]), float(event["left_s"])
+                self.readings.clear()
+                self.severe.clear()
+            case "reading":
+                for name, value in event["values"].items():
+                    key = (_short(event["where"]), _short(event["who"]), _short(name))
+                    if key in self.readings or len(self.readings) < _MOST_READINGS:
+                        self.readings.setdefault(key, Reading(*key)).values.append(float(value))
+            case "doubt":
+                self.doubts[_short(event["grade"])] += 1
+                if event["grade"] == "severe":
+                    self.severe.append(_short(event["text"]))
+            case "set-aside":
+                self.notes.appendleft(f"trial {int(event['trial'])} is repeated: {_short(event['why'])}")
+            case "trial-ended":
+                self._trial_ended(event)
+            case _:
+                pass
+
+    def _trial_ended(self, event: Mapping[str, Any]) -> None:
+        self.done, self.trials = int(event["done"]), int(event["trials"])
+        try:
+            words = ended_words(TrialEnded.model_validate(event), self.severe)
+        except ValidationError:
+            words = _short(event["status"])
+        self.log.appendleft((f"{self.done}/{self.trials}", _short(event["what"]), _short(event["status"]), _short(words)))
+        self.left_s = max(0.0, self.left_s - float(event["seconds"]))
+        self._begin("between trials")
+
+    def _begin(self, doing: str) -> None:
+        self.doing, self.trial, self.number, self.since = doing, "", 0, self.last
+
+
+class Following:
+    """One run that somebody looks at: read once a second, drawn once for all who look."""
+
+    def __init__(self, run: Path, draw: Callable[[RunState, datetime, str], str]) -> None:
+        """`draw` makes the page's part of a state, the time, and what is wrong with the run's folder."""
+        self._run, self._draw = run, draw
+        self._begin()
+        self.drawn, self.is_over = "", False
+        self._changed = asyncio.Condition()
+        self.listeners = 0
+
+    def _begin(self) -> None:
+        self.state, self._tail = RunState(self._run), EventTail(self._run)
+
+    def look(self) -> None:
+        """Takes in what is new, and draws it."""
+        fault = ""
+        try:
+            anew, events = self._tail.new()
+            if anew:
+                self.state = RunState(self._run)
+            for event in events:
+                self.state.hear(event)
+        except OSError as error:
+            fault = f"The run's events cannot be read: {error.strerror}."
+        running = not fault and is_running(self._run)
+        if not fault and not running and not self.state.ended:
+            fault = "No process of this machine carries it out. On another machine one may; otherwise `dutlab resume` continues it."
+        self.is_over = bool(self.state.ended) and not running
+        self.drawn = self._draw(self.state, datetime.now(UTC), fault)
+
+    async def keep_looking(self) -> None:
+        """Until nobody looks on any more, or the run is over."""
+        while self.listeners:
+            await asyncio.to_thread(self.look)
+            async with self._changed:
+                self._changed.notify_all()
+            if self.is_over:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def parts(self) -> AsyncIterator[str]:
+        """Each new drawing, and an empty text after a long silence; ends with the run."""
+        seen = ""
+        while True:
+            if self.drawn != seen:
+                seen = self.drawn
+                yield seen
+            if self.is_over:
+                return
+            try:
+                async with asyncio.timeout(_BREATH_S), self._changed:
+                    await self._changed.wait()
+            except TimeoutError:
+                yield ""
+
+
+class Lives:
+    """All runs that somebody looks at."""
+
+    def __init__(self, draw: Callable[[RunState, datetime, str], str], *, most: int = 500) -> None:
+        self._draw, self._most = draw, most
+        self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
+
+    @property
+    def listeners(self) -> int:
+        """Browsers that look on."""
+        return sum(of.listeners for of, _ in self._followed.values())
+
+    @property
+    def is_full(self) -> bool:
+        """No more of them are taken."""
+        return self.listeners >= self._most
+
+    async def parts(self, run: Path) -> AsyncIterator[str]:
+        """As Following.parts, of the run in the folder `run`."""
+        followed, task = self._followed.get(run, (None, None))
+        if followed is None or task is None or task.done():
+            followed = Following(run, self._draw)
+            followed.listeners += 1
+            task = asyncio.create_task(followed.keep_looking())
+            self._followed[run] = followed, task
+        else:
+            followed.listeners += 1
+        try:
+            async for part in followed.parts():
+                yield part
+        finally:
+            followed.listeners -= 1
+            if not followed.listeners:
+                task.cancel()
+                if self._followed.get(run, (None,))[0] is followed:
+                    del self._followed[run]
+
+
+def _short(text: object) -> str:
+    said = str(text)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
