@@ -83,12 +83,12 @@ class Chromium:
                 return dict(found["result"])
             self.events.append(found)
 
-    def open(self, path: Path, *, width: int, height: int = 900, scheme: str = "light") -> None:
-        """Shows a file at a window size in a colour scheme, and waits until it is loaded."""
+    def open(self, path: Path | str, *, width: int, height: int = 900, scheme: str = "light") -> None:
+        """Shows a file, or an address, at a window size in a colour scheme, and waits until it is loaded."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        self.send("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self._receive())
 

@@ -34,7 +34,7 @@ def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
     sources = list(dict.fromkeys(c.source for c in found))
     before = ["", *(c.about for c in found)]
     rows = [
-        ("" if c.about == last else c.about, c.what, _value(c), f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
+        ("" if c.about == last else c.about, c.what, c.words, f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
         for c, last in zip(found, before, strict=False)
     ]
     for line in table(("of", "figure", "at most", "formula", "source"), rows, right={2}):
@@ -42,16 +42,6 @@ def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
     say()
     for number, source in enumerate(sources, 1):
         say_words(f"[{number}] {source}")
-
-
-def _value(ceiling: Ceiling) -> str:
-    """Five digits with a prefix; frames and bytes in full."""
-    if ceiling.unit in {"B", "pps"}:
-        return f"{ceiling.value:,.{2 if ceiling.unit == 'pps' else 0}f} {ceiling.unit}".replace(",", " ")
-    if ceiling.name == "goodput_bps":  # which tools print in any of the three
-        a_second = ceiling.value / 8
-        return f"{si(ceiling.value, 'b/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
-    return si(ceiling.value, ceiling.unit.replace("bit/s", "b/s"), 5) if ceiling.unit else f"{ceiling.value:.4f}"
 
 
 def say_ladder(found: Ladder, measured: float | None, *, as_json: bool) -> None:

@@ -114,6 +114,10 @@ SECTIONS = {
             "dutlab.cli.publish:publish",
             "Write a static site of runs and devices: pages, raw files with hashes, checked claims, a feed; or merge several.",
         ),
+        "serve": (
+            "dutlab.cli.serve:serve",
+            "Serve pages to watch runs, read reports, compare, and compute limits; to this machine's browsers alone unless asked.",
+        ),
         "export": (
             "dutlab.cli.export:export",
             "Write runs for other programs: metrics of Prometheus, Parquet, CSV, InfluxDB, iperf3's and trex-loadtest's JSON.",

@@ -109,8 +109,7 @@ def show_run(site: Path, wanted: RunToShow) -> SiteRun:
 def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
     read = read_run(path)
     folder = folder_in(path, DERIVED)
-    found = report_of(read, folder)
-    found = replace(found, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in found.additions))
+    found = linked_pictures(report_of(read, folder))
     if found.manifest is None:
         raise InputError(f"{path}: has no manifest", remedy="`dutlab resume` finishes it")
     claims, faults = _claims(site, RunFolder(path), found, folder)
@@ -132,6 +131,11 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
         excerpt=_excerpt(found, plots, wanted) if wanted.number else "",
         picture=plots[0].png() if plots and wanted.number == 1 else b"",
     )  # fmt: skip
+
+
+def linked_pictures(found: RunReport) -> RunReport:
+    """The same with pictures that people added as files beside the page, instead of inside it."""
+    return replace(found, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in found.additions))
 
 
 def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple[tuple[SiteClaim, ...], list[str]]:

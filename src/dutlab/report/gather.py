@@ -138,7 +138,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *optics_section(facts),
             *drives,
         ),
-        findings=_findings(run, faults),
+        findings=findings_of(run, faults),
         limits=found_limits,
         losses=losses(groups),
         cpus=cpus(means, groups, order, dut),
@@ -229,7 +229,7 @@ def _of_drives(
     return drive_limits(groups, ladders, means), ladder_section(groups, ladders), drives_section(facts)
 
 
-def _findings(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
+def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
     try:
         if not (saved := run.findings()):

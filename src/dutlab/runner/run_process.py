@@ -17,11 +17,20 @@ from dutlab.runner.journal import Journal
 from dutlab.runner.progress import Progress, RunResult
 from dutlab.runner.records import Records
 from dutlab.store.judged import DISTURBED
+from dutlab.store.manifest import PAUSE
 from dutlab.store.run_folder import RunFolder
 
 
 class TimeIsOver(Exception):
     """The next trial would end after the budget."""
+
+    what = "the budget ended"
+
+
+class Paused(TimeIsOver):
+    """Somebody asked for a pause after the trial that was measured."""
+
+    what = "paused"
 
 
 @asynccontextmanager
@@ -70,26 +79,38 @@ class RunProcess:
         return self.result()
 
     def begin(self) -> None:
-        """Tells the user what there is to do."""
+        """Tells the user what there is to do. A pause that was asked for before is over."""
+        self._is_pause_asked()
         self.events.begun(self.folder.path, self.folder.finished())
 
     def begin_trial(self, trial: Trial, ends: float | None) -> Trial:
         """The first trial of a run is begun whatever it is expected to take."""
         if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
             raise TimeIsOver
+        if self.folder.finished() and self._is_pause_asked():
+            raise Paused
         self.folder.discard_incomplete(trial.number)
         self.journal.write("trial-started", trial=trial.number)
         self.events.trial(trial)
         return trial
 
+    def _is_pause_asked(self) -> bool:
+        """Whether it was; the wish is granted once."""
+        try:
+            (self.folder.path / PAUSE).unlink()
+        except OSError:
+            return False
+        return True
+
     def say_cut(self, error: BaseException, how: str) -> None:
         """Tells the user `how` the run can go on, if it can and a trial of it is there."""
         finished = len(self.folder.finished())
-        what = "the budget ended" if isinstance(error, TimeIsOver) else "interrupted"
+        what = error.what if isinstance(error, TimeIsOver) else "interrupted"
         self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if finished and how else "")
 
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left."""
+        self._is_pause_asked()  # in the last trial
         made = self.partial()
         of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
         self.events.close("finished", of)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from dutlab.events import EventTail, TrialEnded
 from dutlab.report.model.trial_words import LIVE_RATES, ended_words
 from dutlab.report.model.words import duration_words, plural, unit_for
 from dutlab.store.find import is_running
+from dutlab.store.manifest import MANIFEST
 
 LOOK_S = 1.0
 _BREATH_S = 20.0
@@ -75,6 +76,9 @@ class RunState:
     remedy: str = ""
     last: datetime | None = None
     readings: dict[tuple[str, str, str], Reading] = field(default_factory=dict)
+    """By place, teller and name; over trials, since many are shorter than a line."""
+    heard: set[tuple[str, str, str]] = field(default_factory=set)
+    """Those of this trial, or of the one before it where none goes on."""
     log: deque[tuple[str, str, str, str]] = field(default_factory=lambda: deque(maxlen=_KEPT_TRIALS))
     """Trials that ended, newest first: place, what, status, figures in words."""
     notes: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_NOTES))
@@ -84,13 +88,16 @@ class RunState:
     @property
     def rates(self) -> list[tuple[str, Reading]]:
         """The tool's rates, with the word for each, in the order in which they are told."""
-        return [(word, r) for name, _, word in LIVE_RATES for r in self.readings.values() if r.name == name][:_DRAWN]
+        return [(word, r) for name, _, word in LIVE_RATES for r in self._of_now() if r.name == name][:_DRAWN]
 
     @property
     def others(self) -> list[Reading]:
         """All other readings, by place and name."""
         told = {name for name, _, _ in LIVE_RATES}
-        return [r for _, r in sorted(self.readings.items()) if r.name not in told]
+        return [r for r in self._of_now() if r.name not in told]
+
+    def _of_now(self) -> list[Reading]:
+        return [r for key, r in sorted(self.readings.items()) if key in self.heard]
 
     def time_words(self, now: datetime) -> str:
         """How long what goes on has taken, and how long the run is expected to take yet."""
@@ -134,7 +141,7 @@ class RunState:
             case "run-ended":
                 self._begin("")
                 self.ended, self.remedy = _short(event["status"]), _short(event.get("remedy", ""))
-                self.readings.clear()
+                self.heard.clear()
             case _:
                 self._hear_of_trial(event)
 
@@ -144,12 +151,13 @@ class RunState:
                 self._begin("")
                 self.trial, self.number, self.mode = _short(event["what"]), int(event["trial"]), _short(event["mode"])
                 self.done, self.trials, self.left_s = int(event["done"]), int(event["trials"]), float(event["left_s"])
-                self.readings.clear()
+                self.heard.clear()
                 self.severe.clear()
             case "reading":
                 for name, value in event["values"].items():
                     key = (_short(event["where"]), _short(event["who"]), _short(name))
                     if key in self.readings or len(self.readings) < _MOST_READINGS:
+                        self.heard.add(key)
                         self.readings.setdefault(key, Reading(*key)).values.append(float(value))
             case "doubt":
                 self.doubts[_short(event["grade"])] += 1
@@ -201,10 +209,12 @@ class Following:
                 self.state.hear(event)
         except OSError as error:
             fault = f"The run's events cannot be read: {error.strerror}."
-        running = not fault and is_running(self._run)
-        if not fault and not running and not self.state.ended:
+        running, finished = is_running(self._run), (self._run / MANIFEST).exists()
+        if fault and finished:
+            fault = "This run has no events. Its report has what was measured."
+        elif not fault and not running and not finished and not self.state.ended:
             fault = "No process of this machine carries it out. On another machine one may; otherwise `dutlab resume` continues it."
-        self.is_over = bool(self.state.ended) and not running
+        self.is_over = not running and (finished or bool(self.state.ended))
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
 
     async def keep_looking(self) -> None:
@@ -240,6 +250,12 @@ class Lives:
         self._draw, self._most = draw, most
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
+    def once(self, run: Path) -> str:
+        """How a run is now, for a page that begins."""
+        now = Following(run, self._draw)
+        now.look()
+        return now.drawn
+
     @property
     def listeners(self) -> int:
         """Browsers that look on."""
@@ -250,7 +266,7 @@ class Lives:
         """No more of them are taken."""
         return self.listeners >= self._most
 
-    async def parts(self, run: Path) -> AsyncIterator[str]:
+    async def parts(self, run: Path) -> AsyncGenerator[str]:
         """As Following.parts, of the run in the folder `run`."""
         followed, task = self._followed.get(run, (None, None))
         if followed is None or task is None or task.done():

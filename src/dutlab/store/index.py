@@ -107,7 +107,7 @@ class Wanted:
         """The condition in SQL, and its values."""
         tests = [
             ("experiment = ?", self.experiment), ("testbed = ?", self.testbed), ("status = ?", self.status), ("started >= ?", self.since),
-            (f"substr(started, 1, {len(self.until)}) <= ?", self.until),
+            (f"started <> '' AND substr(started, 1, {len(self.until)}) <= ?", self.until),
             ("EXISTS (SELECT 1 FROM json_each(modes) WHERE json_each.value = ?)", self.mode),
             ("EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.name AND trials.workload = ?)", self.workload),
             ("coalesce(nullif(worst_doubt, ''), 'none') = ?", self.doubt),
@@ -118,14 +118,17 @@ class Wanted:
 
 
 @contextmanager
-def opened(runs: Path, *, rebuild: bool = False) -> Iterator[sqlite3.Connection]:
-    """The index of `runs`, up to date. In memory where `runs` cannot be written. Raises InputError when `runs` cannot be read."""
-    names = run_names(runs)
-    connection = _connect(runs / INDEX, rebuild=rebuild)
+def opened(runs: Path, *, rebuild: bool = False, look: bool = True) -> Iterator[sqlite3.Connection]:
+    """The index of `runs`, up to date; without `look` as it was left, where there is one. In memory where `runs` cannot be written.
+
+    Raises InputError when `runs` cannot be read.
+    """
+    connection, is_kept = _connect(runs / INDEX, rebuild=rebuild)
     connection.row_factory = sqlite3.Row
     try:
-        _update(connection, runs, names)
-        _mark_running(connection, runs)
+        if look or not is_kept:
+            _update(connection, runs, run_names(runs))
+            _mark_running(connection, runs)
         yield connection
     finally:
         connection.close()
@@ -190,7 +193,8 @@ def _line(row: sqlite3.Row) -> RunLine:
     return RunLine(**texts, lab=bool(row["lab"]), modes=tuple(json.loads(row["modes"])))
 
 
-def _connect(path: Path, *, rebuild: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
+    """The index, and whether it was there before."""
     in_its_place = path.is_symlink() or (path.exists() and not path.is_file())  # of somebody else: neither followed nor removed
     for _ in range(0 if in_its_place else 2):
         try:
@@ -198,17 +202,17 @@ def _connect(path: Path, *, rebuild: bool) -> sqlite3.Connection:
             connection.execute("PRAGMA journal_mode = WAL")
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == _VERSION and not rebuild:
-                return connection
+                return connection, True
             _make(connection)
         except sqlite3.OperationalError:
             break  # cannot be written here
         except sqlite3.DatabaseError:
             _discard(path)
         else:
-            return connection
+            return connection, False
     connection = sqlite3.connect(":memory:")
     _make(connection)
-    return connection
+    return connection, False
 
 
 def _make(connection: sqlite3.Connection) -> None:

@@ -20,6 +20,8 @@ MANIFEST = "MANIFEST.sha256"
 DERIVED = "report"
 ADDITIONS = "additions"
 JOURNAL = "journal.jsonl"
+PAUSE = "pause-asked"
+"""While it lies in a run's folder, whoever carries the run out begins no other trial."""
 _TEMPORARY = re.compile(r"\..+\.\d+\.part")
 _LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
 

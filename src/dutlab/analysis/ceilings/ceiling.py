@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dutlab.units import si
+
 
 @dataclass(frozen=True)
 class Ceiling:
@@ -23,6 +25,16 @@ class Ceiling:
     """With the numbers in it."""
     source: str
     """Where the formula was read."""
+
+    @property
+    def words(self) -> str:
+        """The value with its unit: five digits and a prefix; frames and bytes in full."""
+        if self.unit in {"B", "pps"}:
+            return f"{self.value:,.{2 if self.unit == 'pps' else 0}f} {self.unit}".replace(",", " ")
+        if self.name == "goodput_bps":  # which tools print in any of the three
+            a_second = self.value / 8
+            return f"{si(self.value, 'b/s', 5)} ({a_second / 1e6:.2f} MB/s, {a_second / 2**20:.2f} MiB/s)"
+        return si(self.value, self.unit.replace("bit/s", "b/s"), 5) if self.unit else f"{self.value:.4f}"
 
 
 def insist(faults: Iterable[str]) -> None:

@@ -1,0 +1,100 @@
+"""serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from pathlib import Path
+
+import click
+
+from dutlab.cli.runs import FOLDER
+from dutlab.cli.told import say, tell
+from dutlab.errors import InputError
+
+_PORT = 8417
+_SHORTEST_TOKEN = 32
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+TOKEN = "DUTLAB_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@click.command()
+@FOLDER
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="TCP port; 0 is any that is free.")
+@click.option("--bind", metavar="ADDRESS", default=_LOOPBACK[0], help=f"Listen there; all but loopback ask for a token.  [{_LOOPBACK[0]}]")
+@click.option("--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help=f"The token, in a file that only you can read.  [{TOKEN}, else a new one, printed]")  # fmt: skip
+@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Serve over TLS, with this chain.")
+@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its key.  [in the same file]")
+@click.option("--prefix", default="", metavar="/PATH", help="Path behind which a proxy serves these pages.")
+@click.option("--host", "names", multiple=True, metavar="NAME", help="Name under which a proxy on this machine serves them; repeatable.")
+@click.option("--control", "with_control", is_flag=True, help="Let whoever sees the pages pause, cancel and resume runs.")
+@click.option("--experiments", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="With --control: experiments that can be started.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the address, and a new token, as JSON.")
+def serve(
+    *,
+    folder: Path,
+    port: int,
+    bind: str,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    prefix: str,
+    names: tuple[str, ...],
+    with_control: bool,
+    experiments: Path | None,
+    as_json: bool,
+) -> None:
+    """Serve pages to watch runs, read reports, compare, and compute limits; to this machine's browsers alone unless asked.
+
+    \b
+    Example:
+      dutlab serve
+      dutlab serve --control --experiments experiments
+    """  # noqa: D301
+    if experiments is not None and not with_control:
+        raise click.UsageError("--experiments needs --control")
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key needs --tls-cert")
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix):
+        raise click.UsageError("--prefix begins with a slash and does not end with one, as in /bench")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder", remedy="name the folder that run folders lie in; `dutlab demo --quick` makes one")
+    try:
+        from dutlab.serve.server import ServeRequest, listening, run  # noqa: PLC0415 -- `--help` needs none of it
+    except ImportError as error:
+        raise InputError(f"dutlab serve needs {error.name}", remedy="pip install 'dutlab[serve]'") from None
+    is_open = bind not in _LOOPBACK
+    given = _token(token_file)
+    token = given or (secrets.token_urlsafe(32) if is_open else "")
+    asked = ServeRequest(
+        folder, bind, port, token, (*names,), prefix, tls_cert, tls_key, with_control=with_control, experiments=experiments
+    )
+    with listening(asked) as (socket, address):
+        if as_json:
+            say(json.dumps({"schema_version": 1, "address": address, "token": token if token and not given else None}))
+        else:
+            say(f"{address} shows the runs in {folder}; Ctrl-C ends it")
+            if token and not given:
+                say(f"token: {token}")
+            if is_open and tls_cert is None:
+                tell("note: without --tls-cert the token and all pages cross the network in clear text")
+        run(asked, socket)
+
+
+def _token(file: Path | None) -> str:
+    """The token that the user gave; empty without one. Raises InputError for one that others can read or guess."""
+    if file is None:
+        token, where = os.environ.get(TOKEN, ""), TOKEN
+    else:
+        token, where = file.read_text(encoding="utf-8", errors="replace").strip(), str(file)
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise InputError(f"{file}: others can read it", remedy=f"chmod 600 {file}")
+        if not token:
+            raise InputError(f"{file}: is empty", remedy="write 32 random characters into it")
+    if token and len(token) < _SHORTEST_TOKEN:
+        raise InputError(f"{where}: the token is too short", remedy=f"take {_SHORTEST_TOKEN} random characters or more")
+    return token

@@ -1,0 +1,107 @@
+"""Starts, pauses, cancels and resumes runs for somebody at a page.
+
+A run is a `dutlab` command of its own, in a session of its own: it does not notice when the pages end, and its lock, journal and clean-up
+are those of any other. Nothing of a form becomes a part of a command but the name of a file or run that was looked up here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dutlab.errors import InputError
+from dutlab.store.find import is_running
+from dutlab.store.manifest import JOURNAL, MANIFEST, PAUSE
+
+_MOST_FILES = 200
+_SUFFIXES = {".yaml", ".yml"}
+LOG = ".serve.log"
+"""In the folder of runs: what commands that were started here said."""
+_SHOWN_BYTES = 4000
+
+
+@dataclass
+class Control:
+    """What --control allows."""
+
+    runs: Path
+    experiments: Path | None = None
+    """Whose experiments can be started."""
+    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def files(self) -> list[str]:
+        """The experiments that can be started, relative to their folder."""
+        if self.experiments is None:
+            return []
+        root = self.experiments.resolve()
+        found = (p for p in sorted(root.rglob("*")) if p.suffix in _SUFFIXES and p.is_file() and p.resolve().is_relative_to(root))
+        texts = ((p, _beginning(p)) for p in found)
+        return [p.relative_to(root).as_posix() for p, text in texts if b"experiment" in text and b"workload" in text][:_MOST_FILES]
+
+    def start(self, name: str) -> None:
+        """Begins a run of an experiment. Raises InputError for a name that files() does not have."""
+        if self.experiments is None or name not in self.files():
+            raise InputError(f"{name}: no experiment that can be started here", remedy="choose one of the list")
+        self._command(["run", str(self.experiments.resolve() / name), "--runs", str(self.runs.resolve()), "--unattended", "--yes"])
+
+    def resume(self, run: Path) -> None:
+        """Goes on with a run that was cut. Raises InputError for one that goes on or has finished."""
+        if is_running(run) or (run / MANIFEST).exists():
+            raise InputError(f"{run.name}: cannot be resumed", remedy="only a run that was cut can")
+        self._command(["resume", str(run.resolve())])
+
+    def pause(self, run: Path) -> None:
+        """Ends a run after the trial that is measured; it can be resumed. Raises InputError for one that does not go on, OSError."""
+        self._holder(run)
+        os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+
+    def cancel(self, run: Path) -> None:
+        """What Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that does not go on on this machine."""
+        try:
+            os.kill(self._holder(run), signal.SIGINT)
+        except PermissionError:
+            raise InputError(f"{run.name}: another user carries it out", remedy="cancel it there with Ctrl-C") from None
+        except ProcessLookupError:
+            return
+
+    def last_words(self) -> str:
+        """The end of what started commands said."""
+        self._started = [p for p in self._started if p.poll() is None]  # those that ended are not left as zombies
+        try:
+            with (self.runs / LOG).open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _SHOWN_BYTES))
+                return log.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _holder(self, run: Path) -> int:
+        """The process that carries a run out: the kernel knows who holds the journal's lock (proc_locks(5))."""
+        if not is_running(run):
+            raise InputError(f"{run.name}: no process carries it out", remedy="it has ended, or it goes on on another machine")
+        node = (run / JOURNAL).stat()
+        wanted = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            match line.split():
+                case [_, "FLOCK", _, "WRITE", pid, place, *_] if place == wanted and int(pid) > 0:
+                    return int(pid)
+        raise InputError(f"{run.name}: goes on where its process cannot be seen", remedy="end it there with Ctrl-C")
+
+    def _command(self, arguments: list[str]) -> None:
+        self.last_words()
+        with (self.runs / LOG).open("ab") as log:
+            argv = [sys.executable, "-m", "dutlab", *arguments]
+            self._started.append(
+                subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            )
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as f:
+            return f.read(1 << 16)
+    except OSError:
+        return b""

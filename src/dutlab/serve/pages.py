@@ -1,0 +1,279 @@
+"""What each page shows: templates filled from the index, from run folders and from formulas. Nothing here knows of HTTP but addresses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from pydantic import ValidationError
+
+from dutlab.analysis.ceilings.ceiling import Ceiling
+from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
+from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
+from dutlab.analysis.ceilings.tunnel import TUNNELS, tunnel_ceilings
+from dutlab.analysis.doctor import Finding
+from dutlab.errors import DutlabError, InputError
+from dutlab.interop.metrics import RunMetrics
+from dutlab.publish.site_run import linked_pictures
+from dutlab.report.gather import findings_of, read_run, report_of
+from dutlab.report.model.table import Table, word_table
+from dutlab.report.model.words import plural
+from dutlab.report.pages.html import SitePlace, environment, html
+from dutlab.report.plots.of_report import plots_of
+from dutlab.report.questions.compared import CompareRequest, compare_modes, compare_runs
+from dutlab.report.questions.compared_words import compared_rows, compared_words
+from dutlab.report.questions.histories import histories, history_plot, level_words
+from dutlab.report.questions.ratio_rows import compared_plot
+from dutlab.report.questions.sides import open_run, side_names
+from dutlab.serve.live import RunState
+from dutlab.spec.mixes import Mix
+from dutlab.store.find import is_running
+from dutlab.store.index import STATUSES, Wanted, choices, count_runs, figures_of, list_runs, opened
+from dutlab.store.manifest import DERIVED, MANIFEST, PAUSE
+from dutlab.store.run_folder import RunFolder
+from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, UnitError, parse_amount, parse_bit_rate
+
+A_PAGE = 50
+_MOST_COMPARED, _MOST_SHOWN = 8, 60
+_INDEX_S = 1.0
+"""The folder of runs is looked through at most so often."""
+_KEPT_BYTES = 64 << 20
+"""Of reports that were made."""
+_FILTERS = ("words", "experiment", "testbed", "mode", "workload", "status", "doubt", "since", "until")
+_DOUBTS = ("severe", "warning", "note", "none")
+
+
+@dataclass
+class Pages:
+    """Every page of a folder of runs, as HTML."""
+
+    runs: Path
+    root: str = ""
+    """What every address begins with."""
+    has_login: bool = False
+    has_control: bool = False
+    _reports: OrderedDict[tuple[str, object], str] = field(default_factory=OrderedDict)
+    _metrics: dict[str, RunMetrics] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _looked_s: float = float("-inf")
+
+    def run(self, name: str) -> Path:
+        """The folder of a run. Raises FileNotFoundError for a name that is not one of a folder in the folder of runs."""
+        path = self.runs / name
+        if name in {"", ".", ".."} or "/" in name or "\0" in name or name.startswith(".") or path.is_symlink() or not path.is_dir():
+            raise FileNotFoundError(name)
+        return path
+
+    def page(self, template: str, **said: Any) -> str:  # noqa: ANN401 - whatever a template shows
+        """A page of ours."""
+        shown = environment().get_template(f"serve_{template}.html.j2")
+        return shown.render(root=self.root, has_login=self.has_login, has_control=self.has_control, doubts_at="", **said)
+
+    def run_list(self, asked: Mapping[str, str], **said: Any) -> str:  # noqa: ANN401 - as above
+        """Runs, newest first, narrowed by the fields of `asked`."""
+        given = {name: asked.get(name, "").strip()[:200] for name in _FILTERS}
+        wanted = Wanted(**given)
+        number = max(1, int(page)) if (page := asked.get("page", "1")).isascii() and page.isdigit() and len(page) < 7 else 1  # noqa: PLR2004
+        with opened(self.runs, look=self._is_time()) as index:
+            total = count_runs(index, wanted)
+            number = min(number, max(1, -(-total // A_PAGE)))
+            found = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
+            offered = choices(index)
+        address = urlencode({name: value for name, value in given.items() if value})
+        return self.page(
+            "runs", found=found, total=total, number=number, pages=max(1, -(-total // A_PAGE)), given=given, narrowed=any(given.values()),
+            address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
+        )  # fmt: skip
+
+    def report(self, name: str) -> str:
+        """The report of a run, made anew whenever the run has changed. Raises DutlabError, FileNotFoundError."""
+        path = self.run(name)
+        key = (name, _signature(path))
+        with self._lock:
+            if (kept := self._reports.get(key)) is not None:
+                self._reports.move_to_end(key)
+                return kept
+        read = read_run(path)
+        found = linked_pictures(report_of(read, path / DERIVED))
+        crumbs = [("All runs", f"{self.root}/"), ("Watch", f"{self.root}/runs/{name}/live"), ("Files", f"{self.root}/runs/{name}/")]
+        crumbs.append(("Its modes compared", f"{self.root}/compare?{urlencode({'run': name})}"))
+        place = SitePlace(tuple(crumbs), described=f"Measurements of {found.experiment}.")
+        made = html([found], {found.name: plots_of(found)}, place)
+        with self._lock:
+            self._reports[key] = made
+            while len(self._reports) > 1 and sum(map(len, self._reports.values())) > _KEPT_BYTES:
+                self._reports.popitem(last=False)
+        return made
+
+    def live(self, name: str, form: str, now: str) -> str:
+        """The page on which a run is watched; `now` is what live_part() made of it."""
+        path = self.run(name)
+        running, finished = is_running(path), (path / MANIFEST).exists()
+        return self.page("live", name=name, running=running, finished=finished, paused=(path / PAUSE).exists(), form=form, now=now)
+
+    def live_part(self, state: RunState, now: datetime, fault: str) -> str:
+        """What changes on that page."""
+        shown = environment().get_template("serve_now.html.j2")
+        return shown.render(s=state, now=now, fault=fault, root=self.root, name=state.run.name)
+
+    def compare(self, names: Sequence[str]) -> str:
+        """Runs with the first of them, or the modes of a single one. Raises InputError, StoreError, FileNotFoundError."""
+        if not 0 < len(names) <= _MOST_COMPARED:
+            raise InputError(
+                f"{plural(len(names), 'run')} to compare", remedy=f"tick from 1 to {_MOST_COMPARED}: the first is the baseline"
+            )
+        opened_runs = [open_run(self.run(name)) for name in names]
+        asked = CompareRequest((), lambda _: None, None)
+        try:
+            if len(opened_runs) == 1:
+                found = list(compare_modes(opened_runs[0], baseline=None, asked=asked))
+            else:
+                of = side_names([[run] for run in opened_runs])
+                found = [compare_runs(opened_runs[:1], [r], asked, names=(of[0], n)) for r, n in zip(opened_runs[1:], of[1:], strict=True)]
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        pairs = [
+            (p, _words(*compared_rows(p), right={1, 2, 3}), list(compared_words(p)),
+             _words(("what", "first", "second"), [(d.path, d.first[:80], d.second[:80]) for d in p.differences[:_MOST_SHOWN]]))
+            for p in found
+        ]  # fmt: skip
+        try:
+            drawn = compared_plot(found, None)
+        except InputError:  # no cell has a ratio
+            drawn = None
+        return self.page("compare", names=names, pairs=pairs, plot=drawn)
+
+    def history(self, experiment: str, figure: str) -> str:
+        """The figures of an experiment over all of its runs, and where they changed. Raises InputError."""
+        with opened(self.runs, look=self._is_time()) as index:
+            known = choices(index)["experiment"]
+            rows = list(figures_of(index, experiment)) if experiment else []
+        if experiment and not rows:
+            raise InputError(f"no run of {experiment} has a result", remedy="choose another experiment")
+        found = histories(rows, [figure] if figure else ()) if rows else ()
+        lines = [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), level_words(h)) for h in found]
+        drawn = [(p, h) for n, h in enumerate(found[:_MOST_SHOWN], 1) if (p := history_plot(h, n)) is not None]
+        table = _words(("cell", "figure", "runs", "levels", "newest level"), lines, right={2, 3})
+        return self.page("history", experiment=experiment, known=known, lines=table, found=found, drawn=drawn, figure=figure)
+
+    def testbeds(self) -> str:
+        """Each testbed that runs name: its newest run, who uses it, and what the newest run's doctor found."""
+        with opened(self.runs, look=self._is_time()) as index:
+            names = choices(index)["testbed"]
+            rows = [
+                (name, count_runs(index, Wanted(testbed=name)), list_runs(index, Wanted(testbed=name), limit=1)[0],
+                 list_runs(index, Wanted(testbed=name, status="running")))
+                for name in names[:_MOST_SHOWN]
+            ]  # fmt: skip
+        return self.page("testbeds", rows=[(*row, self._findings(row[2].name)) for row in rows])
+
+    def _findings(self, run: str) -> Sequence[Finding]:
+        try:
+            return findings_of(RunFolder.open(self.run(run)), [])
+        except (DutlabError, OSError):
+            return ()
+
+    def limits(self, asked: Mapping[str, str]) -> str:
+        """Ceilings of a link, and of an array of drives, by the numbers in `asked`; what is wrong with them is told on the page."""
+        given = {name: (asked.get(name) or usual).strip()[:100] for name, usual in _LIMITS.items()}
+        tables, faults = [], []
+        for title, make in (("Ethernet", _ethernet), ("TCP and UDP", _goodput), ("Tunnels", _tunnels), ("Array of drives", _array)):
+            try:
+                if found := list(make(given)):
+                    rows = [(c.about, c.what, c.words, f"= {c.formula}") for c in found]
+                    sources = sorted({c.source for c in found})
+                    tables.append((title, _words(("of", "figure", "at most", "formula"), rows, right={2}), sources))
+            except (ValueError, UnitError, KeyError) as error:
+                said = "; ".join(e["msg"] for e in error.errors()) if isinstance(error, ValidationError) else str(error)
+                faults.append(f"{title}: {said}")
+        return self.page("limits", given=given, tables=tables, faults=faults)
+
+    def metrics(self, *, openmetrics: bool) -> str:
+        """Of every run that goes on, or of the newest where none does, for Prometheus."""
+        with opened(self.runs, look=self._is_time()) as index:
+            lines = list_runs(index, Wanted(status="running"), limit=A_PAGE) or list_runs(index, Wanted(), limit=1)
+        names = [line.name for line in lines]
+        with self._lock:
+            self._metrics = {name: self._metrics.get(name) or RunMetrics(self.runs / name) for name in names}
+            return together(self._metrics.values(), openmetrics=openmetrics)
+
+    def _is_time(self) -> bool:
+        """Whether the folder is to be looked through again: not for each of many who ask in the same second."""
+        with self._lock:
+            if (now := time.monotonic()) - self._looked_s < _INDEX_S:
+                return False
+            self._looked_s = now
+            return True
+
+
+_LIMITS = {
+    "speed": "10G", "frames": " ".join(map(str, RFC2544_FRAME_SIZES)), "mtu": "1500", "ip": "4", "vlan": "0",
+    "raid": "5", "drives": "8", "read_iops": "", "write_iops": "",
+}  # fmt: skip
+
+
+def _ethernet(given: Mapping[str, str]) -> Sequence[Ceiling]:
+    sizes = given["frames"].replace(",", " ").split()[:32]
+    return ethernet_ceilings(
+        BpsL1(parse_bit_rate(given["speed"])), {s: Mix.model_validate(s).mean for s in sizes}, vlan_tags=int(given["vlan"])
+    )
+
+
+def _goodput(given: Mapping[str, str]) -> Sequence[Ceiling]:
+    speed, mtu, ip, tags = BpsL1(parse_bit_rate(given["speed"])), int(given["mtu"]), Ip[f"V{given['ip']}"], int(given["vlan"])
+    return (*tcp_ceilings(speed, mtu=mtu, ip=ip, vlan_tags=tags), *udp_ceilings(speed, mtu=mtu, ip=ip, vlan_tags=tags))
+
+
+def _tunnels(given: Mapping[str, str]) -> Sequence[Ceiling]:
+    speed, mtu, ip = BpsL1(parse_bit_rate(given["speed"])), int(given["mtu"]), Ip[f"V{given['ip']}"]
+    return [c for tunnel in TUNNELS for c in tunnel_ceilings(speed, tunnel, outer=ip, mtu=mtu)]
+
+
+def _array(given: Mapping[str, str]) -> Sequence[Ceiling]:
+    if not (given["read_iops"] and given["write_iops"]):
+        return ()
+    rating = DriveRating(parse_amount(given["read_iops"]), parse_amount(given["write_iops"]))
+    return raid_ceilings(Array(int(given["raid"]), int(given["drives"])), rating, degraded=True)
+
+
+def together(of: Iterable[RunMetrics], *, openmetrics: bool) -> str:
+    """The families of several runs, each once: a name's lines have to follow one another."""
+    families: dict[str, tuple[list[str], list[str]]] = {}
+    for run in of:
+        try:
+            text = run.text()
+        except DutlabError:
+            continue  # it began to be removed
+        name = ""
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                name = line.split(" ", 3)[2]
+            heads, values = families.setdefault(name, ([], []))
+            if not line.startswith("#"):
+                values.append(line)
+            elif line not in heads:
+                heads.append(line)
+    lines = [line for heads, values in families.values() for line in (*heads, *values)]
+    return "\n".join([*lines, *(["# EOF"] if openmetrics else [])]) + "\n"
+
+
+def _words(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> Table:
+    return word_table(head, rows, right=set(right))
+
+
+def _signature(path: Path) -> object:
+    """What changes when a run, or what was added to it, does."""
+    times = []
+    for place in (path / MANIFEST, path / "trials", path / "additions", path / "journal.jsonl"):
+        try:
+            times.append(place.stat().st_mtime_ns)
+        except OSError:
+            times.append(0)
+    return tuple(times)

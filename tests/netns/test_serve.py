@@ -1,0 +1,167 @@
+"""`dutlab serve` as a process beside real runs: it starts, pauses, resumes and cancels them, and its own end is none of theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dutlab.store.manifest import MANIFEST
+from processes import eventually, running_with
+
+pytestmark = pytest.mark.timing
+
+EXPERIMENT = """
+experiment: slow
+testbed: alone-testbed.yaml
+factors: {mode: [as-found]}
+workloads: [steps: {run: {here: [{run: "sleep 2", name: sleeps}]}}]
+repeats: REPEATS
+"""
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Until it holds."""
+    assert eventually(condition, 180.0)
+
+
+class Server:
+    """One `dutlab serve` with --control."""
+
+    def __init__(self, runs: Path, experiments: Path) -> None:
+        argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--port", "0", "--runs", str(runs), "--control"]
+        self.process = subprocess.Popen([*argv, "--experiments", str(experiments)], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address = json.loads(self.process.stdout.readline())["address"]
+
+    def get(self, path: str = "") -> str:
+        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+            return str(answer.read().decode())
+
+    def post(self, path: str, **fields: str) -> int:
+        form = re.search(r'name="form" value="(\w+)"', self.get("control"))
+        assert form is not None
+        data = urllib.parse.urlencode({"form": form[1], **fields}).encode()
+        try:
+            with urllib.request.urlopen(self.address + path, data=data, timeout=60) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def events(self, run: str) -> socket.socket:
+        """A browser that watches a run."""
+        place = urllib.parse.urlsplit(self.address)
+        watching = socket.create_connection((place.hostname, place.port), timeout=60)
+        watching.sendall(f"GET /runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        return watching
+
+    def end(self, number: int = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        with self.process:  # and its pipe is closed
+            return self.process.wait(60)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    runs, experiments = tmp_path / "runs", tmp_path / "experiments"
+    runs.mkdir()
+    experiments.mkdir()
+    (experiments / "alone-testbed.yaml").write_text("testbed: alone\nhosts: {here: {local: true}}\nlinks: {}\n")
+    for name, repeats in (("few", "3"), ("many", "200")):
+        (experiments / f"{name}.yaml").write_text(EXPERIMENT.replace("REPEATS", repeats))
+    yield runs, experiments
+    assert not running_with(str(runs)), "nothing is left"
+
+
+def begun(runs: Path) -> str:
+    """The name of the run, once its first trial goes on."""
+    wait(lambda: any("trial-begun" in p.read_text() for p in runs.glob("*/events.jsonl")))
+    (run,) = [p.parent.name for p in runs.glob("*/events.jsonl")]
+    return run
+
+
+def test_a_run_that_was_started_here_goes_on_when_the_server_is_killed(folders: tuple[Path, Path]) -> None:
+    runs, experiments = folders
+    server = Server(runs, experiments)
+    assert 'href="/runs/' not in server.get() and "few.yaml" in server.get("control")
+    assert server.post("control", file="few.yaml") == 200
+    run = begun(runs)
+    with contextlib.closing(server.events(run)) as watching:
+        assert b"text/event-stream" in watching.recv(4096)
+        assert "as-found steps" in server.get(f"runs/{run}/live")
+        assert server.end(signal.SIGKILL) == -signal.SIGKILL
+    wait((runs / run / MANIFEST).exists)
+    other = Server(runs, experiments)
+    try:
+        wait(lambda: "finished" in other.get())
+        assert f"run {run}" in other.get(f"runs/{run}/report/")
+    finally:
+        assert other.end() == 0
+
+
+def test_a_run_is_paused_after_its_trial_resumed_and_cancelled_by_the_page(folders: tuple[Path, Path]) -> None:
+    runs, experiments = folders
+    server = Server(runs, experiments)
+    try:
+        assert server.post("control", file="many.yaml") == 200
+        run = begun(runs)
+        assert "dutlab_run_running" in server.get("metrics")
+        assert server.post(f"runs/{run}/resume") == 422, "it goes on"
+        assert server.post(f"runs/{run}/pause") == 200
+        wait(lambda: "paused after" in (runs / run / "events.jsonl").read_text())
+        wait(lambda: not running_with(str(runs / run)) and "cut" in server.get("?status=cut"))
+        counted = [p.parent.name for p in (runs / run / "trials").glob("*/record.json")]
+        assert 0 < len(counted) < 200
+        assert not (runs / run / "pause-asked").exists(), "the wish was granted"
+        assert server.post(f"runs/{run}/pause") == 422, "it is paused"
+        assert server.post(f"runs/{run}/resume") == 200
+        wait(lambda: (runs / run / "events.jsonl").read_text().count("run-begun") == 2)
+        wait(lambda: len(list((runs / run / "trials").glob("*/record.json"))) > len(counted))
+        assert server.post(f"runs/{run}/cancel") == 200
+        wait(lambda: "interrupted after" in (runs / run / "events.jsonl").read_text())
+        wait(lambda: not running_with(str((runs / run).resolve())))
+        assert "interrupted after" in server.get("control"), "what the command said"
+    finally:
+        assert server.end() == 0
+
+
+def test_two_servers_and_five_hundred_browsers_are_all_answered(folders: tuple[Path, Path]) -> None:
+    runs, experiments = folders
+    (runs / "a-run").mkdir()
+    (runs / "a-run" / "plan.json").write_text("{}")
+    (runs / "a-run" / "events.jsonl").write_text("")
+    servers = [Server(runs, experiments), Server(runs, experiments)]
+    watching: list[socket.socket] = []
+    try:
+        watching = [servers[0].events("a-run") for _ in range(500)]
+        assert all(b"200 OK" in one.recv(64) for one in watching)
+        with contextlib.closing(servers[0].events("a-run")) as more:
+            assert b"503" in more.recv(64)
+        assert all("a-run" in server.get() for server in servers)
+        for one in watching[:400]:
+            one.close()
+        again: list[socket.socket] = []
+
+        def is_taken() -> bool:
+            again.append(servers[0].events("a-run"))
+            return b"200 OK" in again[-1].recv(64)
+
+        wait(is_taken)
+        watching += again
+        descriptors = Path(f"/proc/{servers[0].process.pid}/fd")
+        wait(lambda: len(list(descriptors.iterdir())) < 200)
+    finally:
+        for one in watching:
+            one.close()
+        assert [server.end() for server in servers] == [0, 0]

@@ -1,0 +1,359 @@
+"""`dutlab serve` without a network: what each address answers, to whom, and what a run's events become."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from dutlab.events import EVENTS
+from dutlab.interop.metrics import RunMetrics
+from dutlab.serve.app import application
+from dutlab.serve.control import Control
+from dutlab.serve.guard import LARGEST_BODY, Guard, Logins
+from dutlab.serve.live import Following, Lives
+from dutlab.serve.pages import Pages, together
+from dutlab.store.manifest import PAUSE
+from fake_run import Wanted, build
+
+RUN = "2026-11-21T0801Z-firewall-modes-3f2a"
+NOW = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script>\033[31m\u202e\"'&{{7*7}}"
+HEADERS = {
+    "x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer", "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
+}  # fmt: skip
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+@dataclass
+class Asking:
+    """Asks an application as a server would."""
+
+    app: object
+
+    async def __call__(self, path: str, *, post: dict[str, str] | bytes | None = None, **headers: str) -> Answer:
+        where, _, query = path.partition("?")
+        body = urlencode(post).encode() if isinstance(post, dict) else post or b""
+        sent = {"host": "127.0.0.1:8417", "accept": "text/html", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        sent |= {} if post is None else {"content-length": str(len(body)), "content-type": "application/x-www-form-urlencoded"}
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET" if post is None else "POST", "scheme": "http",
+            "path": re.sub("%([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), where), "raw_path": where.encode(), "query_string": query.encode(),
+            "root_path": "", "headers": [(k.encode(), v.encode()) for k, v in sent.items()], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8417),
+        }  # fmt: skip
+        begun: dict[str, object] = {}
+        parts: list[bytes] = []
+        asked = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> dict[str, object]:
+            if asked:
+                return asked.pop()
+            await asyncio.sleep(3600)
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                begun.update(message)
+            else:
+                parts.append(message.get("body", b""))  # type: ignore[arg-type]
+
+        try:
+            await self.app(scope, receive, send)  # type: ignore[operator]
+        except Exception:
+            if not begun:  # what is told, is told; Starlette raises it again for the log
+                raise
+        found = {k.decode(): v.decode() for k, v in begun["headers"]}  # type: ignore[attr-defined]
+        return Answer(int(begun["status"]), found, b"".join(parts).decode(errors="replace"))  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs: one as it should be, one of hostile names, one that was cut, a damaged one and one of a newer dutlab."""
+    runs = tmp_path_factory.mktemp("runs")
+    small = {"repeats": 2, "seconds": 1, "cores": 0, "sizes": (64,)}
+    build(runs, Wanted(**small))
+    build(runs, Wanted(**small, experiment="again")).rename(runs / "2026-11-22T0801Z-again-0001")
+    build(runs, Wanted(**small, experiment="hostile", hostile=HOSTILE))
+    build(runs, Wanted(**small, experiment="cut", cut_after=2))
+    (build(runs, Wanted(**small, experiment="damaged")) / "trials/0002/record.json").write_text("{")
+    newer = build(runs, Wanted(**small, experiment="newer")) / "plan.json"
+    newer.write_text(json.dumps({**json.loads(newer.read_text()), "schema_version": 999}))
+    return runs
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "runs"))
+
+
+@pytest.fixture
+def ask(made: Path) -> Asking:
+    return Asking(application(Pages(made), Guard()))
+
+
+async def test_every_answer_has_the_headers_that_keep_a_page_from_doing_anything_else(ask: Asking, made: Path) -> None:
+    paths = ["/", f"/runs/{RUN}/report/", f"/runs/{RUN}/live", f"/runs/{RUN}/", f"/runs/{RUN}/plan.json", "/limits", "/testbeds", "/history",
+             "/metrics", "/nothing", "/compare", "/static/style.css", "/runs/absent/live", "/control"]  # fmt: skip
+    for path in paths:
+        found = await ask(path)
+        assert {name: found.headers.get(name) for name in HEADERS} == HEADERS | (
+            {"cache-control": "max-age=300"} if path.startswith("/static") else {}
+        ), path
+        policy = found.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
+        assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0], path
+        assert "<script>" not in found.text
+    assert "sandbox" in (await ask(f"/runs/{RUN}/plan.json")).headers["content-security-policy"]
+
+
+async def test_the_list_narrows_by_all_that_runs_have_and_tells_what_is_wrong_with_each(ask: Asking) -> None:
+    def names(page: Answer) -> list[str]:
+        return re.findall(r'name="run" value="([^"]*)"', page.text)
+
+    everything = names(await ask("/"))
+    assert len(everything) == 6 and everything == sorted(everything, reverse=True)
+    assert names(await ask("/?experiment=again")) == ["2026-11-22T0801Z-again-0001"]
+    assert names(await ask("/?words=AGAIN+nat")) == ["2026-11-22T0801Z-again-0001"]
+    assert names(await ask("/?status=cut")) == [n for n in everything if "-cut-" in n]
+    assert {n.split("-")[3] for n in names(await ask("/?mode=nat&workload=rfc2544"))} <= {"firewall", "again", "hostile", "cut"}
+    assert names(await ask("/?since=2026-11-22")) == []
+    assert names(await ask("/?until=2026-11-20")) == []
+    assert len(names(await ask("/?until=2026-11-21&doubt=note"))) >= 2
+    page = await ask("/?words=damaged")
+    assert "record.json" in page.text and "not JSON" in page.text
+    assert len(names(await ask("/?status=newer"))) == 1
+    assert "No run is like that" in (await ask("/?words=nobody")).text
+    assert (await ask("/?page=99999999999&words=" + "x" * 5000)).status == 200
+
+
+async def test_no_name_of_a_run_becomes_a_part_of_a_page(ask: Asking) -> None:
+    hostile = next(n for n in re.findall(r'name="run" value="([^"]*)"', (await ask("/")).text) if "hostile" in n)
+    pages = ["/", f"/runs/{hostile}/report/", f"/runs/{hostile}/live", f"/compare?run={hostile}", "/testbeds", "/history?experiment=hostile",
+             f"/?words={quote(HOSTILE)}", f"/limits?speed={quote(HOSTILE)}", f"/history?experiment={quote(HOSTILE)}",
+             f"/compare?run={quote(HOSTILE)}"]  # fmt: skip
+    for path in pages:
+        text = (await ask(path)).text
+        assert "<script>alert" not in text, path
+
+
+async def test_nothing_outside_of_a_run_is_shown_and_no_link_is_followed(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (runs / RUN / "out").symlink_to(tmp_path)
+    (runs / RUN / "file").symlink_to(tmp_path / "secret")
+    (runs / "linked").symlink_to(tmp_path)
+    (runs / RUN / "page.html").write_text("<script>alert(1)</script>")
+    ask = Asking(application(Pages(runs), Guard()))
+    bad = ["/runs/../secret", f"/runs/{RUN}/../../secret", f"/runs/{RUN}/%2e%2e/%2e%2e/secret", f"/runs/{RUN}/out/secret", f"/runs/{RUN}/file",
+           "/runs/linked/secret", "/runs/.index.sqlite/", "/runs/%2e%2e/secret", f"/runs/{RUN}/plan.json%00", "/static/../app.py",
+           f"/runs/{RUN}%2f..%2f..%2fsecret"]  # fmt: skip
+    for path in bad:
+        found = await ask(path)
+        assert found.status == 404 and "secret" not in found.text, path
+    listed = (await ask(f"/runs/{RUN}/")).text
+    assert 'href="plan.json"' in listed and 'href="out' not in listed and 'href="file"' not in listed
+    assert json.loads((await ask(f"/runs/{RUN}/plan.json")).text) == json.loads((runs / RUN / "plan.json").read_text())
+    page = await ask(f"/runs/{RUN}/page.html")
+    assert page.headers["content-disposition"].startswith("attachment") and page.headers["content-type"] == "application/octet-stream"
+
+
+async def test_only_names_of_this_machine_are_answered_without_a_login(ask: Asking, made: Path) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example:8417", "", "localhost.evil.example"):
+        assert (await ask("/", host=host)).status == 421, host
+    for host in ("localhost:8417", "[::1]:8417", "127.0.0.1", "LOCALHOST"):
+        assert (await ask("/", host=host)).status == 200, host
+    guard = Guard(prefix="/bench")
+    guard.hosts = (*guard.hosts, "bench.example")
+    behind = Asking(application(Pages(made, "/bench"), guard))
+    page = await behind("/bench/", host="bench.example")
+    assert page.status == 200 and 'href="/bench/limits"' in page.text and 'href="/limits"' not in page.text
+    assert (await behind("/limits", host="bench.example")).status == 200, "a proxy may take the prefix off"
+
+
+async def test_with_a_token_everything_needs_a_session_and_wrong_ones_close_the_login(made: Path) -> None:
+    token = "t" * 32
+    guard, now = Guard(token), [1000.0]
+    guard.logins = Logins(token, now=lambda: now[0])
+    ask = Asking(application(Pages(made, has_login=True), guard))
+    refused = await ask("/", host="bench.example")
+    assert (refused.status, refused.headers["location"]) == (303, "/login")
+    assert (await ask(f"/runs/{RUN}/events", accept="text/event-stream")).status == 401
+    assert (await ask("/metrics", authorization=f"Bearer {token}", accept="*/*")).status == 200
+    assert (await ask("/login")).status == 200 and (await ask("/static/style.css")).status == 200
+    assert (await ask("/login", post={"token": "wrong"})).status == 403
+    let_in = await ask("/login", post={"token": token})
+    cookie = let_in.headers["set-cookie"]
+    assert let_in.status == 303 and "HttpOnly" in cookie and "SameSite=strict" in cookie and token not in cookie
+    session = cookie.partition(";")[0]
+    assert (await ask("/", cookie=session)).status == 200
+    assert (await ask("/", cookie="dutlab_session=other")).status == 303
+    for _ in range(4):
+        await ask("/login", post={"token": "wrong"})
+    closed = await ask("/login", post={"token": token})
+    assert closed.status == 429 and int(closed.headers["retry-after"]) > 0
+    assert (await ask("/metrics", authorization=f"Bearer {token}", accept="*/*")).status == 401, "no other way to try tokens either"
+    now[0] += 61
+    assert (await ask("/login", post={"token": token})).status == 303
+    await ask("/logout", cookie=session)
+    assert (await ask("/", cookie=session)).status == 303
+    now[0] += 13 * 3600
+    assert not guard.logins.knows(session.partition("=")[2])
+
+
+async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text("experiment: e\nworkloads: []\n")
+    ask = Asking(application(Pages(runs, has_control=True), Guard(), Control(runs, tmp_path)))
+    form = re.search(r'name="form" value="(\w+)"', (await ask("/control")).text)
+    assert form is not None
+    for post in ({"file": "e.yaml"}, {"file": "e.yaml", "form": "0" * 64}):
+        assert (await ask("/control", post=post)).status == 403
+    assert (await ask("/control", post={"file": "e.yaml", "form": form[1]}, sec_fetch_site="cross-site")).status == 403
+    assert (await ask("/control", post={"file": "../e.yaml", "form": form[1]})).status == 422
+    assert (await ask(f"/runs/{RUN}/pause", post={"form": form[1]})).status == 422, "nobody carries it out"
+    assert (await ask(f"/runs/{RUN}/resume", post={"form": form[1]})).status == 422, "it has finished"
+    assert (await ask(f"/runs/{RUN}/remove", post={"form": form[1]})).status == 404
+    assert not (runs / RUN / PAUSE).exists()
+    large = await ask("/control", post=b"form=" + b"x" * (LARGEST_BODY + 1))
+    assert large.status == 413
+    reading = Asking(application(Pages(runs), Guard()))
+    assert (await reading("/control")).status == 403
+    assert (await reading(f"/runs/{RUN}/cancel", post={"form": form[1]})).status == 403
+
+
+async def test_runs_are_compared_with_the_oldest_and_a_single_one_mode_by_mode(ask: Asking) -> None:
+    page = await ask(f"/compare?run=2026-11-22T0801Z-again-0001&run={RUN}")
+    assert page.status == 200 and "<svg" in page.text and "ratio" in page.text
+    assert page.text.index(RUN) < page.text.index("2026-11-22T0801Z-again-0001"), "the older one is the baseline"
+    assert (await ask(f"/compare?run={RUN}")).status == 200
+    none = await ask("/compare")
+    assert none.status == 422 and "tick from 1 to 8" in none.text
+    assert (await ask("/compare?run=absent")).status == 404
+
+
+async def test_limits_are_computed_and_what_is_wrong_is_told(ask: Asking) -> None:
+    assert "14 880 952.38 pps" in (await ask("/limits?speed=10G&frames=64")).text
+    assert "Random" in (await ask("/limits?raid=5&drives=32&read_iops=610200&write_iops=75k")).text
+    for query in ("speed=fast", "frames=9", "mtu=x", "raid=77&read_iops=1&write_iops=1", "drives=-1&read_iops=1&write_iops=1", "ip=5"):
+        page = await ask(f"/limits?{query}")
+        assert page.status == 200 and 'role="alert"' in page.text, query
+
+
+async def test_histories_and_testbeds(ask: Asking) -> None:
+    assert "<svg" in (await ask("/history?experiment=firewall-modes")).text
+    assert "no run of absent" in (await ask("/history?experiment=absent")).text
+    assert (await ask("/history?experiment=firewall-modes&figure=absent")).status == 422
+    page = (await ask("/testbeds")).text
+    assert "e302-9d" in page and "No run of this folder uses it now" in page
+
+
+async def test_a_folder_of_runs_that_vanishes_is_told(runs: Path) -> None:
+    ask = Asking(application(Pages(runs), Guard()))
+    assert (await ask("/")).status == 200
+    shutil.rmtree(runs)
+    await asyncio.sleep(1.1)
+    assert (await ask("/")).status == 422
+    assert (await ask(f"/runs/{RUN}/live")).status == 404
+
+
+def event(_kind: str, /, **fields: object) -> str:
+    return json.dumps({"event": _kind, "at": NOW.isoformat(), **fields}) + "\n"
+
+
+BEGUN = event("run-begun", folder="r", experiment="e", cells=1, trials=2, done=0, estimate_s=60, seed=1)
+TRIAL = event("trial-begun", trial=1, what="nat sweep 64 a #1", mode="nat", workload="sweep", tool="engine", links=["a"], repeat=1,
+              estimate_s=30, done=0, trials=2, left_s=60)  # fmt: skip
+READING = event("reading", trial=1, where="a", who="engine", values={"offered_pps": 5e5, "received_pps": 4e5})
+ENDED = event("trial-ended", trial=1, what="nat sweep 64 a #1", workload="sweep", status="measured", why="", seconds=30.0,
+              figures={"a": {"max_received_pps": 4e5}}, main="a", backpressure_ratio=None, done=1, trials=2)  # fmt: skip
+OVER = event("run-ended", status="finished", measured=2, failed=0, refused=0, disturbed=0)
+
+
+def follow(run: Path) -> Following:
+    run.mkdir(exist_ok=True)
+    return Following(run, lambda s, now, fault: Pages(run.parent).live_part(s, now, fault))
+
+
+def words(of: Following) -> str:
+    of.look()
+    return html.unescape(re.sub(r"<[^>]+>|\s+", " ", of.drawn))
+
+
+def test_a_run_is_followed_line_by_line_whatever_happens_to_its_file(tmp_path: Path) -> None:
+    of, events = follow(tmp_path / "run"), tmp_path / "run" / EVENTS
+    assert "cannot be read" in words(of)
+    events.write_text(BEGUN + TRIAL + READING[:40])
+    said = words(of)
+    assert "nat sweep 64 a #1" in said and "0 of 2 trials" in said and "offered" not in said, "a half-written line waits"
+    with events.open("a") as f:
+        f.write(READING[40:] + "no JSON\n[]\n" + event("of-a-newer-dutlab") + event("reading", values=3))
+    said = words(of)
+    assert "offered" in said and "500.0 kpps" in said and "No process of this machine carries it out" in said
+    with events.open("a") as f:
+        f.write(ENDED + event("doubt", trial=1, kind="X", grade="severe", text="t") + event("note", text=HOSTILE))
+    assert "1/2" in words(of) and "400 kpps" in words(of) and "1 severe" in words(of)
+    assert "<script>" not in of.drawn
+    events.write_text(BEGUN)
+    assert "0 of 2 trials" in words(of) and "400 kpps" not in words(of), "another file in its place"
+    events.unlink()
+    assert "cannot be read" in words(of)
+    events.write_text(BEGUN + TRIAL + ENDED + OVER)
+    assert "Finished" in words(of) and of.is_over
+
+
+def test_a_clock_that_jumps_gives_no_times_that_cannot_be(tmp_path: Path) -> None:
+    of = follow(tmp_path / "run")
+    (tmp_path / "run" / EVENTS).write_text(BEGUN + TRIAL)
+    of.look()
+    assert of.state.time_words(NOW - timedelta(hours=1)) == "0 s, 1 min 00 s left"
+    assert of.state.time_words(NOW + timedelta(seconds=90)) == "1 min 30 s, longer than planned"
+    assert of.state.silent_words(NOW - timedelta(hours=1)) == ""
+    assert "Nothing was heard of it for 1 h" in of.state.silent_words(NOW + timedelta(hours=1))
+
+
+async def test_many_look_at_one_run_which_is_read_once_and_no_more_when_they_have_gone(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / EVENTS).write_text(BEGUN + TRIAL)
+    drawn: list[int] = []
+    lives = Lives(lambda s, _now, _fault: (drawn.append(1), f"{s.trial} {len(drawn)}")[1], most=3)
+    looking = [lives.parts(run) for _ in range(3)]
+    assert len({await anext(parts) for parts in looking}) == 1 and len(drawn) == 1
+    assert lives.is_full
+    for parts in looking:
+        await parts.aclose()
+    assert lives.listeners == 0 and not lives.is_full
+    (run / EVENTS).write_text(BEGUN + TRIAL + ENDED + OVER)
+    assert [part async for part in lives.parts(run)][-1].startswith(" ")
+    assert lives.listeners == 0
+
+
+async def test_a_stream_ends_with_its_run(ask: Asking) -> None:
+    async with asyncio.timeout(60):
+        found = await ask(f"/runs/{RUN}/events")
+    assert found.headers["content-type"].startswith("text/event-stream")
+    assert "This run has no events" in found.text and found.text.endswith("event: over\ndata: over\n\n")
+
+
+async def test_metrics_of_several_runs_have_each_family_once(runs: Path) -> None:
+    for name in ("a-run", "b-run"):
+        (runs / name).mkdir()
+        shutil.copy(runs / RUN / "plan.json", runs / name / "plan.json")
+        (runs / name / EVENTS).write_text(BEGUN + TRIAL + READING)
+    text = together([RunMetrics(runs / "a-run"), RunMetrics(runs / "b-run"), RunMetrics(runs / "absent")], openmetrics=True)
+    heads = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads)) and text.endswith("# EOF\n")
+    assert text.count('dutlab_reading{run="a-run"') == 2 and text.count('dutlab_reading{run="b-run"') == 2
