@@ -118,6 +118,8 @@ async def test_every_answer_has_the_headers_that_keep_a_page_from_doing_anything
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
         assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0], path
         assert "<script>" not in found.text
+        kinds = {tag.partition("=")[0] + "=" for tag in re.findall("<script [a-z]+=", found.text)}
+        assert kinds <= {"<script id=", "<script type=", "<script src="} and found.text.count('<script id="figures">') < 2, path
     assert "sandbox" in (await ask(f"/runs/{RUN}/plan.json")).headers["content-security-policy"]
 
 

@@ -38,7 +38,8 @@ def application(pages: Pages, guard: Guard, control: Control | None = None) -> A
     site = _Site(pages, guard, control)
     routes = [
         Route("/", site.runs), Route("/compare", site.compare), Route("/history", site.history), Route("/testbeds", site.testbeds),
-        Route("/limits", site.limits), Route("/metrics", site.metrics), Route("/static/{name}", site.static), Route("/favicon.ico", site.no_icon),
+        Route("/limits", site.limits), Route("/metrics", site.metrics), Route("/static/{name}", site.static),
+        Route("/favicon.ico", site.no_icon),
         Route("/login", site.login, methods=["GET", "POST"]), Route("/logout", site.logout),
         Route("/runs/{run}/live", site.live), Route("/runs/{run}/events", site.events), Route("/runs/{run}/report/", site.report),
         Route("/runs/{run}/report", site.report), Route("/control", site.control, methods=["GET", "POST"]),

@@ -21,6 +21,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dutlab.report.pages.html import script_hash
+
 LARGEST_BODY = 64 << 10
 """Bytes of a request; forms are small."""
 _SESSION_S = 12 * 3600
@@ -32,9 +34,10 @@ OPEN = ("/login", "/static/")
 """What needs no session."""
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    f"default-src 'none'; script-src 'self' '{script_hash()}'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+"""Scripts are files of ours, and the one that reports carry."""
 FILE_POLICY = "default-src 'none'; img-src 'self'; sandbox; frame-ancestors 'none'"
 """Of files of runs, which anybody may have made."""
 _HEADERS = {
