@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from browser.chromium import Chromium
+from capability import need
 
 CONTRASTS = """
 (() => {
@@ -35,8 +34,7 @@ _AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 def faults_of_access(browser: Chromium) -> list[tuple[str, str]]:
     """What axe-core finds serious or critical on the page that is open: the rule and the first element. Skips the test without axe-core."""
-    if not _AXE.exists():
-        pytest.skip("no axe-core: `npm ci --ignore-scripts --prefix tests/browser` brings it")
+    need("axe", _AXE.exists())  # `npm ci --ignore-scripts --prefix tests/browser` brings it
     browser.evaluate(f"{_AXE.read_text(encoding='utf-8')}; 0")
     found = browser.send(
         "Runtime.evaluate", awaitPromise=True, returnByValue=True,

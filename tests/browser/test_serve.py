@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from browser.chromium import Chromium, program
-from browser.looks import CONTRASTS
+from browser.looks import CONTRASTS, faults_of_access
 from capability import need
 from fake_run import Wanted, build
 from processes import eventually
@@ -87,6 +87,12 @@ def test_every_word_can_be_read_in_both_schemes(browser: Chromium, pages: list[s
         browser.open(page, width=1280, scheme=scheme)
         faint = [(page, round(ratio, 2), text) for ratio, text in browser.evaluate(CONTRASTS) if ratio < 4.5]
         assert faint == []
+
+
+def test_the_axe_finds_nothing_serious(browser: Chromium, pages: list[str]) -> None:
+    for page in pages:
+        browser.open(page, width=1280)
+        assert faults_of_access(browser) == [], page
 
 
 def test_every_field_and_button_has_a_name_and_is_reached_by_keyboard(browser: Chromium, pages: list[str]) -> None:
