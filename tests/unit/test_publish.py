@@ -351,3 +351,17 @@ def test_two_publishers_do_not_write_into_one_site(measured: Path, tmp_path: Pat
     finally:
         os.close(handle)
     assert said(measured, tmp_path / "site").exit_code == 0
+
+
+def test_cards_and_indexes_of_strangers_have_a_largest_size(tmp_path: Path) -> None:
+    run, site = build(tmp_path / "runs", SMALL), tmp_path / "site"
+    assert said(run, site).exit_code == 0
+    card = next(site.glob("runs/*/report/claim-*.json"))
+    with card.open("ab") as f:
+        f.truncate(5 << 20)
+    done = said("--merge", site, tmp_path / "merged")
+    assert done.exit_code == 0 and "is too large for a claim card" in done.output
+    with (site / "index.json").open("ab") as f:
+        f.truncate(257 << 20)
+    with pytest.raises(InputError, match=r"index\.json: is too large"):
+        said("--merge", site, tmp_path / "again")

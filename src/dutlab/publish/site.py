@@ -37,7 +37,7 @@ from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, files_of
 from dutlab.store.read import read_json
 from dutlab.store.replace import file_names, replace_file
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.write import as_json, as_store_error, sweep
+from dutlab.store.write import DiskFull, as_json, as_store_error, sweep
 
 INDEX = "index.json"
 UNNAMED = "Measurements"
@@ -46,6 +46,10 @@ SHOWN_WHOLE = 3
 """The newest runs of a device that its page shows with tables and plots; older ones are listed."""
 _AT_ONCE = 8
 """Runs that are handed to a process together."""
+
+
+_LARGEST_INDEX = 256 << 20
+"""Bytes; a run takes about a thousand."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,8 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
         for group in asked.out.glob(f"{RUNS}*"):
             sweep(group)
         yield
+    except DiskFull as error:
+        raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made anew") from error
     finally:
         os.close(handle)
 
@@ -165,6 +171,8 @@ def _known(site: Path) -> _Site:
         if site.exists() and (not site.is_dir() or any(site.iterdir())):
             raise InputError(f"{site}: is not empty and not a site", remedy="name a new folder, or one that `dutlab publish` wrote")
         return _Site("", {}, {})
+    if path.stat().st_size > _LARGEST_INDEX:
+        raise InputError(f"{path}: is too large for an index of a site", remedy="publish its runs anew into another folder")
     data: dict[str, Any] = found if isinstance(found := read_json(path), dict) else {}
     if data.get("generator") != "dutlab" or data.get("schema_version") != SITE_SCHEMA_VERSION:
         raise InputError(f"{path}: is not the index of a site that this dutlab can read", remedy="name another folder, or a newer dutlab")

@@ -24,6 +24,9 @@ from dutlab.store.read import read_json, read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
+_LARGEST_CARD = 4 << 20
+"""Bytes. Cards come from strangers, and a card of a thousand cells takes half of it."""
+
 
 class ClaimedCell(BaseModel):
     """One figure of a claim: the median over `trials`. `low`, `high` are the 95 % interval where `interval`, else the range."""
@@ -125,6 +128,8 @@ def _headlines(found: RunReport) -> tuple[Claimed, ...]:
 
 def read_card(path: Path) -> ClaimCard:
     """A card as it was written. Raises InputError, StoreError."""
+    if path.is_file() and path.stat().st_size > _LARGEST_CARD:
+        raise InputError(f"{path}: is too large for a claim card", remedy="have it written anew with `dutlab claims`")
     try:
         return ClaimCard.model_validate(read_json(path))
     except ValidationError as error:
