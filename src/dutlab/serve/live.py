@@ -31,7 +31,7 @@ _LONGEST = 400
 
 
 @dataclass
-class Reading:
+class WatchedValue:
     """The newest value of a sensor, tool or search, and those before it."""
 
     where: str
@@ -75,7 +75,7 @@ class RunState:
     """How the last process at the run ended: finished or cut."""
     remedy: str = ""
     last: datetime | None = None
-    readings: dict[tuple[str, str, str], Reading] = field(default_factory=dict)
+    readings: dict[tuple[str, str, str], WatchedValue] = field(default_factory=dict)
     """By place, teller and name; over trials, since many are shorter than a line."""
     heard: set[tuple[str, str, str]] = field(default_factory=set)
     """Those of this trial, or of the one before it where none goes on."""
@@ -86,17 +86,17 @@ class RunState:
     severe: list[str] = field(default_factory=list)
 
     @property
-    def rates(self) -> list[tuple[str, Reading]]:
+    def rates(self) -> list[tuple[str, WatchedValue]]:
         """The tool's rates, with the word for each, in the order in which they are told."""
         return [(word, r) for name, _, word in LIVE_RATES for r in self._of_now() if r.name == name][:_DRAWN]
 
     @property
-    def others(self) -> list[Reading]:
+    def others(self) -> list[WatchedValue]:
         """All other readings, by place and name."""
         told = {name for name, _, _ in LIVE_RATES}
         return [r for r in self._of_now() if r.name not in told]
 
-    def _of_now(self) -> list[Reading]:
+    def _of_now(self) -> list[WatchedValue]:
         return [r for key, r in sorted(self.readings.items()) if key in self.heard]
 
     def time_words(self, now: datetime) -> str:
@@ -158,7 +158,7 @@ class RunState:
                     key = (_short(event["where"]), _short(event["who"]), _short(name))
                     if key in self.readings or len(self.readings) < _MOST_READINGS:
                         self.heard.add(key)
-                        self.readings.setdefault(key, Reading(*key)).values.append(float(value))
+                        self.readings.setdefault(key, WatchedValue(*key)).values.append(float(value))
             case "doubt":
                 self.doubts[_short(event["grade"])] += 1
                 if event["grade"] == "severe":
