@@ -47,6 +47,7 @@ _SAYING = ("--eta=always", "--eta-newline=1")
 _IN_FOLDER = 'cd -- "$1" && shift && echo $$ >pid && exec "$@"'
 _END = 'kill -INT "$(cat -- "$1/pid")"'
 """fio then stops its jobs and reports, with status 128 (backend.c, sig_int)."""
+_VANISHED = 'for drive; do [ -b "$drive" ] || printf "%s\\n" "$drive"; done'
 _READ_LOGS = (
     'cd -- "$1" && for log in *.log; do [ -f "$log" ] && printf "log %s %s\\n" "$(wc -c <"$log")" "$log" && cat -- "$log"; done; exit 0'
 )
@@ -255,6 +256,9 @@ async def _one(
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs, cached = _jobs_of(name, done, report, raw, ended=act is not None)
+    if gone := await _gone(host, drives):
+        why = f"{', '.join(gone)}: gone at the end of the trial, whatever fio could read until then"
+        raise ToolFailed(why, tool=TOOL, host=name, remedy="see the kernel's log of that host", raw=raw)
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
@@ -263,6 +267,13 @@ async def _one(
         return Ran({name: version}, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, tuple(doubts), spans)
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
     return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts), spans)
+
+
+async def _gone(host: Host, drives: Mapping[str, FoundDrive]) -> list[str]:
+    """Drives whose device has vanished: who has it open may go on without an error."""
+    names = {d.path: d.name for d in drives.values() if not d.is_file}
+    said = (await host.run(["sh", "-c", _VANISHED, "dutlab", *names])).text.splitlines() if names else ()
+    return [f"{names[path]} ({path})" for path in said if path in names]
 
 
 def _hear(line: str, name: str, tell: Tell) -> None:
