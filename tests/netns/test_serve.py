@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from capability import need_program
 from dutlab.store.manifest import MANIFEST
 from processes import eventually, running_with
 
@@ -165,3 +167,48 @@ def test_two_servers_and_five_hundred_browsers_are_all_answered(folders: tuple[P
         for one in watching:
             one.close()
         assert [server.end() for server in servers] == [0, 0]
+
+
+def test_over_tls_with_a_token_of_ones_own_nothing_is_printed_and_nothing_is_seen_without_it(tmp_path: Path) -> None:
+    openssl = need_program("openssl")
+    cert, key, token, runs = (tmp_path / name for name in ("cert.pem", "key.pem", "token", "runs"))
+    runs.mkdir()
+    made = [
+        openssl,
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        str(key),
+        "-out",
+        str(cert),
+        "-days",
+        "2",
+        "-subj",
+        "/CN=t",
+    ]
+    subprocess.run([*made, "-addext", "subjectAltName=IP:127.0.0.2"], check=True, capture_output=True)
+    token.write_text("t" * 40)
+    argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--port", "0", "--runs", str(runs), "--bind", "127.0.0.2"]
+    argv += ["--tls-cert", str(cert), "--tls-key", str(key), "--token-file", str(token)]
+    token.chmod(0o644)
+    refused = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2 and "others can read it" in refused.stderr and "https" not in refused.stdout
+    token.chmod(0o600)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        assert server.stdout is not None
+        said = json.loads(server.stdout.readline())
+        assert said["token"] is None and said["address"].startswith("https://127.0.0.2:")
+        trusting = ssl.create_default_context(cafile=str(cert))
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{said['address']}metrics", timeout=60, context=trusting)
+        asked = urllib.request.Request(f"{said['address']}limits", headers={"Authorization": f"Bearer {'t' * 40}"})
+        with urllib.request.urlopen(asked, timeout=60, context=trusting) as answer:
+            assert answer.headers["strict-transport-security"] and b"14 880 952" in answer.read()
+        with pytest.raises(OSError):
+            urllib.request.urlopen(said["address"].replace("https", "http"), timeout=60)
+        server.send_signal(signal.SIGINT)
+        rest = server.stdout.read()
+        assert server.wait(60) == 0 and "t" * 40 not in rest, rest
