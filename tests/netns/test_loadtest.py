@@ -20,6 +20,19 @@ def record_of(folder):
     return json.loads(path.read_text())
 
 
+def mean_of(asked, from_s, to_s):
+    """By many small steps, what (end, rate at the beginning, rate at the end) of each stretch ask for on average."""
+    steps, total = 10_000, 0.0
+    for n in range(steps):
+        at, begin = from_s + (n + 0.5) * (to_s - from_s) / steps, 0.0
+        for end, low, high in asked:
+            if at < end or end == asked[-1][0]:
+                total += low + (high - low) * min((at - begin) / (end - begin), 1.0)
+                break
+            begin = end
+    return total / steps
+
+
 def test_a_short_ramp_both_ways_is_measured_written_and_read_back(dutlab, tmp_path):
     done = dutlab(
         "loadtest", "-p", "imix", "-wm", "500pps", "-wd", "2", "-rt", "0.5", "-rd", "4s", "-hd", "2", "--line-rate", "1G", "-o", "r.json"
@@ -36,8 +49,12 @@ def test_a_short_ramp_both_ways_is_measured_written_and_read_back(dutlab, tmp_pa
     rows = record["tables"]["seconds"]
     assert {r["direction"] for r in rows} == {"a", "a.back"}
     there = [r for r in rows if r["direction"] == "a"]
-    assert 6 <= len(there) <= 9
-    assert there[0]["intended_pps"] == pytest.approx(500, rel=0.02) and there[-1]["intended_pps"] == pytest.approx(target, rel=0.02)
+    # Each row is asked for what the ramp holds in its own time: a machine with other work reads late, and a row is then longer than a second.
+    begins, asked = 0.0, [(2.0, 500.0, 500.0), (6.0, 0.0, target), (8.0, target, target)]
+    assert 4 <= len(there) <= 9
+    for row in there:
+        assert row["intended_pps"] == pytest.approx(mean_of(asked, begins, row["at_s"]), rel=0.02)
+        begins = row["at_s"]
     samples = next(tmp_path.glob("runs/*-loadtest-????/trials/0001/samples.parquet"))
     assert samples.stat().st_size > 0
 

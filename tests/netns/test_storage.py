@@ -290,7 +290,7 @@ async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):
     host, file = LocalHost("server"), tmp_path / "drive.img"
     file.write_bytes(bytes(1 << 20))
     site = GeneratorSite({"server": host}, None, {}, None, lambda where, who, values: told.append((where, who, dict(values))))
-    found = {"server": {"d1": FoundDrive("server:d1", str(file), 1 << 20)}}
+    found = {"server": {"d1": FoundDrive("server:d1", str(file), 1 << 20, is_file=True, stays=True)}}
     options = {"rw": "randread", "bs": "4k", "ioengine": "psync", "rate_iops": "500"}
     for _ in range(10):  # on a busy machine fio itself is late with its lines
         ran = await program.run(site, found, FioSetting(options=options, writes=False, ramp_s=0, duration_s=4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -107,6 +108,17 @@ async def test_a_copy_of_the_engine_is_an_engine_and_without_a_lab_every_port_is
     found = (await LocalAccount(proc=tmp_path).read())[THIS_MACHINE]
     assert found.threads == {"dutlab-engine-3": ThreadTime(1.0, 0.0), "napi/lan-5": ThreadTime(1.0, 0.0)}
     assert found.own_s == 2.0
+
+
+async def test_the_time_of_a_port_that_was_taken_away_stays_ours(tmp_path: Path) -> None:
+    me = os.getpid()
+    write_proc(tmp_path, {me: ("python", "", {me: (10**9, 0)}), 80: ("napi/lan-5", "", {80: (3 * 10**9, 0)})}, ticks=1000)
+    reader = LocalAccount(proc=tmp_path)
+    before = (await reader.read())[THIS_MACHINE]
+    shutil.rmtree(tmp_path / "80")
+    write_proc(tmp_path, {me: ("python", "", {me: (2 * 10**9, 0)})}, ticks=1100)
+    found = (await reader.read())[THIS_MACHINE].since(before)
+    assert (found.own_cpu_s, found.others_cpu_s) == (1.0, 1.0)
 
 
 async def test_a_machine_that_hides_proc_has_no_account(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ def insist_on_a_film_of(dutlab, raid: str, tmp_path: Path) -> None:
     (run,) = (tmp_path / "films").iterdir()
     (record,) = records(run)
     assert record["status"] == "measured", record
+    (machine,) = record["interference"].values()
+    assert machine["threads"]["linux.uml"]["run_s"] > 0, "the guest's CPU time is known, so that of other work is"
     assert [row["phase"] for row in record["tables"]["phases"]] == ["healthy", "degraded", "rebuilding", "rebuilt"]
     ((name, figures),) = record["figures"].items()
     assert recomputed(run, record)[name] == pytest.approx(figures), "by its raw files alone"

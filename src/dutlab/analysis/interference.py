@@ -49,7 +49,7 @@ class CpuAccount:
     stopped_s: float = 0.0
     """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
     programs: frozenset[int] | None = None
-    """Process numbers of our programs, where a program takes its account with it when it ends; None where nothing is forgotten."""
+    """Process numbers of our programs and threads, where each takes its account with it when it ends; None where nothing is forgotten."""
 
     def since(self, before: CpuAccount) -> Interference:
         """What was taken between two readings of the same machine."""

@@ -254,8 +254,8 @@ async def _set_up(
     device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
     threads = lab.napi_threads or None if lab is not None and (lab.ends_here or lab.guests) else None
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
-    unread |= lab.guests if lab is not None else set()
-    accounts = accounts_of({name: host for name, host in hosts.items() if name not in unread}, threads)
+    guests = lab.guests if lab is not None else frozenset[str]()
+    accounts = accounts_of({name: host for name, host in hosts.items() if name not in unread | guests}, threads, guests_here=bool(guests))
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
     undisturbed = partial(

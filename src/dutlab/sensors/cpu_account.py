@@ -65,7 +65,7 @@ class LocalAccount:
     def __init__(
         self, forwarding: Iterable[int] | None = None, *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._proc, self._clock, self._ledger = proc, clock, ThreadLedger()
+        self._proc, self._clock, self._ledger, self._forwarded = proc, clock, ThreadLedger(), ThreadLedger()
         self._wanted = None if forwarding is None else frozenset(forwarding)
         self._kernel: dict[int, str] = {}
         self._forwarding = self._guests = frozenset[int]()
@@ -105,11 +105,14 @@ class LocalAccount:
                 if name.startswith(PROGRAMS):
                     stopped |= rest.split()[0] == "T"
                     threads += self._threads(pid, name)
+        forwarded = list[tuple[int, str, ThreadTime]]()
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
                 threads += self._threads(pid, name)
                 if pid in self._forwarding and pid not in self._guests:
-                    own_s += _thread_time(self._text(f"{pid}/schedstat")).run_s
+                    forwarded.append((pid, "", _thread_time(self._text(f"{pid}/schedstat"))))
+        self._forwarded.see(forwarded)  # a port that is taken away takes its thread with it, whose time stays ours
+        own_s += sum(t.run_s for t in self._forwarded.total.values())
         self._ledger.see(threads)
         account = machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
         if self._last is not None:
@@ -202,9 +205,9 @@ class Accounts:
             yield
 
 
-def accounts_of(hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None) -> Accounts:
-    """The readers for a testbed's machines; those that are not Linux have none. Namespaces of this machine share one, see LocalAccount."""
-    here = [LocalAccount(forwarding)] if any(isinstance(host, LocalHost) for host in hosts.values()) else []
+def accounts_of(hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None, *, guests_here: bool = False) -> Accounts:
+    """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
+    here = [LocalAccount(forwarding)] if guests_here or any(isinstance(host, LocalHost) for host in hosts.values()) else []
     far = [RemoteAccount(h) for h in hosts.values() if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel]
     return Accounts([*here, *far])
 

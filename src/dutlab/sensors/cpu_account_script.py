@@ -35,7 +35,7 @@ _UTIME, _STIME = 11, 12
 def parse_account(text: str) -> CpuAccount | None:
     """The script's output; None where the host has no such files.
 
-    A program that has ended took its time with it, so `own_s` can be compared between two readings with the same `programs` only.
+    A program or thread that has ended took its time with it, so `own_s` can be compared between two readings with the same `programs` only.
     """
     part = sections(text)
     cores = linux_proc.cpu_times(part.get("stat", ""))
@@ -47,11 +47,10 @@ def parse_account(text: str) -> CpuAccount | None:
     programs = set[int]()
     for line in part.get("programs", "").splitlines():
         match line.split("|"):
-            case [kind, pid, name, columns]:
+            case [_, pid, name, columns]:
                 times = columns.split()
                 if not name.startswith("ksoftirqd/"):  # its time is in the column softirq of /proc/stat
                     own_s += (int(times[_UTIME]) + int(times[_STIME])) / USER_HZ
-                if kind != "kernel":
                     programs.add(int(pid))
             case [_, run, wait]:
                 threads[name] = threads.get(name, ThreadTime(0.0, 0.0)) + ThreadTime(int(run) / _NS, int(wait) / _NS)
