@@ -54,7 +54,7 @@ def watched(runs: Path) -> Iterator[None]:
             try:
                 while stream.read1(65536):  # type: ignore[attr-defined]
                     pass
-            except (OSError, ValueError):
+            except (OSError, ValueError, AttributeError):  # the last: closed while it was read
                 return
 
         begun = time.time()
