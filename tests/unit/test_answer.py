@@ -182,7 +182,8 @@ def swept(number: int, reads_percent: int, factor: float) -> Group:
     figures = {"server:d1": {**DEPTHS, "peak_iops": DEPTHS["peak_iops"] * factor, "knee_iops": DEPTHS["knee_iops"] * factor}}
     now = datetime(2026, 11, 23, tzinfo=UTC)
     doubts = [DoubtRecord.of(Doubt(DoubtKind.DISTURBED, "by 9 %")), DoubtRecord.of(Doubt(DoubtKind.VIRTUAL_PORTS))]
-    record = TrialRecord(trial=number, status="measured", cell=cell, started=now, ended=now, figures=figures, doubts=doubts)
+    tables = {"depths": [{"depth": depth, "iops": 2900.0 * factor, "clat_mean_ns": 3e5 * depth} for depth in (1, 2, 4)]}
+    record = TrialRecord(trial=number, status="measured", cell=cell, started=now, ended=now, figures=figures, doubts=doubts, tables=tables)
     return Group("as-found", cell, [number], [record])
 
 
@@ -193,6 +194,7 @@ def test_the_answer_of_rising_depth_tells_knee_and_peak_of_each_mix(tmp_path: Pa
     part = storage_limit_section(folder, groups, ["as-found"], book)
     report = replace(base, sections=(part,), headlines=(), limits=(), trials=(), notes=book.notes)
     answer = answer_of(report, groups, book)
+    assert {curve.x_ticks for curve in part.curves} == {((1.0, "1"), (2.0, "2"), (4.0, "4"))}, "every depth that was measured"
     mixes = [said.replace("\u202f", " ") for said in answer.fast]
     assert "70 % reads: 5780 IOPS at the knee" in mixes[0] and " from " not in mixes[0]
     assert mixes[1].endswith("100 % reads: 2890 IOPS at the knee (depth 1, mean latency 332.0 µs), at most 2961 IOPS (depth 4).")

@@ -15,6 +15,7 @@ from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, in_order, unit_of
 from dutlab.report.pages.publication import Contents
+from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
 
 _WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
@@ -31,23 +32,36 @@ _RATES, _TIMES = ("iops", "bytes_per_s"), ("latency_ns", "clat_p99_ns", "clat_me
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Of each run the arrays that were asked the same beside one another, or, where each was asked something else, a row each."""
-    tables = []
-    for read in reads:
+    tables, fast = list[Table](), list[str]()
+    for read, report in zip(reads, reports, strict=True):
         prefix = f"{read.run.name}-" if len(reads) > 1 else ""
         groups = [g for g in sorted(read.groups, key=lambda g: g.planned[0]) if g.cell.workload in _WORKLOADS and g.measured and _names(g)]
         alike = [(asked, [g for g in groups if _asked(g, groups) == asked]) for asked in dict.fromkeys(_asked(g, groups) for g in groups)]
-        compared = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
-        tables += [_arrays(prefix, compared, read)] if compared else []
-        rest = [g for g in groups if not any(g in same for _, same in compared)]
+        beside = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
+        tables += [_arrays(prefix, beside, read)] if beside else []
+        fast += _fastest(beside, read) or report.answer.fast
+        rest = [g for g in groups if not any(g in same for _, same in beside)]
         tables += [_workloads(prefix, rest, read)] if rest else []
     words = [said for r in reports for s in r.sections if s.workload in _WORKLOADS for said in s.words]
-    return Contents(tuple(words), tuple(tables), {})
+    return Contents((*fast, *words), tuple(tables), {})
 
 
-def _arrays(prefix: str, compared: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
-    labels = [label for label in read.labels if any(g.label == label for _, same in compared for g in same)]
+def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
+    """A sentence a rate of the arrays that were asked the same."""
+    found = []
+    for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
+        for name in dict.fromkeys(name for g in same for name in _names(g) if name.endswith(_RATES)):
+            named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
+            about = ", ".join(word for word in (asked, _split(name)[0].replace("_", " ")) if word)
+            if (line := compared(about, named, name)) is not None:
+                found.append(f"{line.about}: {line.sentence}")
+    return found
+
+
+def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
+    labels = [label for label in read.labels if any(g.label == label for _, same in beside for g in same)]
     rows = []
-    for asked, same in sorted(compared, key=lambda of: in_order(of[0])):
+    for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
         of = {g.label: g for g in same}
         for name in dict.fromkeys(name for g in same for name in _names(g)):
             texts = [_text(of[label], name, read) if label in of else _NONE for label in labels]

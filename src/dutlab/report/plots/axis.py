@@ -121,4 +121,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
         found = [m * 10.0**e for e in decades for m in steps if low <= m * 10.0**e <= high]
         if len(found) >= 4:  # noqa: PLR2004 - fewer say little
             break
+    if len(found) < 2:  # noqa: PLR2004 - of so little, a linear scale is the same
+        return _linear_ticks(low, high)
     return [float(f"{v:.6g}") for v in found]

@@ -85,6 +85,7 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
                 lines=lines,
                 scale="log",
                 x_scale="log",
+                x_ticks=tuple((depth, f"{depth:g}") for depth in sorted({x for line in lines for x, _ in line.points})),
             )
 
 
