@@ -6,8 +6,11 @@ import asyncio
 from dataclasses import dataclass, replace
 
 import pytest
+from click.testing import CliRunner
 
+from dutlab.cli.verify import verify
 from dutlab.methods.known import CASES, METHODS, Known
+from dutlab.methods.known.case import Found
 from dutlab.methods.known.counts import BURST
 from dutlab.methods.known.rates import POLICED_PPS
 from dutlab.methods.ports import Bench, Latency
@@ -146,3 +149,25 @@ def test_a_delay_is_found_at_each_load():
 def test_every_method_has_a_device_and_those_that_take_long_come_last():
     assert set(METHODS) == {"sweep", "search", "rfc2544", "latency", "loadtest", "soak"}
     assert [case.seconds for case in CASES if not case.quick] == [case.seconds for case in CASES[-3:]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lab", "uml-truth", "--quick"], "--lab uml-truth cannot be combined with --method or --quick"),
+        (["--lab", "uml-truth", "--method", "sweep"], "--lab uml-truth cannot be combined with --method or --quick"),
+        (["--lab", "uml-truth", "--storage"], "--storage cannot be combined with --lab"),
+        (["--storage", "--quick"], "--storage cannot be combined with --method or --quick"),
+        (["--lab", "raid"], "'raid' is not one of 'three-node', 'uml-truth'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_built(words: list[str], said: str) -> None:
+    done = CliRunner().invoke(verify, words)
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+
+
+def test_what_a_path_delays_without_the_device_does_not_count() -> None:
+    (held,) = Found("latency", {"at_100_tl_ns": 5_060_000.0}, "").against("delay 5 ms", [("at_100_tl_ns", 5e6, 1e5)], beyond=50_000)
+    assert (held.found, held.holds) == (5_010_000.0, True)
+    (none,) = Found("latency", {}, "nothing came").against("delay 5 ms", [("at_100_tl_ns", 5e6, 1e5)], beyond=50_000)
+    assert (none.found, none.holds, none.why) == (None, False, "nothing came")

@@ -16,7 +16,8 @@ from dutlab.cli.userns import become_root
 if TYPE_CHECKING:
     from dutlab.methods.known import Case, Known
 
-_STORAGE_HEAD = ("drive", "by", "figure", "set", "measured", "measured ÷ set", "allowed", "")
+_LABS = ("three-node", "uml-truth")
+_SET_HEAD = ("device", "by", "figure", "set", "measured", "measured ÷ set", "allowed", "")
 _NS = 1e6
 _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 
@@ -24,35 +25,48 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 @click.command()
 @click.option("--method", "methods", multiple=True, type=click.Choice(METHODS), help="A method; repeatable.  [all]")
 @click.option("--quick", is_flag=True, help="Only what takes a few seconds each.")
+@click.option(
+    "--lab",
+    type=click.Choice(_LABS),
+    default=_LABS[0],
+    show_default=True,
+    help="uml-truth: queues of a router on user-mode Linux; two minutes.",
+)
 @click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def verify(*, methods: tuple[str, ...], quick: bool, storage: bool, as_json: bool) -> None:
+def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
     """Test every method on devices whose answers are known; exit 1 when a figure is off. Takes about three minutes.
 
     Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
-    With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower.
+    With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower. With --lab uml-truth: a router on
+    user-mode Linux whose queue delays, drops, doubles, reorders, damages or polices (netem, tbf), held against the queue's own counters.
 
     \b
     Example:
       dutlab verify --quick
       dutlab verify --method rfc2544 --method loadtest
       dutlab verify --storage
+      dutlab verify --lab uml-truth
     """  # noqa: D301
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.methods.known import CASES  # noqa: PLC0415 -- `--help` needs none of it
 
-    if storage and (methods or quick):
-        raise click.UsageError("--storage cannot be combined with --method or --quick: it tries fio and pts, all of them")
+    queues = lab != _LABS[0]
+    if storage and queues:
+        raise click.UsageError("--storage cannot be combined with --lab: it has a lab of its own")
+    if (storage or queues) and (methods or quick):
+        which = "--storage" if storage else f"--lab {lab}"
+        raise click.UsageError(f"{which} cannot be combined with --method or --quick: it tries all that it has")
     become_root()
     cases = [case for case in CASES if (case.quick or not quick) and case.method in (methods or METHODS)]
     if not cases:
         raise click.UsageError("none of these methods is quick; leave --quick out")
     tell: Callable[[Known], None] = (lambda _: None) if as_json else _tell
-    found = run_in_order(_verify_storage(tell) if storage else _verify(cases, tell))
+    found = run_in_order(_verify_storage(tell) if storage else _verify_queues(tell) if queues else _verify(cases, tell))
     if as_json:
         say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in found], indent=2))
-    elif storage:
-        for line in table(_STORAGE_HEAD, [_storage_row(k) for k in found], right=range(3, 7)):
+    elif storage or queues:
+        for line in table(_SET_HEAD, [_set_row(k) for k in found], right=range(3, 7)):
             say(line)
     else:
         for line in table(_HEAD, [_row(k) for k in found], right=range(3, 7)):
@@ -75,6 +89,13 @@ async def _verify_storage(tell: Callable[[Known], None]) -> list[Known]:
     return await verify_drives(tell)
 
 
+async def _verify_queues(tell: Callable[[Known], None]) -> list[Known]:
+    from dutlab.runner.known_queues import verify as verify_queues  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    return await verify_queues(tell, str(find_engine()))
+
+
 def _tell(k: Known) -> None:
     say(f"… {k.method} {k.figure}: {k.device}", err=True)
 
@@ -87,7 +108,7 @@ def _row(k: Known) -> list[str]:
     ]  # fmt: skip
 
 
-def _storage_row(k: Known) -> list[str]:
+def _set_row(k: Known) -> list[str]:
     scale, unit = (_NS, " ms") if k.figure.endswith("_ns") else (1.0, "")
     told = [f"{value / scale:.5g}{unit}" if value is not None else "none" for value in (k.expected, k.found)]
     ratio = f"{k.found / k.expected:.4f}" if k.found is not None and k.expected else ""

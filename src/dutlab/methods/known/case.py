@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dutlab.methods.ports import Bench
+from dutlab.errors import MeasurementError
+from dutlab.methods.ports import Bench, Method
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.workloads.setting import Setting
@@ -85,3 +86,31 @@ def policed(pps: int, depth: int) -> str:
 def cell(setting: Setting) -> Cell:
     """A trial of a method on the link of these cases."""
     return Cell(mode="known", factors={}, tool="engine", links=(LINK,), setting=setting, repeat=1)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The figures of a method, or why it has none."""
+
+    method: str
+    figures: Mapping[str, float]
+    why: str
+
+    def against(self, device: str, answers: Sequence[tuple[str, float, float]], *, beyond: float = 0.0) -> list[Known]:
+        """Each (figure, answer, tolerance); what is found counts from `beyond` on."""
+        why = self.why or "it was not found"
+        return [
+            Known(device, self.method, figure, expected, self.figures[figure] - beyond, tolerance)
+            if figure in self.figures
+            else Known(device, self.method, figure, expected, None, tolerance, why)
+            for figure, expected, tolerance in answers
+        ]
+
+
+async def found_by(measure: Method, bench: Bench, setting: Setting) -> Found:
+    """What a method finds on the link of these cases. Raises ToolFailed, HostError."""
+    try:
+        measured = await measure(bench, cell(setting))
+    except MeasurementError as e:
+        return Found(setting.workload, {}, str(e))
+    return Found(setting.workload, measured.figures[LINK], "; ".join(measured.notes))

@@ -7,13 +7,11 @@ B = d ÷ (1 - r ÷ R), since the bucket goes on filling meanwhile (RFC 9004 sect
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from dutlab.errors import MeasurementError
 from dutlab.methods import loadtest
-from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, FaultyDevice, Known, cell, policed, policer
-from dutlab.methods.ports import NO_TIME, Bench, Method
+from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, FaultyDevice, Known, found_by, policed, policer
+from dutlab.methods.ports import NO_TIME, Bench
 from dutlab.methods.rfc2544 import back_to_back, suite
 from dutlab.methods.rfc2544.deviations import BURST_LIMIT_S
 from dutlab.methods.search import method as search
@@ -21,7 +19,6 @@ from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.loadtest import LoadtestSetting
 from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting
 from dutlab.spec.workloads.search import SearchSetting
-from dutlab.spec.workloads.setting import Setting
 from dutlab.stats.rescore import LOSS_THRESHOLD
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds
 
@@ -50,7 +47,7 @@ async def _search(bench: Bench, _: FaultyDevice) -> list[Known]:
         drain_s=DRAINED,
     )
     expected = POLICED_PPS + POLICED_DEPTH / POLICED_S
-    found = await _figures(search.measure, bench, setting)
+    found = await found_by(search.measure, bench, setting)
     return found.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr_lower_pps", expected, expected * WITHIN)])
 
 
@@ -68,7 +65,7 @@ async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
         recovery_repeats=1,
         reset_repeats=1,
     )
-    found = await _figures(suite.measure, replace(bench, speeds={LINK: line}), setting)
+    found = await found_by(suite.measure, replace(bench, speeds={LINK: line}), setting)
     passing = POLICED_PPS + POLICED_DEPTH / SUITE_S
     burst = POLICED_DEPTH / (1 - POLICED_PPS / SUITE_LINE_PPS)
     answers = [
@@ -93,7 +90,7 @@ async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
         threshold_percent=LOSS_THRESHOLD * 100,
         drain_s=DRAINED,
     )
-    found = await _figures(loadtest.measure, bench, setting)
+    found = await found_by(loadtest.measure, bench, setting)
     over_pps = RAMP_TO_PPS - POLICED_PPS
     sent = RAMP_TO_PPS * (RAMP_S / 2 + HOLD_S)
     lost = over_pps**2 / rise_pps / 2 + over_pps * HOLD_S - POLICED_DEPTH
@@ -106,31 +103,6 @@ async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
         ("loss_ratio", lost / sent, WITHIN * POLICED_PPS * (RAMP_S + HOLD_S) / sent),
     ]
     return found.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The figures of a method, or why it has none."""
-
-    method: str
-    figures: Mapping[str, float]
-    why: str
-
-    def against(self, device: str, answers: Sequence[tuple[str, float, float]]) -> list[Known]:
-        """Each (figure, answer, tolerance)."""
-        why = self.why or "it was not found"
-        return [
-            Known(device, self.method, figure, expected, self.figures.get(figure), tolerance, "" if figure in self.figures else why)
-            for figure, expected, tolerance in answers
-        ]
-
-
-async def _figures(measure: Method, bench: Bench, setting: Setting) -> _Found:
-    try:
-        measured = await measure(bench, cell(setting))
-    except MeasurementError as e:
-        return _Found(setting.workload, {}, str(e))
-    return _Found(setting.workload, measured.figures[LINK], "; ".join(measured.notes))
 
 
 CASES = (

@@ -1,0 +1,195 @@
+"""Methods against queues of known effect (tc-netem(8), tc-tbf(8)) before the outer port of a router with a kernel of its own.
+
+A queue says itself what it dropped, doubled and let overtake, so counts must be its own to the frame. netem does not count what it damages:
+that is held against the share that was asked for, four standard deviations wide. Delays are those beyond the same path without a queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass
+from statistics import fmean
+
+from dutlab import labs
+from dutlab.ending import closing, ended_by
+from dutlab.hosts.host import Host
+from dutlab.methods import latency, soak
+from dutlab.methods.known.case import DRAINED, LINK, Known, cell, found_by
+from dutlab.methods.ports import NO_TIME, Bench, Flow, Offer, Outcome
+from dutlab.methods.search import method as search
+from dutlab.spec.goals import Goal
+from dutlab.spec.links import DUT
+from dutlab.spec.mixes import Mix, frame_mix
+from dutlab.spec.workloads.latency import LatencySetting
+from dutlab.spec.workloads.search import SearchSetting
+from dutlab.spec.workloads.soak import SoakSetting
+from dutlab.tools.engine.engine import Engine
+from dutlab.units import FCS_BYTES, Pps, Seconds
+
+LAB = "uml-router"
+FRAME, COUNTED_PPS, COUNTED_S = frame_mix(200), Pps(1000.0), Seconds(5.0)
+DELAYS_NS, JITTER_NS, DELAY_WITHIN_NS = (5_000_000, 20_000_000), 2_000_000, 100_000
+LOST_PERCENT, DOUBLED_PERCENT, DAMAGED_PERCENT = 5, 10, 5
+OVERTAKES, OVERTAKEN_PPS, OVERTAKEN_S = 5, Pps(30.0), Seconds(10.0)
+"""Each fifth frame waits for nothing, the others 50 ms: at 33 ms from frame to frame it overtakes one, also where a frame is 16 ms late."""
+LONG_FRAME, RATE_BPS, RATE_WITHIN = frame_mix(1000), 5_000_000, 0.01
+_ROOM, _RATE_S = 20, Seconds(2.0)
+"""Frames that wait at the most, and how long a trial of the search is: the queue is a bucket of so many, see known.rates."""
+_SIGMAS = 4
+_WIDTH = 0.0025
+_READY = "for one in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >$one; done; echo 1 >/proc/sys/net/ipv4/ip_forward"
+"""The DUT forwards, and says nothing of its own into the queue."""
+
+
+@dataclass(frozen=True)
+class QueuedPath:
+    """The link of these queues, and the DUT's port before which they are."""
+
+    engine: Engine
+    dut: Host
+    port: str
+
+    @contextlib.asynccontextmanager
+    async def queued(self, words: str) -> AsyncIterator[None]:
+        """With the queue `words` in place. Raises HostError."""
+        async with ended_by(lambda: self.dut.run(["tc", "qdisc", "del", "dev", self.port, "root"], check=False)):
+            await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "root", "handle", "1:", *words.split()])
+            yield
+
+    async def said(self) -> dict[str, int]:
+        """Its counters since it is there: `packets` that left it, `drops`, `requeues` (those that netem let overtake). Raises HostError."""
+        found = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
+        return {name: int(found[0][name]) for name in ("packets", "drops", "requeues")}
+
+    async def sent(self, rate: Pps = COUNTED_PPS, duration: Seconds = COUNTED_S, frame: Mix = FRAME) -> Flow:
+        """Raises ToolFailed, HostError."""
+        outcome = await self.engine.offer(Offer((LINK,), frame, rate, duration))
+        return outcome.flows[0]
+
+
+@dataclass(frozen=True)
+class KnownQueue:
+    """What is put in place, and how it is measured."""
+
+    name: str
+    measure: Callable[[QueuedPath], Awaitable[list[Known]]]
+
+
+async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
+    """Each queue of these names, or every one, in a lab of its own or in one that is there.
+
+    Raises LabError, ToolsMissing, ToolMissing, ToolFailed, HostError.
+    """
+    found = list[Known]()
+    async with labs.used(LAB, standing) as lab:
+        hosts = lab.hosts()
+        engine = Engine(hosts, lab.testbed, lab.cpus, binary, backend=lab.backend)
+        path = QueuedPath(engine, hosts[DUT], lab.testbed.links[LINK].dut_out.interface)
+        async with closing(engine, *hosts.values()):
+            await path.dut.run(["sh", "-c", _READY])
+            for queue in (q for q in QUEUES if not names or q.name in names):
+                for known in await queue.measure(path):
+                    found.append(known)
+                    tell(known)
+    return found
+
+
+async def _delays(path: QueuedPath) -> list[Known]:
+    """By single offers, and by the method `latency` at half and at all of a load."""
+    bare, found = await path.sent(), list[Known]()
+    base = bare.latency.p50_ns if bare.latency is not None else 0
+    for delay in DELAYS_NS:
+        name = f"netem delay {delay // 1_000_000} ms"
+        async with path.queued(f"netem delay {delay // 1000}us limit 10000"):
+            of = (await path.sent()).latency
+            found.append(Known(name, "sweep", "latency_p50_ns", delay, None if of is None else of.p50_ns - base, DELAY_WITHIN_NS))
+            setting = LatencySetting(
+                frame_size=FRAME, rate_pps=COUNTED_PPS, shares_percent=(50.0, 100.0), idle_pps=COUNTED_PPS, duration_s=_RATE_S,
+                warmup_s=NO_TIME, drain_s=DRAINED,
+            )  # fmt: skip
+            answers = [(figure, delay, DELAY_WITHIN_NS) for figure in ("at_50_tl_ns", "at_100_tl_ns")]
+            found += (await found_by(latency.measure, Bench(path.engine), setting)).against(name, answers, beyond=base)
+    return found
+
+
+async def _jitter(path: QueuedPath) -> list[Known]:
+    """Evenly spread over twice the jitter: nine tenths are below the middle and 0.8 of the jitter."""
+    mean, jitter = 10_000_000, JITTER_NS
+    async with path.queued(f"netem delay {mean // 1000}us {jitter // 1000}us limit 10000"):
+        of = (await path.sent(Pps(2 * COUNTED_PPS))).latency
+    spread = None if of is None else of.p90_ns - of.p50_ns
+    name = f"netem delay {mean // 1_000_000} ms ± {jitter // 1_000_000} ms"
+    return [Known(name, "sweep", "latency_p90_less_p50_ns", 0.8 * jitter, spread, DELAY_WITHIN_NS)]
+
+
+async def _counts(path: QueuedPath) -> list[Known]:
+    found = list[Known]()
+    async with path.queued(f"netem loss {LOST_PERCENT}% limit 10000"):
+        flow, said = await path.sent(), await path.said()
+        found.append(Known(f"netem loss {LOST_PERCENT} %", "sweep", "lost_frames", said["drops"], flow.lost_frames, 0))
+    async with path.queued(f"netem loss {LOST_PERCENT}% limit 10000"):
+        setting = SoakSetting(
+            frame_size=FRAME, rate_pps=COUNTED_PPS, share_percent=100.0, threshold_percent=0.0, duration_s=COUNTED_S, warmup_s=NO_TIME,
+            drain_s=DRAINED,
+        )  # fmt: skip
+        lost = sum(flow.lost_frames for flow in (await soak.measure(Bench(path.engine), cell(setting))).flows)
+        found.append(Known(f"netem loss {LOST_PERCENT} %", "soak", "lost_frames", (await path.said())["drops"], lost, 0))
+    async with path.queued(f"netem duplicate {DOUBLED_PERCENT}% limit 10000"):
+        flow, said = await path.sent(), await path.said()
+        doubled = said["packets"] + said["drops"] - flow.sent_frames
+        found.append(Known(f"netem duplicate {DOUBLED_PERCENT} %", "sweep", "duplicated_frames", doubled, flow.duplicated_frames, 0))
+    return found
+
+
+async def _overtakes(path: QueuedPath) -> list[Known]:
+    async with path.queued(f"netem delay 50ms reorder 100% gap {OVERTAKES} limit 10000"):
+        flow, said = await path.sent(OVERTAKEN_PPS, OVERTAKEN_S), await path.said()
+    return [Known(f"netem reorder, gap {OVERTAKES}", "sweep", "reordered_frames", said["requeues"], flow.reordered_frames, 0)]
+
+
+async def _damages(path: QueuedPath) -> list[Known]:
+    """One bit, anywhere in the frame. A few headers' bits do no harm: the frame is long, so that they are few."""
+    async with path.queued(f"netem corrupt {DAMAGED_PERCENT}% limit 10000"):
+        flow = await path.sent(frame=LONG_FRAME)
+    share = DAMAGED_PERCENT / 100
+    wide = _SIGMAS * (flow.sent_frames * share * (1 - share)) ** 0.5
+    return [Known(f"netem corrupt {DAMAGED_PERCENT} %", "sweep", "damaged_frames", flow.sent_frames * share, flow.lost_frames, wide)]
+
+
+async def _rates(path: QueuedPath) -> list[Known]:
+    """A queue counts a frame without its FCS."""
+    rate, found = RATE_BPS / 8 / (LONG_FRAME.mean - FCS_BYTES), list[Known]()
+    for words in (f"netem rate {RATE_BPS}bit limit {_ROOM}", f"tbf rate {RATE_BPS}bit burst 2000 limit {_ROOM * 1000}"):
+        async with path.queued(words):
+            outcome = await path.engine.offer(Offer((LINK,), LONG_FRAME, Pps(1.5 * rate), COUNTED_S))
+            found.append(Known(_rated(words), "sweep", "received_pps", rate, _steady_pps(outcome), RATE_WITHIN * rate))
+    goal = Goal("ndr", 0.0, 0.0, _RATE_S, _RATE_S, _WIDTH, _RATE_S, 1)
+    setting = SearchSetting(
+        frame_size=LONG_FRAME, goals=(goal,), highest_pps=Pps(1.5 * rate), lowest_pps=Pps(0.5 * rate), warmup_s=NO_TIME, drain_s=DRAINED
+    )
+    passing = rate + _ROOM / _RATE_S
+    async with path.queued(words := f"netem rate {RATE_BPS}bit limit {_ROOM}"):
+        searched = await found_by(search.measure, Bench(path.engine), setting)
+    return [*found, *searched.against(_rated(words), [("ndr_lower_pps", passing, RATE_WITHIN * passing)])]
+
+
+def _rated(words: str) -> str:
+    return f"{words.split(maxsplit=1)[0]} rate {RATE_BPS / 1e6:g} Mbit/s (L2 without FCS)"
+
+
+def _steady_pps(outcome: Outcome) -> float | None:
+    """By the readings of each second but the first, in which the queue fills."""
+    rates = [r.value for r in sorted(outcome.readings, key=lambda r: r.at_s) if r.name == "received_pps"][1:]
+    return fmean(rates) if rates else None
+
+
+QUEUES = (
+    KnownQueue("counts", _counts),
+    KnownQueue("overtakes", _overtakes),
+    KnownQueue("damages", _damages),
+    KnownQueue("delays", _delays),
+    KnownQueue("jitter", _jitter),
+    KnownQueue("rates", _rates),
+)
