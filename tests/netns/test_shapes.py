@@ -53,6 +53,31 @@ def test_two_hosts_send_and_two_receive_alone_and_together(tmp_path: Path) -> No
         assert any(what.startswith("link b: it arrives") and seen in found for what, found in checks.items())
 
 
+def test_four_hosts_send_to_one_port_and_every_frame_is_accounted_for(tmp_path: Path) -> None:
+    need("engine", have_engine())
+    short = (
+        "workloads.sweep.duration=500ms",
+        "workloads.sweep.rates=[1kpps]",
+        "workloads.search.preset=quick",
+        "workloads.search.budget=4s",
+    )
+    records = run(tmp_path, "fan-in", *short, "workloads.search.warmup=0s", "workloads.search.drain=100ms")
+    assert {r["status"] for r in records} == {"measured"}
+    sweeps = {(r["cell"]["mode"], "+".join(r["cell"]["links"])): r for r in records if r["cell"]["setting"]["kind"] == "sweep"}
+    assert set(sweeps) == {(mode, links) for mode in ("router", "nat") for links in ("a", "a+b+c+d")}
+    for (mode, links), record in sweeps.items():
+        assert [f["link"] for f in record["flows"]] == links.split("+")
+        for flow in record["flows"]:
+            assert flow["balances"] and flow["intended_frames"] == 500 and flow["sent_frames"] + flow["refused_frames"] == 500
+        known = {place for flow in record["flows"] for place in flow["places"]}
+        assert "DUT in" in known and ("DUT out" in known) == (links == "a"), "a port that all share tells nothing of one"
+        checks = {c["what"]: c["found"] for c in record["checks"]}
+        seen = {"router": "172.16.3.2", "nat": "172.16.10.1"}[mode]
+        assert any(what.startswith("link d: it arrives") and seen in found for what, found in checks.items())
+    searches = [r for r in records if r["cell"]["setting"]["kind"] == "search"]
+    assert len(searches) == 2 and all(r["cell"]["links"] == ["a", "b", "c", "d"] for r in searches)
+
+
 def test_hosts_of_one_network_are_measured_pair_by_pair_without_the_engine(tmp_path: Path) -> None:
     need_program("iperf3")
     records = run(tmp_path, "flat", "workloads.matrix.duration=1s", "workloads.matrix.omit=0s")

@@ -158,3 +158,8 @@ def test_filters_are_of_the_links_version_of_ip():
     rules = [line.strip() for line in nft_rules.filters(lab, 25).splitlines() if line.endswith(" accept")]
     assert len(rules) == 25 and all("ip6 saddr 2001:db8:ffff:ffff::" in rule for rule in rules[:-1])
     assert "2001:2:0:1::/64 . 2001:2:0:8001::/64" in rules[-1] and not any(" ip saddr" in f" {rule}" for rule in rules)
+
+
+def test_links_that_share_the_sinks_cable_have_one_rule_each():
+    rules = nft_rules.filter_default(description("fan-in").testbed)
+    assert rules.count("ct state new accept") == 4 and rules.count("ip daddr 172.16.10.0/24") == 4

@@ -72,3 +72,15 @@ def test_a_label_makes_names_that_the_kernel_and_the_file_system_take(label: str
 def test_new_labels_are_labels_and_differ() -> None:
     labels = {state.check_label(state.new_label()) for _ in range(100)}
     assert len(labels) > 90
+
+
+def test_a_cable_that_links_share_is_laid_and_addressed_once() -> None:
+    lab = description("fan-in")
+    batch = recipe.veth_batch(lab.testbed, {host: f"ns-{host}" for host in lab.testbed.hosts})
+    assert batch.count("link add") == 5 and batch.count("name out netns ns-dut") == 1
+    setup = recipe.setup_script(lab, "dut")
+    assert setup.count("addr add 172.16.10.1/24 dev out") == 1 and setup.count("addr add") == 5
+    (sink,) = recipe.addresses_of(lab.testbed, "sink").values()
+    assert f"neigh replace 172.16.10.2 lladdr {sink} dev out" in setup
+    back = [line for line in recipe.setup_script(lab, "sink").splitlines() if line.startswith("route add")]
+    assert len(back) == len(set(back)) == 4, "a way back to each source"

@@ -107,7 +107,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[1500, 9000]", "[1500, ~]", ":5:15: factors.mtu.1: must be text"),
         ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
         ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
-        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: back-to-back, flat, four-hosts, jbod, raid, three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-routers, uml-router, uml-two-sites; did you mean three-node?)"),
+        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: back-to-back, fan-in, flat, four-hosts, jbod, raid, three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-routers, uml-router, uml-two-sites; did you mean three-node?)"),
         ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab, sensors)"),
         (
             "lab: three-node",

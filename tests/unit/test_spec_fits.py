@@ -80,6 +80,21 @@ def test_a_mode_that_a_lab_cannot_have_is_refused_with_the_reason_and_what_it_ha
     )
 
 
+@pytest.mark.parametrize(("links", "refused"), [("[[a], [b]]", False), ("[[a, b]]", True)])
+def test_only_the_engine_drives_links_that_share_a_port_at_once(links: str, refused: bool) -> None:
+    text = "experiment: e\ntestbed: {lab: fan-in}\nfactors: {mode: [router]}\ngenerator: GENERATOR\nworkloads: [sweep: {rates: [max], links: LINKS}]\n"
+    text = text.replace("LINKS", links)
+    assert given_experiment(text.replace("GENERATOR", "engine").encode(), Path("e.yaml"))
+    pktgen = text.replace("GENERATOR", "pktgen").encode()
+    if not refused:
+        assert given_experiment(pktgen, Path("e.yaml"))
+        return
+    with pytest.raises(
+        SpecRefused, match=r"generator pktgen cannot be asked for links that share a port at once: nothing tells whose .* use engine"
+    ):
+        given_experiment(pktgen, Path("e.yaml"))
+
+
 def test_a_lab_with_one_end_for_tunnels_names_the_lab_with_two() -> None:
     text = "experiment: e\ntestbed: {{lab: {}}}\nfactors: {{mode: [ipsec-3des-md5]}}\nworkloads: [iperf3: {{links: [[a]]}}]\n"
     with pytest.raises(SpecRefused, match=r"cannot have mode ipsec-3des-md5: .*use lab uml-two-sites"):

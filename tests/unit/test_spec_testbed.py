@@ -240,6 +240,45 @@ def test_links_need_networks_of_their_own(tmp_path):
     ]
 
 
+FAN_IN = """
+testbed: fan-in
+hosts:
+  s1: {ssh: root@192.0.2.1, family: linux}
+  s2: {ssh: root@192.0.2.2, family: linux}
+  dut: {ssh: root@192.0.2.3, family: linux}
+  t1: {ssh: root@192.0.2.4, family: linux}
+links:
+  a: {path: [s1:eth0, dut:in-a, dut:out, t1:eth0], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.9.1/24, 10.0.9.2/24]}
+  b: {path: [s2:eth0, dut:in-b, dut:out, t1:eth0], addresses: [10.0.1.2/24, 10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24]}
+"""
+
+
+def test_links_may_share_the_cable_of_one_end(tmp_path):
+    (tmp_path / "t.yaml").write_text(FAN_IN)
+    testbed = load_testbed(tmp_path / "t.yaml")
+    assert (testbed.ports_of("dut"), testbed.ports_of("t1")) == (["in-a", "out", "in-b"], ["eth0"])
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "said"),
+    [
+        # another address on the same port: then it is no longer the same cable
+        ("10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24", "10.0.1.1/24, 10.0.8.1/24, 10.0.8.2/24", "links.b.path.2: dut:out is already used by link a"),
+        # both ends: the same path twice
+        ("[s2:eth0, dut:in-b, dut:out", "[s1:eth0, dut:in-a, dut:out", "links.b.path.0: s1:eth0 is already used by link a"),
+        # the cable of the other end
+        ("[s2:eth0, dut:in-b, dut:out, t1:eth0]", "[t1:eth0, dut:out, dut:in-b, s2:eth0]", "links.b.path.0: t1:eth0 is already used by link a"),
+        ("dut:out, t1:eth0], addresses: [10.0.1.2", "dut:x, t1:eth0], addresses: [10.0.1.2", "links.b.path.3: t1:eth0 is already used by link a"),
+    ],
+)  # fmt: skip
+def test_what_is_not_one_whole_cable_at_the_same_end_is_not_shared(tmp_path, written, instead, said):
+    text = FAN_IN.replace(written, instead)
+    if "[t1:eth0" in instead:
+        text = text.replace("10.0.1.2/24, 10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24", "10.0.9.2/24, 10.0.9.1/24, 10.0.1.1/24, 10.0.1.2/24")
+    assert text != FAN_IN
+    assert any(said in fault for fault in faults(tmp_path, text)), faults(tmp_path, text)
+
+
 def test_a_black_box_has_no_way_in_and_is_the_dut_alone(tmp_path):
     box = RIGHT.replace('{ssh: "admin@[2001:db8::1]:2222", family: freebsd-pf}', "{family: black-box}")
     (tmp_path / "box.yaml").write_text(box)

@@ -12,7 +12,7 @@ from ipaddress import IPv4Interface
 
 from dutlab.labs.labfile import LabDescription
 from dutlab.labs.state import SWITCH
-from dutlab.spec.links import Link
+from dutlab.spec.links import Link, Port
 from dutlab.spec.testbed import Testbed
 
 _V4 = {
@@ -34,20 +34,29 @@ def mac(link: int, port: int) -> str:
     return f"02:00:00:00:{link:02x}:{port + 1:02x}"
 
 
+def macs_of(testbed: Testbed) -> dict[Port, str]:
+    """Of each port the address that it has by the first link that it is on."""
+    found: dict[Port, str] = {}
+    for index, link in enumerate(testbed.links.values()):
+        for at, port in enumerate(link.ports):
+            found.setdefault(port, mac(index, at))
+    return found
+
+
 def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
     """For `ip -batch -`: every pair, each end where it belongs. One queue, so that each port has one NAPI thread."""
-    lines = []
-    for index, link in enumerate(testbed.links.values()):
+    lines, macs = [], macs_of(testbed)
+    for link in testbed.links.values():
         ends = [
-            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1 mtu {link.mtu} address {mac(index, i)}"
-            for i, port in enumerate(link.ports)
+            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1 mtu {link.mtu} address {macs[port]}"
+            for port in link.ports
         ]
         if link.segment:
             far = [f"name {name} netns {namespaces[SWITCH]} mtu {link.mtu}" for name in _switch_ports(link)]
             lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends, far, strict=True)]
         else:
             lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends[::2], ends[1::2], strict=True)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(dict.fromkeys(lines)) + "\n"  # a cable that links share is there once
 
 
 def switch_script(testbed: Testbed) -> str:
@@ -81,10 +90,10 @@ def management_script(ends: Mapping[str, IPv4Interface]) -> str:
 def setup_script(description: LabDescription, role: str) -> str:
     """For `sh -e` inside the namespace of `role`: quiet, addressed, its neighbours known, everything up."""
     testbed, settings = description.testbed, description.settings
-    lines = [*_sysctls(description), *_by_itself(description, role), "ip -batch - <<'END'", "link set dev lo up"]
-    for index, link in enumerate(testbed.links.values()):
-        lines += _port_commands(index, link, role) if not settings.box else _bare_port_commands(link, role)
-    lines.append("END")
+    lines, macs, ports = [*_sysctls(description), *_by_itself(description, role), "ip -batch - <<'END'"], macs_of(testbed), list[str]()
+    for link in testbed.links.values():
+        ports += _port_commands(macs, link, role) if not settings.box else _bare_port_commands(link, role)
+    lines += ["link set dev lo up", *dict.fromkeys(ports), "END"]
     for port in ports_of(testbed, role):
         lines.append(f"ethtool -K {port} gro {_on(settings.gro)} tso {_on(settings.tso)} tx-udp-segmentation {_on(settings.tso)}")
     return "\n".join(lines) + "\n"
@@ -100,12 +109,7 @@ def stub_script(description: LabDescription, role: str) -> str:
 
 def addresses_of(testbed: Testbed, role: str) -> dict[str, str]:
     """The role's ports and the address (MAC) of each."""
-    return {
-        port.interface: mac(index, at)
-        for index, link in enumerate(testbed.links.values())
-        for at, port in enumerate(link.ports)
-        if port.host == role
-    }
+    return {port.interface: address for port, address in macs_of(testbed).items() if port.host == role}
 
 
 def carrier_script(testbed: Testbed, role: str) -> str:
@@ -151,7 +155,7 @@ def _sysctls(description: LabDescription) -> Iterator[str]:
             yield f"if [ -e {path} ]; then echo {setting} > {path}; fi"
 
 
-def _port_commands(index: int, link: Link, role: str) -> Iterator[str]:
+def _port_commands(macs: Mapping[Port, str], link: Link, role: str) -> Iterator[str]:
     for i, port in enumerate(link.ports):
         if port.host != role:
             continue
@@ -159,7 +163,7 @@ def _port_commands(index: int, link: Link, role: str) -> Iterator[str]:
         yield f"link set dev {port.interface} up"
         others = [j for j in range(len(link.segment)) if j != i] if link.segment else [i ^ 1]  # the far end of the same cable: 0-1, 2-3
         for j in others:
-            yield f"neigh replace {link.addresses[j].ip} lladdr {mac(index, j)} dev {port.interface} nud permanent"
+            yield f"neigh replace {link.addresses[j].ip} lladdr {macs[link.ports[j]]} dev {port.interface} nud permanent"
         for beyond in link.addresses[i + 2 :: 2] if i % 2 == 0 and link.path else link.addresses[: max(i - 1, 0) : 2]:
             if link.path:
                 yield f"route add {beyond.network} via {link.addresses[i ^ 1].ip} dev {port.interface}"

@@ -24,6 +24,8 @@ class LinkBounds:
     """The hosts where traffic starts and ends."""
     hosts: tuple[str, ...] = ("source", "dut", "sink")
     is_segment: bool = False
+    shares_with: frozenset[str] = frozenset()
+    """Links that are on the same port at one of its ends."""
     through_dut: bool = True
 
     @property

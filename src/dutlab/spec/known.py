@@ -42,6 +42,8 @@ class KnownLab:
     """Whether its links' addresses are."""
     segments: frozenset[str] = frozenset()
     """Those of its links that are not paths."""
+    one_sink: bool = False
+    """Whether all its links end at one port."""
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
 
@@ -66,6 +68,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "uml-router": KnownLab({"a": ROLES, "b": ROLES}, lacking=_NO_FILTER | _NO_TUNNEL),
         "uml-two-sites": KnownLab({"a": ROLES}, lacking=_NO_FILTER),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
+        "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Any, ClassVar, Self
 
@@ -44,6 +45,15 @@ class Port(SpecModel):
     @model_serializer
     def _text(self) -> str:
         return str(self)
+
+
+@dataclass(frozen=True)
+class EndCable:
+    """Two ports with their addresses, at the end of a path where its source or its sink is."""
+
+    end: str
+    near: tuple[Port, Address]
+    far: tuple[Port, Address]
 
 
 class Link(SpecModel):
@@ -88,6 +98,14 @@ class Link(SpecModel):
         """Network of each cable, with the place of its first address."""
         for i in range(0, len(self.path) or 1, 2):
             yield i, self.addresses[i].network
+
+    @property
+    def end_cables(self) -> tuple[EndCable, ...]:
+        """The first and the last of a path: those that it may share with other links, each at its own end. A segment has none."""
+        if not self.path or len(self.path) % 2 or len(self.addresses) != len(self.path):
+            return ()
+        cables = [tuple(zip(self.path[at : at + 2], self.addresses[at : at + 2], strict=True)) for at in (0, len(self.path) - 2)]
+        return tuple(EndCable(end, *ports) for end, ports in zip(("source", "sink"), cables, strict=True))
 
     @property
     def source(self) -> Port:

@@ -49,6 +49,7 @@ class TestbedShape:
                 ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
                 hosts=hosts,
                 is_segment=link in lab.segments,
+                shares_with=frozenset(lab.links) - {link} if lab.one_sink else frozenset(),
                 through_dut=DUT in hosts[1:-1],
             )
             for link, hosts in lab.links.items()
@@ -111,6 +112,7 @@ def bounds_of(testbed: Testbed) -> TestbedBounds:
             ends=link.ends,
             hosts=link.hosts,
             is_segment=bool(link.segment),
+            shares_with=frozenset(other.name for other in testbed.links.values() if other.name != name and {*other.ports} & {*link.ports}),
             through_dut=testbed.dut in link.forwarders,
         )
         for name, link in testbed.links.items()

@@ -148,7 +148,7 @@ class Testbed(SpecModel):
 
     def ports_of(self, host: str) -> list[str]:
         """Its interfaces on all links, in the order of links and ports."""
-        return [port.interface for link in self.links.values() for port in link.ports if port.host == host]
+        return list(dict.fromkeys(port.interface for link in self.links.values() for port in link.ports if port.host == host))
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -215,13 +215,21 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     seen: dict[str, str] = {}
     for name, link in links.items():
         for i, port in enumerate(link.ports):
-            if (other := seen.setdefault(str(port), name)) != name:
+            if (other := seen.setdefault(str(port), name)) != name and not _shared(links[other], link, i):
                 yield fault(("links", name, "path" if link.path else "segment", i), f"{port} is already used by link {other}")
+
+
+def _shared(first: Link, second: Link, at: int) -> bool:
+    """Whether the port at this place of the second is on the one cable that both have, at the same end of both."""
+    common = [cable for cable in second.end_cables if cable in first.end_cables]
+    return len(common) == 1 and second.ports[at] in {port for port, _ in (common[0].near, common[0].far)}
 
 
 def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     for (_, first), (name, second) in combinations(links.items(), 2):
         for i, here in second.networks:
+            if _shared(first, second, i):
+                continue
             for _, there in first.networks:
                 if here.version == there.version and here.overlaps(there):
                     what = f"{here} overlaps {there} of link {first.name}; each cable needs a network of its own"

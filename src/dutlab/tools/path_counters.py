@@ -10,7 +10,7 @@ are no packets to some drivers): then nobody knows, and nothing is guessed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dutlab.hosts.host import Host
@@ -45,10 +45,14 @@ PathCount = tuple[PortCount | None, ...]
 """Of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or its counters cannot be read."""
 
 
-async def read_path(hosts: Mapping[str, Host], link: Link) -> PathCount:
-    """The counters of its ends and of the DUT's two ports, read at the same time. Raises HostError when a host vanished."""
+async def read_path(hosts: Mapping[str, Host], link: Link, *, without: Collection[Port] = ()) -> PathCount:
+    """The counters of its ends and of the DUT's two ports, read at the same time; of those in `without` there are none.
+
+    Raises HostError when a host vanished.
+    """
     around = (link.dut_in, link.dut_out) if link.forwarders else (None, None)
-    return tuple(await asyncio.gather(*(_read(hosts, port) for port in (link.source, *around, link.sink))))
+    ports = (None if port in without else port for port in (link.source, *around, link.sink))
+    return tuple(await asyncio.gather(*(_read(hosts, port) for port in ports)))
 
 
 async def _read(hosts: Mapping[str, Host], port: Port | None) -> PortCount | None:

@@ -25,6 +25,7 @@ class GeneratorFeature(enum.Enum):
     SEVERAL_SIZES = "frames of several sizes"
     ORDER = "sizes in an order"
     SEVERAL_LINKS = "several links at once"
+    SHARED_PORTS = "links that share a port at once"
     BOTH_WAYS = "frames in both directions at once"
     TRANSPORT = "frames other than UDP"
     FLOWS = "several flows"

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, Strict
 
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel, ProgramName
-from dutlab.spec.generators.counted import EVENLY, ONE_FLOW, ONE_SIZE
+from dutlab.spec.generators.counted import EVENLY, NOT_SHARED, ONE_FLOW, ONE_SIZE
 
 L2_BYTES = 14 + 4
 """Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
@@ -24,6 +24,7 @@ class IpgenModel(GeneratorModel):
         **ONE_SIZE,
         **ONE_FLOW,
         **EVENLY,
+        **NOT_SHARED,
         GeneratorFeature.SEVERAL_LINKS: "it has one port that sends and one that receives",
         GeneratorFeature.BOTH_WAYS: "its log tells the way there only",
         GeneratorFeature.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",

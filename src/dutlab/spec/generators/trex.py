@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
-from dutlab.spec.generators.counted import EVENLY, NOT_TIMED, ONE_FLOW
+from dutlab.spec.generators.counted import EVENLY, NOT_SHARED, NOT_TIMED, ONE_FLOW
 
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
 """On the generator's machine."""
@@ -23,6 +23,7 @@ class TrexModel(GeneratorModel):
         **{ask: f"{why}; give it a profile of your own (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
         **NOT_TIMED,
         **EVENLY,
+        **NOT_SHARED,
         GeneratorFeature.ORDER: "it mixes sizes by their rates, in no order",
         GeneratorFeature.READINGS: "its counters are read once, after the drain",
     }

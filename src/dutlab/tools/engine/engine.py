@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
@@ -132,7 +133,11 @@ class Engine:
             return {host: await offset_of(self._agents[host]) for host in hosts}
 
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
-        return list(await asyncio.gather(*(read_path(self._hosts, self._testbed.links[direction.link]) for direction in directions)))
+        """Without the ports that several of these links share: what they count is of all."""
+        links = [self._testbed.links[direction.link] for direction in directions]
+        used = Counter(port for link in {link.name: link for link in links}.values() for port in link.ports)
+        shared = {port for port, links_on_it in used.items() if links_on_it > 1}
+        return list(await asyncio.gather(*(read_path(self._hosts, link, without=shared) for link in links)))
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Raises ToolFailed, HostError, PortRefused."""
@@ -186,6 +191,8 @@ class Engine:
                 await self._agent(host)
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
+                    if (role, port) in opened:  # on a cable that links share
+                        continue
                     said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=direction.isolated))
                     opened.append((role, port))
                     notes += [f"{port}: {said.get('backend', '?')}", *(f"{port}: {note}" for note in said.get("notes", []))]

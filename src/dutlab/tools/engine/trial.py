@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import ToolFailed
 from dutlab.methods.ports import Flow
+from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
 from dutlab.tools.engine.clocks import Offset
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
@@ -51,6 +52,13 @@ class FlowAccount:
             before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.direction.is_back
         )
         return replace(self, flow=replace(self.flow, places=places))
+
+    def without_latency(self) -> FlowAccount:
+        """The same where one port receives from senders with clocks of their own: it corrects for one of them only."""
+        doubt = Doubt(
+            DoubtKind.LATENCY_UNKNOWN, "its sink's port receives from several hosts, each with a clock of its own", self.flow.link
+        )
+        return replace(self, flow=replace(self.flow, latency=None), doubts=(*self.doubts, doubt))
 
     def with_clocks(self, apart: Offset | None) -> FlowAccount:
         """The same, with the error of its latencies: that of the offset between two clocks, or none of a single one."""
@@ -91,20 +99,26 @@ class Part:
         await self._arm()
         await self._start()
         patience = self.load.longest_s + TOGETHER_S + REPLY_S
-        waits = asyncio.gather(*(self.agents[w.sender].ask("wait", port=str(w.sends_on), timeout_s=patience) for w in self.directions))
-        sent = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
-        return list(await asyncio.gather(*(self._settle(direction, said) for direction, said in zip(self.directions, sent, strict=True))))
+        sending = _by_port((w.sends_on, w) for w in self.directions)
+        waits = asyncio.gather(*(self.agents[port.host].ask("wait", port=str(port), timeout_s=patience) for port in sending))
+        said = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
+        sent = {port: self._sent(port, of) for port, of in zip(sending, said, strict=True)}
+        receiving = _by_port((w.receives_on, w) for w in self.directions)
+        settled = await asyncio.gather(*(self._settle(port, of, sent) for port, of in receiving.items()))
+        accounts = {account.direction.name: account for of_port in settled for account in of_port}
+        return [accounts[direction.name] for direction in self.directions]
 
     async def _arm(self) -> None:
-        plans: dict[tuple[str, str], dict[str, Any]] = {}
+        plans: dict[Port, dict[str, Any]] = {}
         for direction in self.directions:
             stream = self.streams[direction.name]
-            receive = {"streams": [stream], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(direction)
-            plans.setdefault((direction.receiver, str(direction.receives_on)), {})["receive"] = receive
-            sent = self.load.send_plan(direction, stream, self.broadcasts.get(direction.name))
-            plans.setdefault((direction.sender, str(direction.sends_on)), {})["send"] = {"trial": self.trial} | sent
-        for (role, port), plan in plans.items():
-            await self.agents[role].ask("arm", port=port, **plan)
+            receive = {"streams": [], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(direction)
+            plans.setdefault(direction.receives_on, {}).setdefault("receive", receive)["streams"].append(stream)
+            sent = {"trial": self.trial} | self.load.send_plan(direction, stream, self.broadcasts.get(direction.name))
+            plan = plans.setdefault(direction.sends_on, {})
+            plan["send"] = sent | {"streams": [*plan.get("send", {}).get("streams", ()), *sent["streams"]]}
+        for port, plan in plans.items():
+            await self.agents[port.host].ask("arm", port=str(port), **plan)
 
     def _sender_clock(self, direction: Direction) -> dict[str, Any]:
         return (
@@ -115,11 +129,9 @@ class Part:
 
     async def _start(self) -> None:
         """All receive before the first one sends; where both hosts send, they begin at one instant."""
-        for role in dict.fromkeys(direction.receiver for direction in self.directions):
-            await self.agents[role].ask("start", ports=[str(w.receives_on) for w in self.directions if w.receiver == role], half="receive")
-        senders = {
-            direction.sender: [str(w.sends_on) for w in self.directions if w.sender == direction.sender] for direction in self.directions
-        }
+        for role, ports in _by_host(w.receives_on for w in self.directions).items():
+            await self.agents[role].ask("start", ports=ports, half="receive")
+        senders = _by_host(w.sends_on for w in self.directions)
         if len(senders) == 1:
             for role, ports in senders.items():
                 await self.agents[role].ask("start", ports=ports, half="send")
@@ -150,8 +162,8 @@ class Part:
                     waiting()
                     waiting = None
                 await asyncio.sleep(LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S)
-            for role in dict.fromkeys(direction.sender for direction in self.directions):
-                await self.agents[role].ask("stop", ports=[str(w.sends_on) for w in self.directions if w.sender == role])
+            for role, ports in _by_host(w.sends_on for w in self.directions).items():
+                await self.agents[role].ask("stop", ports=ports)
 
         watching = asyncio.create_task(watch())
         both: set[asyncio.Future[Any]] = {waits, watching}
@@ -188,32 +200,62 @@ class Part:
                 return None
             return arrived_so_far(status["receiving"], self.streams[direction.name], since_s=now, until_s=now).unique
 
-    async def _settle(self, direction: Direction, sent: Mapping[str, Any]) -> FlowAccount:
-        stream = self.streams[direction.name]
-        if (err := sent.get("err")) is not None:
-            raise fault(err, host=direction.sender)
-        with read(direction.sender):
-            of_sender = of_stream(sent, stream)
-            frames = int(of_sender["sent"])
-        drain = Seconds(0) if self.ends_when_all_came and await self._arrived(direction) == frames else self.load.drain
-        received = await self.agents[direction.receiver].ask(
-            "settle",
-            port=str(direction.receives_on),
-            sent=[{"stream": stream, "frames": frames, **{k: of_sender[k] for k in ("numbered",) if k in of_sender}}],
-            drain_ns=round(drain * NS),
-            timeout_s=drain + REPLY_S,
+    def _sent(self, port: Port, said: dict[str, Any]) -> dict[str, Any]:
+        """What a port says that it sent. Raises ToolFailed where it could not."""
+        if (err := said.get("err")) is not None:
+            raise fault(err, host=port.host)
+        return said
+
+    async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Mapping[str, Any]]) -> list[FlowAccount]:
+        """What came of the streams that one port receives. Raises ToolFailed, HostError."""
+        streams, drain = [], Seconds(0)
+        for direction in directions:
+            with read(direction.sender):
+                of_sender = of_stream(sent[direction.sends_on], self.streams[direction.name])
+                told = {name: of_sender[name] for name in ("numbered",) if name in of_sender}
+                streams.append({"stream": self.streams[direction.name], "frames": (frames := int(of_sender["sent"])), **told})
+            if not (self.ends_when_all_came and await self._arrived(direction) == frames):
+                drain = self.load.drain
+        received = await self.agents[port.host].ask(
+            "settle", port=str(port), sent=streams, drain_ns=round(drain * NS), timeout_s=drain + REPLY_S
         )
         if (err := received.get("err")) is not None:
-            raise fault(err, host=direction.receiver)
-        with read(direction.receiver):
-            of_receiver = of_stream(received, stream)
-            return FlowAccount(
-                direction,
-                flow_of(direction.name, of_sender, of_receiver, received),
-                tuple(doubts_of(direction.name, of_sender, of_receiver, received)),
-                float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
-                None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
-            )
+            raise fault(err, host=port.host)
+        with read(port.host):
+            accounts = [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
+        several = self.clocks is not None and len({direction.sender for direction in directions}) > 1
+        return [account.without_latency() for account in accounts] if several else accounts
+
+    def _account(self, direction: Direction, sent: Mapping[str, Any], received: Mapping[str, Any], nth: int) -> FlowAccount:
+        """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""
+        of_sender, of_receiver = (of_stream(said, self.streams[direction.name]) for said in (sent, received))
+        of_port = (
+            received
+            if nth == 0
+            else {**received, "foreign": 0, "stale": 0} | ({"kernel_dropped": 0} if received.get("kernel_dropped") else {})
+        )
+        return FlowAccount(
+            direction,
+            flow_of(direction.name, of_sender, of_receiver, of_port),
+            tuple(doubts_of(direction.name, of_sender, of_receiver, of_port)),
+            float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
+            None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
+        )
+
+
+def _by_port(of: Iterable[tuple[Port, Direction]]) -> dict[Port, list[Direction]]:
+    found: dict[Port, list[Direction]] = {}
+    for port, direction in of:
+        found.setdefault(port, []).append(direction)
+    return found
+
+
+def _by_host(ports: Iterable[Port]) -> dict[str, list[str]]:
+    """Host → its ports among these, each once."""
+    found: dict[str, list[str]] = {}
+    for port in dict.fromkeys(ports):
+        found.setdefault(port.host, []).append(str(port))
+    return found
 
 
 def watches_of(
