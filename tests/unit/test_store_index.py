@@ -18,6 +18,7 @@ from dutlab.cli.runs import query, runs
 from dutlab.errors import InputError
 from dutlab.report import write_report
 from dutlab.runner.journal import Journal
+from dutlab.store import index as index_of_runs
 from dutlab.store.ask import ask
 from dutlab.store.index import INDEX, Wanted, list_runs, opened
 from dutlab.store.run_folder import RunFolder
@@ -84,6 +85,20 @@ def test_a_run_that_goes_on_is_read_again(folder: Path) -> None:
     before = answer(folder, f"SELECT count(*) FROM trials WHERE run = '{FIRST}'")
     (folder / "away").rename(late)
     assert answer(folder, f"SELECT count(*) FROM trials WHERE run = '{FIRST}'") == [(before[0][0] + 1,)]  # type: ignore[operator]
+
+
+def test_a_finished_run_is_looked_at_once_unless_its_name_has_another_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(listed(folder)) == {FIRST, SECOND}
+    looked = list[str]()
+    signature = index_of_runs._signature
+    monkeypatch.setattr(index_of_runs, "_signature", lambda path: looked.append(Path(path).name) or signature(path))
+    assert set(listed(folder)) == {FIRST, SECOND} and looked == []
+    (folder / FIRST).rename(folder / ".away")  # it keeps its folder's number, so that no other gets it
+    (folder / SECOND).rename(folder / FIRST)
+    assert listed(folder) == {FIRST: "finished"} and looked == [FIRST]
+    with opened(folder) as index:
+        (line,) = list_runs(index, Wanted())
+    assert line.modes == ("nat",), "the second run is what has the name now"
 
 
 def test_half_written_damaged_and_newer_runs_are_listed_as_such_and_the_rest_as_ever(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """An index over a folder of runs: SQLite beside them, made from them alone, and made anew whenever it is absent, damaged or older.
 
-A run that has its manifest is read once; until then it is read again whenever its folder has changed. What a run's files say now is always
-asked of the files themselves: the index finds runs, it proves nothing.
+A run that has its manifest is read once, and not looked at again while its name has the same folder; until then it is read again whenever
+its folder has changed. What a run's files say now is always asked of the files themselves: the index finds runs, it proves nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +17,17 @@ from typing import Any
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.cell_figures import counts, without_details
-from dutlab.store.find import is_running, run_names
+from dutlab.store.find import is_running, run_folders
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
 INDEX = ".index.sqlite"
-_VERSION = 4
+_VERSION = 5
 _TABLES = """
 CREATE TABLE runs (
-  name TEXT PRIMARY KEY, seen TEXT NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
+  name TEXT PRIMARY KEY, seen TEXT NOT NULL, folder INTEGER NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
   planned INTEGER, measured INTEGER, failed INTEGER, refused INTEGER, disturbed INTEGER, status TEXT NOT NULL,
   modes TEXT, worst_doubt TEXT, fault TEXT
 ) STRICT;
@@ -51,6 +51,9 @@ _COLUMNS = (
 _HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"))
 """Each table, and its column that names the run."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
+_FINISHED = "finished"
+_OF_FINISHED = (f"{_FINISHED} ", f"{_FINISHED}!")
+"""What is seen of a finished run is between these."""
 _GRADES = ("severe", "warning", "note")
 
 
@@ -127,7 +130,7 @@ def opened(runs: Path, *, rebuild: bool = False, look: bool = True) -> Iterator[
     connection.row_factory = sqlite3.Row
     try:
         if look or not is_kept:
-            _update(connection, runs, run_names(runs))
+            _update(connection, runs, run_folders(runs))
             _mark_running(connection, runs)
         yield connection
     finally:
@@ -227,24 +230,32 @@ def _discard(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _update(connection: sqlite3.Connection, runs: Path, names: Iterable[str]) -> None:
-    """Brings the index up to date. Ten thousand finished runs cost one stat(2) each, so paths are put together as texts."""
-    known = {row["name"]: row["seen"] for row in connection.execute("SELECT name, seen FROM runs")}
-    now: dict[str, str] = {}
-    for name in names:
+def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, int]) -> None:
+    """Brings the index up to date. A hundred thousand finished runs cost no stat(2), the others one each: their paths are texts."""
+    known = connection.cursor()
+    known.row_factory = None
+    finished: dict[str, int] = dict(known.execute("SELECT name, folder FROM runs WHERE seen >= ? AND seen < ?", _OF_FINISHED))
+    if finished == folders:
+        return
+    before: dict[str, str] = dict(known.execute("SELECT name, seen FROM runs"))
+    changed, lost = list[tuple[str, str]](), set[str]()
+    for name, _ in sorted(folders.items() - finished.items()):
         seen = _signature(f"{runs}/{name}")
-        if known.get(name) == seen or os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
-            now[name] = seen
-    changed = [name for name, seen in now.items() if known.get(name) != seen]
-    gone = known.keys() - now.keys()
+        if before.get(name) == seen:
+            continue
+        if os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
+            changed.append((name, seen))
+        else:
+            lost.add(name)
+    gone = before.keys() - (folders.keys() - lost)
     if not gone and not changed:
         return
     with connection:
-        for name in (*gone, *changed):
+        for name in (*gone, *(name for name, _ in changed)):
             for table, column in _HOLDERS:
                 connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - our own words
-        for name in changed:
-            _insert(connection, runs / name, now[name])
+        for name, seen in changed:
+            _insert(connection, runs / name, seen, folders[name])
 
 
 def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
@@ -260,7 +271,7 @@ def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
 def _signature(path: str) -> str:
     """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
     try:
-        return f"finished {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
+        return f"{_FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
     except OSError:
         trials = Path(path, "trials")
     try:
@@ -269,22 +280,40 @@ def _signature(path: str) -> str:
         return "open"
 
 
-def _insert(connection: sqlite3.Connection, path: Path, seen: str) -> None:
+def _insert(connection: sqlite3.Connection, path: Path, seen: str, folder: int) -> None:
     """Adds a run. One that cannot be taken in as it is, whatever the reason, is damaged and hinders no other."""
     connection.execute("SAVEPOINT run")
     try:
-        _insert_whole(connection, path, seen)
+        _insert_whole(connection, path, seen, folder)
     except sqlite3.OperationalError:
         raise  # the index itself: no room, or locked
     except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
         connection.execute("ROLLBACK TO run")
         fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000]
-        row = (path.name, seen, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault.encode(errors="backslashreplace").decode())
-        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 16)})", row)  # noqa: S608 - question marks
+        row = (
+            path.name,
+            seen,
+            folder,
+            "",
+            "",
+            0,
+            "",
+            "",
+            0,
+            0,
+            0,
+            0,
+            0,
+            "damaged",
+            "[]",
+            "",
+            fault.encode(errors="backslashreplace").decode(),
+        )
+        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 17)})", row)  # noqa: S608 - question marks
     connection.execute("RELEASE run")
 
 
-def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None:
+def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str, folder: int) -> None:
     records, faults, newer = list[TrialRecord](), list[str](), False
     resolved: dict[str, Any] = {}
     plan: dict[str, Any] = {}
@@ -297,10 +326,10 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str) -> None
         faults.append(str(error))
     except (InputError, StoreError, OSError) as error:
         faults.append(str(error))
-    status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith("finished") else "cut"
+    status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith(_FINISHED) else "cut"
     connection.execute(
-        f"INSERT INTO runs VALUES ({', '.join('?' * 16)})",  # noqa: S608 - question marks
-        (path.name, seen, *_about(resolved, plan, records), status, json.dumps(list(dict.fromkeys(r.cell.mode for r in records))),
+        f"INSERT INTO runs VALUES ({', '.join('?' * 17)})",  # noqa: S608 - question marks
+        (path.name, seen, folder, *_about(resolved, plan, records), status, json.dumps(list(dict.fromkeys(r.cell.mode for r in records))),
          _worst(records), "; ".join(faults)[:2000]),
     )  # fmt: skip
     connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 17)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
