@@ -257,7 +257,7 @@ async def _one(
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs, cached = _jobs_of(name, done, report, raw, ended=act is not None)
     if gone := await _gone(host, drives):
-        why = f"{', '.join(gone)}: gone at the end of the trial, whatever fio could read until then"
+        why = f"{', '.join(gone)} is gone at the end of the trial, whatever fio could read until then"
         raise ToolFailed(why, tool=TOOL, host=name, remedy="see the kernel's log of that host", raw=raw)
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
@@ -273,7 +273,7 @@ async def _gone(host: Host, drives: Mapping[str, FoundDrive]) -> list[str]:
     """Drives whose device has vanished: who has it open may go on without an error."""
     names = {d.path: d.name for d in drives.values() if not d.is_file}
     said = (await host.run(["sh", "-c", _VANISHED, "dutlab", *names])).text.splitlines() if names else ()
-    return [f"{names[path]} ({path})" for path in said if path in names]
+    return [f"{names[path]}: {path}" for path in said if path in names]
 
 
 def _hear(line: str, name: str, tell: Tell) -> None:
