@@ -175,21 +175,9 @@ def test_over_tls_with_a_token_of_ones_own_nothing_is_printed_and_nothing_is_see
     runs.mkdir()
     made = [
         openssl,
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        str(key),
-        "-out",
-        str(cert),
-        "-days",
-        "2",
-        "-subj",
-        "/CN=t",
+        *["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=t", "-addext", "subjectAltName=IP:127.0.0.2"],
     ]
-    subprocess.run([*made, "-addext", "subjectAltName=IP:127.0.0.2"], check=True, capture_output=True)
+    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
     token.write_text("t" * 40)
     argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--port", "0", "--runs", str(runs), "--bind", "127.0.0.2"]
     argv += ["--tls-cert", str(cert), "--tls-key", str(key), "--token-file", str(token)]

@@ -93,6 +93,10 @@ def test_a_finished_run_is_looked_at_once_unless_its_name_has_another_folder(fol
     signature = index_of_runs._signature
     monkeypatch.setattr(index_of_runs, "_signature", lambda path: looked.append(Path(path).name) or signature(path))
     assert set(listed(folder)) == {FIRST, SECOND} and looked == []
+    copied = shutil.copytree(folder, folder.parent / "copied")
+    assert set(listed(copied)) == {FIRST, SECOND} and sorted(looked) == [FIRST, SECOND], "its folders are others"
+    looked.clear()
+    assert set(listed(copied)) == {FIRST, SECOND} and looked == []
     (folder / FIRST).rename(folder / ".away")  # it keeps its folder's number, so that no other gets it
     (folder / SECOND).rename(folder / FIRST)
     assert listed(folder) == {FIRST: "finished"} and looked == [FIRST]

@@ -108,9 +108,9 @@ class LocalAccount:
         forwarded = list[tuple[int, str, ThreadTime]]()
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
-                threads += self._threads(pid, name)
+                threads += (of_it := list(self._threads(pid, name)))
                 if pid in self._forwarding and pid not in self._guests:
-                    forwarded.append((pid, "", _thread_time(self._text(f"{pid}/schedstat"))))
+                    forwarded += of_it
         self._forwarded.see(forwarded)  # a port that is taken away takes its thread with it, whose time stays ours
         own_s += sum(t.run_s for t in self._forwarded.total.values())
         self._ledger.see(threads)

@@ -238,19 +238,21 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
     if finished == folders:
         return
     before: dict[str, str] = dict(known.execute("SELECT name, seen FROM runs"))
-    changed, lost = list[tuple[str, str]](), set[str]()
+    changed, moved, lost = list[tuple[str, str]](), list[tuple[int, str]](), set[str]()
     for name, _ in sorted(folders.items() - finished.items()):
         seen = _signature(f"{runs}/{name}")
         if before.get(name) == seen:
-            continue
-        if os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
+            if seen.startswith(_FINISHED):
+                moved.append((folders[name], name))
+        elif os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
             changed.append((name, seen))
         else:
             lost.add(name)
     gone = before.keys() - (folders.keys() - lost)
-    if not gone and not changed:
+    if not gone and not changed and not moved:
         return
     with connection:
+        connection.executemany("UPDATE runs SET folder = ? WHERE name = ?", moved)  # a copy of all runs, with their index
         for name in (*gone, *(name for name, _ in changed)):
             for table, column in _HOLDERS:
                 connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - our own words

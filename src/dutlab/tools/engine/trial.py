@@ -102,7 +102,7 @@ class Part:
         sending = _by_port((w.sends_on, w) for w in self.directions)
         waits = asyncio.gather(*(self.agents[port.host].ask("wait", port=str(port), timeout_s=patience) for port in sending))
         said = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
-        sent = {port: self._sent(port, of) for port, of in zip(sending, said, strict=True)}
+        sent = {port: _without_fault(of, port) for port, of in zip(sending, said, strict=True)}
         receiving = _by_port((w.receives_on, w) for w in self.directions)
         settled = await asyncio.gather(*(self._settle(port, of, sent) for port, of in receiving.items()))
         accounts = {account.direction.name: account for of_port in settled for account in of_port}
@@ -200,12 +200,6 @@ class Part:
                 return None
             return arrived_so_far(status["receiving"], self.streams[direction.name], since_s=now, until_s=now).unique
 
-    def _sent(self, port: Port, said: dict[str, Any]) -> dict[str, Any]:
-        """What a port says that it sent. Raises ToolFailed where it could not."""
-        if (err := said.get("err")) is not None:
-            raise fault(err, host=port.host)
-        return said
-
     async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Mapping[str, Any]]) -> list[FlowAccount]:
         """What came of the streams that one port receives. Raises ToolFailed, HostError."""
         streams, drain = [], Seconds(0)
@@ -216,11 +210,10 @@ class Part:
                 streams.append({"stream": self.streams[direction.name], "frames": (frames := int(of_sender["sent"])), **told})
             if not (self.ends_when_all_came and await self._arrived(direction) == frames):
                 drain = self.load.drain
-        received = await self.agents[port.host].ask(
+        settled = await self.agents[port.host].ask(
             "settle", port=str(port), sent=streams, drain_ns=round(drain * NS), timeout_s=drain + REPLY_S
         )
-        if (err := received.get("err")) is not None:
-            raise fault(err, host=port.host)
+        received = _without_fault(settled, port)
         with read(port.host):
             accounts = [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
         several = self.clocks is not None and len({direction.sender for direction in directions}) > 1
@@ -229,11 +222,7 @@ class Part:
     def _account(self, direction: Direction, sent: Mapping[str, Any], received: Mapping[str, Any], nth: int) -> FlowAccount:
         """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""
         of_sender, of_receiver = (of_stream(said, self.streams[direction.name]) for said in (sent, received))
-        of_port = (
-            received
-            if nth == 0
-            else {**received, "foreign": 0, "stale": 0} | ({"kernel_dropped": 0} if received.get("kernel_dropped") else {})
-        )
+        of_port = received if nth == 0 else {**received, **{name: 0 for name in _OF_PORT if received.get(name)}}
         return FlowAccount(
             direction,
             flow_of(direction.name, of_sender, of_receiver, of_port),
@@ -241,6 +230,17 @@ class Part:
             float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
             None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
         )
+
+
+_OF_PORT = ("foreign", "stale", "kernel_dropped")
+"""What a port counts whatever stream it is of; the last is null where nobody knows it."""
+
+
+def _without_fault(said: dict[str, Any], port: Port) -> dict[str, Any]:
+    """What an agent says of a port. Raises ToolFailed where the port failed."""
+    if (err := said.get("err")) is not None:
+        raise fault(err, host=port.host)
+    return said
 
 
 def _by_port(of: Iterable[tuple[Port, Direction]]) -> dict[Port, list[Direction]]:
