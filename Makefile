@@ -34,7 +34,7 @@ test-busy: ## The tests that wait, kill or read a clock, beside other work that 
 	cargo test --release --workspace --no-run --quiet
 	scripts/busy scripts/test $(PART)
 
-vm: ## What needs a kernel with ESP or arrays, on user-mode Linux, as root: nine minutes, more beside other work
+vm: ## What needs a kernel with ESP or arrays, on user-mode Linux, or drivers of cards, in QEMU, as root: 15 minutes, more beside other work
 	scripts/needs vm
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/test vm

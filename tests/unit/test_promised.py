@@ -14,6 +14,8 @@ from capability import need
 ROOT = Path(__file__).parents[2]
 OF_THE_KERNEL = {"ESP", "kernel without ESP", "loop", "napi-get", "veth that holds a socket back (Linux 6.16)"}
 """What no program brings: which of these tests run is the kernel's matter."""
+OF_THE_GUEST = {"cards"}
+"""What only the guest of tests/vm/test_cards.py has, which promises it itself."""
 SETTLES = {"tests/capability.py", "tests/unit/test_promised.py"}
 
 
@@ -36,7 +38,7 @@ def test_ci_promises_everything_that_tests_ask_for_and_nothing_else() -> None:
             asked |= {a.value for a in call.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)}
     by_parameter = {"csh", "tcsh", "fish", "zsh", "busybox", "ping", "ethtool", "taskset", "tc", "perl", "python3", "nft"}
     of_rust = {c for p in (ROOT / "engine").glob("*/tests/**/*.rs") for c in re.findall(r'_or_skip\("(\w+)"', p.read_text())}
-    assert asked | by_parameter | of_rust | {"engine"} == promised() | OF_THE_KERNEL
+    assert asked | by_parameter | of_rust | {"engine"} == promised() | OF_THE_KERNEL | OF_THE_GUEST
 
 
 def test_nothing_but_need_skips_a_test() -> None:

@@ -6,6 +6,7 @@ use dutlab_protocol::reply::BackendAbility;
 use dutlab_protocol::request::Backend;
 use dutlab_units::FCS;
 use dutlab_xdp::{self as xdp, AttachMode, Why, XdpCounter, XdpTransmitter};
+use std::sync::Arc;
 
 /// What `open` got.
 pub struct Halves {
@@ -28,7 +29,8 @@ const fn mode(mode: AttachMode) -> &'static str {
 }
 
 /// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
-/// NAPI, a permission) is an error. Nothing is attached before a trial begins.
+/// NAPI, a permission) is an error. A card keeps a program attached from now on, and takes frames for every MAC; elsewhere nothing
+/// is attached before a trial begins.
 pub fn open(iface: &Interface) -> Result<Halves, PortError> {
     let can = xdp::probe(&iface.name)?;
     let mut notes = Vec::new();
@@ -42,13 +44,17 @@ pub fn open(iface: &Interface) -> Result<Halves, PortError> {
     };
     let attached = can.receive?;
     notes.push(mode(attached).into());
+    notes.extend(xdp::down_note(can.down));
     notes.extend(tags_note(&iface.name, attached == AttachMode::Generic));
     if !can.refusals_known {
         notes.push("this kernel tells no BTF: frames that the driver refuses count as lost on the way".into());
     }
+    let mut kept = can.kept;
+    kept.as_mut().map_or(Ok(()), |place| place.take_every_mac(iface))?;
+    let kept = kept.map(Arc::new);
     Ok(Halves {
-        sender: sends.then(|| Sender::Plan(Box::new(XdpTransmitter::new(&iface.name)))),
-        receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name))),
+        sender: sends.then(|| Sender::Plan(Box::new(XdpTransmitter::new(&iface.name, kept.clone())))),
+        receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name, kept))),
         notes,
     })
 }

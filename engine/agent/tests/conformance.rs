@@ -8,7 +8,7 @@ use dutlab_port::clock;
 use dutlab_units::Nanos;
 use dutlab_wire::frame::{FrameRepr, Transport};
 use dutlab_wire::{Mac, Probe, Seen, probe, vlan};
-use lab::{Agent, Lab, Tap, n, netns_or_skip, told};
+use lab::{Agent, Lab, Tap, cards_or_skip, n, netns_or_skip, told};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -28,6 +28,15 @@ enum Link {
     Tap,
     /// A bridge over a veth: it has no native XDP, and the kernel takes tags off before it.
     Bridge,
+    /// Two cards that this machine lends.
+    Cards,
+}
+
+impl Link {
+    /// Whether the driver has no XDP, which the machine says of its cards.
+    fn is_generic(self) -> bool {
+        self == Self::Bridge || self == Self::Cards && std::env::var("DUTLAB_CARDS_XDP").as_deref() == Ok("generic")
+    }
 }
 
 /// A frame that arrives.
@@ -215,7 +224,11 @@ struct Rig {
 
 impl Rig {
     fn new(link: Link, mtu: &str) -> Self {
-        let lab = if link == Link::Queues { Lab::direct_with_queues(4) } else { Lab::direct() };
+        let lab = match link {
+            Link::Queues => Lab::direct_with_queues(4),
+            Link::Cards => Lab::of_cards(cards_or_skip().expect("it was looked for")),
+            _ => Lab::direct(),
+        };
         lab.napi();
         lab.at_source(&["link", "set", "dev", "eth-a", "mtu", mtu]);
         lab.at_sink(&["link", "set", "dev", "eth-a", "mtu", mtu]);
@@ -232,7 +245,7 @@ impl Rig {
             json!({"port": "s", "iface": "eth-a", "backend": "af_packet", "cpu": cpu, "guard": {"isolated": true}}),
         );
         let iface = match link {
-            Link::Veth | Link::Queues => "eth-a",
+            Link::Veth | Link::Queues | Link::Cards => "eth-a",
             Link::Tap => "tap0",
             Link::Bridge => "br0",
         };
@@ -324,12 +337,13 @@ fn conforms(link: Link) {
         let opened = rig.open(&mut sink, backend);
         let notes = opened["ok"]["notes"].to_string();
         assert_eq!(opened["ok"]["backend"], backend, "{link:?}: {opened}");
-        assert_eq!(notes.contains("the driver has no XDP"), link == Link::Bridge && backend != "af_packet", "{notes}");
-        if backend == "xdp" && link != Link::Bridge {
+        let generic = link.is_generic() && backend != "af_packet";
+        assert_eq!(notes.contains("the driver has no XDP"), generic, "{notes}");
+        if backend == "xdp" && !generic {
             assert!(notes.contains("native XDP"), "{notes}");
         }
         // A tag that is taken off in front of XDP cannot be counted there, and the back end says so.
-        let tags_missing = usize::from(link == Link::Bridge && backend != "af_packet");
+        let tags_missing = usize::from(generic);
         assert!(tags_missing == 0 || notes.contains("4 bytes short"), "{notes}");
         for case in cases() {
             let received = rig.measure(&mut sink, &case);
@@ -362,6 +376,56 @@ fn every_back_end_gives_the_same_account_on_a_tap() {
 #[test]
 fn every_back_end_gives_the_same_account_on_a_bridge_where_xdp_is_generic() {
     conforms(Link::Bridge);
+}
+
+#[test]
+fn every_back_end_gives_the_same_account_on_cards() {
+    if cards_or_skip().is_some() {
+        conforms(Link::Cards);
+    }
+}
+
+#[test]
+fn every_back_end_sends_what_it_says_over_cards_and_leaves_them_as_they_were() {
+    let Some(cards) = cards_or_skip() else { return };
+    let lab = Lab::of_cards(cards);
+    lab.until_quiet();
+    let before = lab.state_of_source();
+    let several =
+        json!({"weighted": [{"bytes": 64, "weight": 1}, {"bytes": 128, "weight": 1}, {"bytes": 1518, "weight": 1}]});
+    for backend in BACKENDS {
+        if backend == "xdp" && Link::Cards.is_generic() {
+            continue; // such a driver takes no redirected frames, which `open` says
+        }
+        for (sizes, rate) in [
+            (json!({"fixed_bytes": 64}), json!({"pps": 2000})),
+            (json!({"fixed_bytes": 1518}), json!({"pps": 2000})),
+            (several.clone(), json!({"pps": 2000})),
+            (json!({"fixed_bytes": 64}), json!({"max": true})),
+        ] {
+            let (mut source, mut sink) = (lab.source(), lab.sink());
+            assert_eq!(source.open_with(backend)["backend"], backend);
+            sink.open_with(backend);
+            let program = lab.xdp_at_source();
+            assert_eq!(program.is_some(), backend != "af_packet", "a card may send only while it has one");
+            for trial in 0..2 {
+                let stream = lab.stream(1, &sizes, &rate);
+                let plan = json!({"duration_ns": 500_000_000, "streams": [stream]});
+                let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
+                let (s, r) = (&sent["streams"][0], &received["streams"][0]);
+                let what = format!("{backend}, {sizes} at {rate}, trial {trial}: {sent} {received}");
+                assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{what}");
+                assert_eq!(n(&s["sent"]) + n(&r["duplicated"]), n(&r["received"]) + n(&r["lost"]), "{what}");
+                assert_eq!((n(&r["corrupted"]), n(&r["duplicated"]), &r["balances"]), (0, 0, &json!(true)), "{what}");
+                assert!(n(&r["received"]) > 100, "{what}");
+                if rate["max"] != true {
+                    assert_eq!((n(&s["asked"]), n(&r["lost"])), (1000, 0), "{what}");
+                }
+                assert_eq!(lab.xdp_at_source(), program, "it stays: a driver may reset the link for another");
+            }
+        }
+    }
+    assert_eq!(lab.state_of_source(), before);
 }
 
 #[test]

@@ -265,6 +265,25 @@ fn where_the_driver_has_no_xdp_frames_are_counted_in_the_stack_and_the_port_says
 }
 
 #[test]
+fn more_queues_than_af_xdp_serves_are_refused_in_words() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct_with_queues(65);
+    let mut sink = lab.sink();
+    let open = json!({"port": "p", "iface": "eth-a", "backend": "af_xdp", "guard": {"isolated": true}});
+    let refused = sink.ask("open", open);
+    assert_eq!(refused["err"]["kind"], "unsupported", "{refused}");
+    assert!(refused["err"]["message"].as_str().unwrap().contains("65 receive queues"), "{refused}");
+    assert!(refused["err"]["remedy"].as_str().unwrap().contains("ethtool -L eth-a combined 64"), "{refused}");
+    assert_eq!(
+        sink.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}))
+            ["backend"],
+        "af_packet"
+    );
+}
+
+#[test]
 fn a_frame_that_does_not_fit_the_mtu_is_refused_by_xdp_before_anything_is_attached() {
     if !netns_or_skip() {
         return;

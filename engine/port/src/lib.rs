@@ -8,7 +8,7 @@
 //! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that rest on eBPF are the crate `dutlab-xdp`
 //! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
-//!   [`missed`]: what its hardware dropped; [`link`], [`ethtool`]: what the kernel and its driver say
+//!   [`missed`]: what its hardware dropped; [`promiscuous`]: frames for other stations; [`link`], [`ethtool`]: what the kernel and its driver say
 //! - [`sys`], [`mapping`], [`stall`]: what back ends are made of
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
@@ -30,6 +30,7 @@ pub mod network;
 pub mod pcap;
 pub mod plan;
 pub mod port;
+pub mod promiscuous;
 pub mod routes;
 pub mod signal;
 pub mod speed;

@@ -27,6 +27,18 @@ impl fmt::Display for Speed {
     }
 }
 
+/// Whether devices of a driver have a wire, of their own or a hypervisor's.
+#[must_use]
+pub fn has_wire(driver: &str) -> bool {
+    !WITHOUT_WIRE.contains(&driver)
+}
+
+/// Whether the interface called `name` is a card, or what a hypervisor shows as one.
+#[must_use]
+pub fn is_wired(name: &str) -> bool {
+    ethtool::driver(name).is_ok_and(|driver| has_wire(&driver))
+}
+
 /// Asks for the speed of the interface called `name`. What cannot be asked is not known: this never fails.
 #[must_use]
 pub fn of(name: &str) -> Speed {
@@ -35,7 +47,7 @@ pub fn of(name: &str) -> Speed {
         Ok(driver) => driver,
         Err(e) => return unknown(e),
     };
-    if WITHOUT_WIRE.contains(&driver.as_str()) {
+    if !has_wire(&driver) {
         return Speed::Unknown(format!("{name} is of driver {driver}, which has no wire"));
     }
     match ethtool::megabits(name) {

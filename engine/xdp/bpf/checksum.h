@@ -22,16 +22,14 @@ static long sum_chunk(__u32 i, struct summing *s)
 
 	if (s->at >= s->end)
 		return 1;
-	if (left >= CHUNK) {
-		if (bpf_xdp_load_bytes(s->ctx, s->at, bytes, CHUNK))
-			goto fail;
+	if (left > CHUNK)
 		left = CHUNK;
-	} else {
-		/* The verifier wants a constant or a bounded length that is not zero. */
-		left &= CHUNK - 1;
-		if (left == 0 || bpf_xdp_load_bytes(s->ctx, s->at, bytes, left))
-			goto fail;
-	}
+	/* Verifiers up to Linux 6.2 see neither from `left == 0` nor from what the compiler knows that it is 1 to CHUNK. */
+	left--;
+	barrier_var(left);
+	left = (left & (CHUNK - 1)) + 1;
+	if (bpf_xdp_load_bytes(s->ctx, s->at, bytes, left))
+		goto fail;
 	for (int w = 0; w < CHUNK / 8; w++)
 		s->sum += halves(words[w]);
 	s->at += left;

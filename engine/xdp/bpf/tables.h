@@ -9,12 +9,13 @@ const volatile __u32 egress_ifindex;
 const volatile __u32 batch = 16;
 const volatile __u32 lane_count = 1;
 const volatile __u32 head_len;	    /* bytes of a head to copy: headers and probe of the longest, a multiple of 4 */
-const volatile __u32 data_len;	    /* of the pages: the longest frame */
+const volatile __u32 data_len;	    /* of the pages: the longest frame, and a byte that none has where `cut_each` is set */
 const volatile __u8 paced;	    /* any lane has a gap */
 const volatile __u8 fixed_probe_at; /* the same in all shapes, or 0 */
 const volatile __u8 fixed_sum_at;
 const volatile __u8 keep_log;	    /* remember the stream of each frame, for the places of refusals */
 const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
+const volatile __u8 cut_each;	     /* so that the kernel makes what it knows of a page anew when it comes back */
 const volatile __u64 trial;	    /* the number that each probe carries, below 2^16 */
 
 struct {

@@ -112,7 +112,7 @@ static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, 
 		if (!p || rest == 0 || rest > PAYLOAD_MAX || bpf_xdp_store_bytes(ctx, len, p->bytes, rest))
 			return -1;
 	}
-	if (!m.one_shape && sh->length < data_len)
+	if ((!m.one_shape || cut_each) && sh->length < data_len)
 		return bpf_xdp_adjust_tail(ctx, (int)sh->length - (int)data_len);
 	return 0;
 }

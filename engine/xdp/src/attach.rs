@@ -5,9 +5,11 @@ use crate::error::{Why, XdpError};
 use crate::objects;
 use aya::EbpfLoader;
 use aya::programs::{ProgramFd, Xdp};
-use dutlab_port::link;
+use dutlab_port::iface::Interface;
+use dutlab_port::promiscuous::Promiscuous;
+use dutlab_port::{PortError, link};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 const LINK_CREATE: &str = "bpf(BPF_LINK_CREATE)";
 /// `enum bpf_attach_type`.
@@ -60,6 +62,7 @@ struct Update {
 }
 
 /// A program on an interface. Dropping this takes it off, and so does the end of the process.
+#[derive(Debug)]
 pub(crate) struct Attached {
     link: OwnedFd,
     iface: String,
@@ -95,29 +98,11 @@ impl Attached {
         Ok(Self { link, iface: name.into(), mode })
     }
 
-    /// Holds the place for a program that is chosen by the mode: until [`replace`](Self::replace) every frame goes on to
-    /// the kernel.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub(crate) fn reserve(name: &str, index: u32, mtu: u32) -> Result<Self, XdpError> {
-        let mut bpf =
-            EbpfLoader::new().load(objects::REFERENCE).map_err(|e| XdpError::load(name, "bpf(BPF_MAP_CREATE)", &e))?;
-        let program: &mut Xdp =
-            bpf.program_mut("bare_pass").and_then(|p| p.try_into().ok()).expect("the object has it");
-        let failed = |e| XdpError::load(name, "bpf(BPF_PROG_LOAD)", &e);
-        program.load().map_err(failed)?;
-        Self::new(name, index, mtu, program.fd().map_err(failed)?)
-    }
-
     /// Puts `program` in the place of what is attached; no frame passes between.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub(crate) fn replace(&self, program: &ProgramFd) -> Result<(), XdpError> {
+    fn replace(&self, program: BorrowedFd<'_>) -> Result<(), XdpError> {
         let update = Update {
             link: self.link.as_raw_fd().cast_unsigned(),
-            program: program.as_fd().as_raw_fd().cast_unsigned(),
+            program: program.as_raw_fd().cast_unsigned(),
             flags: 0,
             old_program: 0,
         };
@@ -125,6 +110,63 @@ impl Attached {
         unsafe { bpf(Command::LinkUpdate, &update) }
             .map(drop)
             .map_err(|e| XdpError::system(&self.iface, "bpf(BPF_LINK_UPDATE)", e))
+    }
+}
+
+/// A place on an interface for our programs. While none of them is in it, every frame goes on to the kernel.
+#[derive(Debug)]
+pub struct Place {
+    attached: Attached,
+    pass: OwnedFd,
+    /// Frames for other stations come too.
+    every_mac: Option<Promiscuous>,
+}
+
+impl Place {
+    /// Takes the place, as [`Attached::new`] does: the mode is known before the program is chosen.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn reserve(name: &str, index: u32, mtu: u32) -> Result<Self, XdpError> {
+        let mut bpf =
+            EbpfLoader::new().load(objects::REFERENCE).map_err(|e| XdpError::load(name, "bpf(BPF_MAP_CREATE)", &e))?;
+        let program: &mut Xdp =
+            bpf.program_mut("bare_pass").and_then(|p| p.try_into().ok()).expect("the object has it");
+        let failed = |e| XdpError::load(name, "bpf(BPF_PROG_LOAD)", &e);
+        program.load().map_err(failed)?;
+        let fd = program.fd().map_err(failed)?;
+        let pass = fd.as_fd().try_clone_to_owned().map_err(|e| XdpError::system(name, "fcntl(F_DUPFD_CLOEXEC)", e))?;
+        Ok(Self { attached: Attached::new(name, index, mtu, fd)?, pass, every_mac: None })
+    }
+
+    /// Has the card take frames for every MAC, as long as the place is held.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn take_every_mac(&mut self, iface: &Interface) -> Result<(), PortError> {
+        self.every_mac = Some(Promiscuous::on(&iface.name, iface.index)?);
+        Ok(())
+    }
+
+    /// How programs are attached here.
+    pub(crate) const fn mode(&self) -> AttachMode {
+        self.attached.mode
+    }
+
+    /// Puts `program` in it; no frame passes between.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn put(&self, program: &ProgramFd) -> Result<(), XdpError> {
+        self.attached.replace(program.as_fd())
+    }
+
+    /// Takes out what is in it; it may still run for a moment.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn clear(&self) -> Result<(), XdpError> {
+        self.attached.replace(self.pass.as_fd())
     }
 }
 

@@ -1,21 +1,25 @@
 //! The receiving half of a port at kernel speed.
 
+use crate::attach::Place;
 use crate::error::XdpError;
 use crate::receiver::{XdpReceivePlan, XdpReceiver};
 use dutlab_port::PortError;
 use dutlab_port::port::{Counted, CountingReceiver, Watch};
+use std::sync::Arc;
 
-/// Counts on one interface. The program is attached while a trial lasts, and no longer.
+/// Counts on one interface. Its program is there while a trial lasts, and no longer.
 pub struct XdpCounter {
     iface: String,
+    kept: Option<Arc<Place>>,
     receiver: Option<XdpReceiver>,
 }
 
 impl XdpCounter {
-    /// For an interface of this network namespace. Nothing is attached before a trial.
+    /// For an interface of this network namespace, with the place that is kept there. Without one, nothing is attached before a
+    /// trial.
     #[must_use]
-    pub fn new(iface: &str) -> Self {
-        Self { iface: iface.to_owned(), receiver: None }
+    pub fn new(iface: &str, kept: Option<Arc<Place>>) -> Self {
+        Self { iface: iface.to_owned(), kept, receiver: None }
     }
 
     fn attached(&self) -> Result<&XdpReceiver, PortError> {
@@ -35,7 +39,7 @@ impl CountingReceiver for XdpCounter {
             verify_checksums: !watch.unverified,
             clock_offset_ns: watch.clock_offset,
         };
-        let receiver = XdpReceiver::attach(&self.iface, &plan)?;
+        let receiver = XdpReceiver::attach(&self.iface, &plan, self.kept.as_ref())?;
         receiver.begin(watch.begin.0)?;
         self.receiver = Some(receiver);
         Ok(())

@@ -61,6 +61,18 @@ pub enum Why {
     },
     /// A veth whose peer takes no redirected frames.
     PeerWithoutNapi,
+    /// The driver of a card has no queue for the CPU that sends.
+    NoTransmitQueue {
+        /// Its name.
+        driver: String,
+        /// The CPU, where it is known.
+        cpu: Option<u32>,
+    },
+    /// The link did not come back after a program was attached.
+    NoCarrier {
+        /// Seconds that it was waited for.
+        waited_s: u64,
+    },
     /// The driver takes no redirected frames.
     NoRedirect {
         /// Its name.
@@ -97,6 +109,13 @@ impl Why {
             Self::PeerWithoutNapi => {
                 "turn GRO on at the peer (ethtool -K PEER gro on) or attach an XDP program there; or use the af_packet back end".into()
             }
+            Self::NoTransmitQueue { cpu, .. } => {
+                let one = cpu.map_or_else(|| "it".into(), |cpu| format!("CPU {cpu}"));
+                format!("send from a CPU with a lower number than {one} (cpu: 0), give the card more queues (ethtool -L IFACE combined N), or use the af_xdp back end")
+            }
+            Self::NoCarrier { .. } => {
+                "look at the cable, the other end and the kernel log; the af_packet back end attaches nothing".into()
+            }
             Self::NoRedirect { .. } => "use the af_xdp or af_packet back end".into(),
             Self::Plan(_) => "change the plan, or use the af_packet back end".into(),
             Self::Verifier(_) => "report this with the text above; the af_packet back end works meanwhile".into(),
@@ -124,6 +143,16 @@ impl fmt::Display for Why {
                 write!(f, "a frame of {frame} bytes (without FCS) does not fit a page; the longest is {most}")
             }
             Self::PeerWithoutNapi => write!(f, "the veth's peer takes no redirected frames, because it has no NAPI"),
+            Self::NoTransmitQueue { driver, cpu } => {
+                write!(f, "the driver {driver} has no transmit queue for redirected frames of ")?;
+                match cpu {
+                    Some(cpu) => write!(f, "CPU {cpu}"),
+                    None => write!(f, "the CPU that sends"),
+                }
+            }
+            Self::NoCarrier { waited_s } => {
+                write!(f, "attaching a program took the link down, and it did not come back within {waited_s} s")
+            }
             Self::NoRedirect { driver } => write!(f, "the driver {driver} takes no redirected frames"),
             Self::Plan(what) | Self::Verifier(what) | Self::Other(what) => f.write_str(what),
         }
@@ -159,7 +188,7 @@ impl XdpError {
         let why = match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Why::NoPermission,
             Some(libc::ENOSYS) => Why::NoBpf,
-            Some(libc::ENODEV | libc::ENXIO) => Why::NoSuchInterface,
+            Some(libc::ENODEV) => Why::NoSuchInterface,
             _ => Why::Other("the system call failed".into()),
         };
         Self { iface: iface.into(), call, source: Some(source), why }
@@ -172,9 +201,10 @@ impl XdpError {
             if let Some(io) = e.downcast_ref::<io::Error>() {
                 let same =
                     io.raw_os_error().map_or_else(|| io::Error::other(io.to_string()), io::Error::from_raw_os_error);
+                let verified = same.raw_os_error() == Some(libc::EACCES) && call == PROG_LOAD;
                 let mut found = Self::system(iface, call, same);
-                if let Why::Other(_) = found.why {
-                    found.why = Why::Verifier(error.to_string());
+                if verified || matches!(found.why, Why::Other(_)) {
+                    found.why = Why::Verifier(end_of(&error.to_string()));
                 }
                 return found;
             }
@@ -184,16 +214,53 @@ impl XdpError {
     }
 }
 
+/// The call that has the verifier look at a program. It refuses one with `EACCES`; who may not ask it gets `EPERM`.
+const PROG_LOAD: &str = "bpf(BPF_PROG_LOAD)";
+
+/// The last lines of the verifier's log, which say what it refused; the whole may have a million.
+fn end_of(said: &str) -> String {
+    const LINES: usize = 12;
+    let lines: Vec<_> = said.trim_end().lines().collect();
+    if lines.len() <= 2 * LINES {
+        return said.to_owned();
+    }
+    [&lines[..1], &["…"], &lines[lines.len() - LINES..]].concat().join("\n")
+}
+
 impl From<XdpError> for PortError {
     fn from(e: XdpError) -> Self {
         let kind = match e.why {
             Why::NoSuchInterface => return Self::NoSuchInterface { iface: e.iface },
-            Why::PortVanished => ErrorKind::Lost,
+            Why::PortVanished | Why::NoCarrier { .. } => ErrorKind::Lost,
             Why::NoPermission => ErrorKind::Permission,
             Why::Other(_) => ErrorKind::Syscall,
             _ => ErrorKind::Unsupported,
         };
         let (text, remedy) = (e.to_string(), e.why.remedy());
         Self::Refused(Box::new(Refusal { kind, call: e.call, text, remedy, source: e.source }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_verifier_refused_is_no_missing_permission() {
+        let refused = |call, errno| XdpError::load("eth0", call, &io::Error::from_raw_os_error(errno)).why;
+        assert!(matches!(refused(PROG_LOAD, libc::EACCES), Why::Verifier(_)));
+        assert_eq!(refused(PROG_LOAD, libc::EPERM), Why::NoPermission);
+        assert_eq!(refused("bpf(BPF_LINK_CREATE)", libc::EACCES), Why::NoPermission);
+        let log = (0..100).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
+        let end = end_of(&log);
+        assert!(end.starts_with("line 0\n…\nline 88\n") && end.ends_with("line 99"), "{end}");
+        assert_eq!(end_of("short"), "short");
+    }
+
+    #[test]
+    fn a_cpu_without_a_queue_is_named_with_what_to_do() {
+        let why = Why::NoTransmitQueue { driver: "i40e".into(), cpu: Some(40) };
+        assert_eq!(why.to_string(), "the driver i40e has no transmit queue for redirected frames of CPU 40");
+        assert!(why.remedy().contains("lower number than CPU 40"), "{}", why.remedy());
     }
 }

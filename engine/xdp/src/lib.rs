@@ -33,8 +33,8 @@ mod system;
 mod template;
 mod transmit;
 
-pub use attach::AttachMode;
+pub use attach::{AttachMode, Place};
 pub use count::XdpCounter;
 pub use error::{Why, XdpError};
-pub use probe::{XdpProbe, probe};
+pub use probe::{XdpProbe, down_note, probe};
 pub use transmit::XdpTransmitter;

@@ -1,7 +1,7 @@
 //! The receiver: a program on the interface that accounts for our frames, read through shared memory.
 
 use crate::accounting::{Accounting, OnLoan, Shape, Trial};
-use crate::attach::{AttachMode, Attached};
+use crate::attach::{AttachMode, Place};
 use crate::contract::{self, Tally};
 use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
@@ -11,6 +11,7 @@ use dutlab_port::{Counted, CountedStream, Variation};
 use dutlab_units::{FCS, Nanos};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::addr_of_mut;
+use std::sync::Arc;
 
 /// What to account for.
 #[derive(Debug, Clone, Default)]
@@ -29,25 +30,29 @@ pub(crate) struct XdpReceivePlan {
 pub(crate) struct XdpReceiver {
     iface: String,
     plan: XdpReceivePlan,
-    attached: Option<Attached>,
+    place: Option<Arc<Place>>,
     /// Serves another receiver when this one is dropped, so its program must run nowhere then: see `detach`.
     accounting: OnLoan,
 }
 
 impl XdpReceiver {
-    /// Attaches to `iface`, which lies in the calling thread's network namespace. Accounting begins with [`Self::begin`].
+    /// Attaches to `iface`, which lies in the calling thread's network namespace, or goes to the place that is `kept` there.
+    /// Accounting begins with [`Self::begin`].
     ///
     /// # Errors
     /// When the interface, the permission or the kernel does not allow it, or another XDP program is attached.
-    pub(crate) fn attach(iface: &str, plan: &XdpReceivePlan) -> Result<Self, XdpError> {
+    pub(crate) fn attach(iface: &str, plan: &XdpReceivePlan, kept: Option<&Arc<Place>>) -> Result<Self, XdpError> {
         let streams = plan.streams.len();
         if streams == 0 {
             return Err(XdpError::new(iface, "plan", Why::Plan("no streams to receive".into())));
         }
         let facts = system::Interface::find(iface)?;
         // The mode first, as the kernel says it: what the program may rely on follows from it.
-        let attached = Attached::reserve(iface, facts.index, facts.mtu)?;
-        let polled = attached.mode == AttachMode::Native && facts.polls();
+        let place = match kept {
+            Some(place) => Arc::clone(place),
+            None => Arc::new(Place::reserve(iface, facts.index, facts.mtu)?),
+        };
+        let polled = place.mode() == AttachMode::Native && facts.polls();
         // One queue is polled by one CPU at a time, so nothing is shared; a generic program may run on several CPUs.
         let one_queue = polled && facts.rx_queues() == Some(1);
         let cpus = if one_queue { 1 } else { system::possible_cpus()? };
@@ -63,8 +68,8 @@ impl XdpReceiver {
         let trial = Trial { number: plan.trial, streams: &plan.streams, clock_offset_ns: plan.clock_offset_ns };
         let mut accounting = Accounting::take(iface, shape, &trial)?;
         let program = accounting.program()?.fd().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
-        attached.replace(program)?;
-        Ok(Self { iface: iface.into(), plan: plan.clone(), attached: Some(attached), accounting })
+        place.put(program)?;
+        Ok(Self { iface: iface.into(), plan: plan.clone(), place: Some(place), accounting })
     }
 
     /// Forgets everything and begins a trial: frames sent before `begin_ns` (of the sender's clock, brought to ours) are
@@ -139,10 +144,10 @@ impl XdpReceiver {
     /// # Errors
     /// As [`begin`](Self::begin).
     pub(crate) fn detach(&mut self) -> Result<(), XdpError> {
-        if self.attached.take().is_none() {
-            return Ok(());
-        }
-        let done = self.wait_for_programs();
+        let Some(place) = self.place.take() else { return Ok(()) };
+        let cleared = place.clear();
+        drop(place);
+        let done = cleared.and_then(|()| self.wait_for_programs());
         if done.is_err() {
             // Another trial must not get what this one's program may still write to.
             self.accounting.retire();

@@ -39,7 +39,7 @@ pub(crate) struct XdpSender {
     lanes: usize,
     start_ns: u64,
     end_ns: u64,
-    ifindex: u32,
+    facts: system::Interface,
     refusals_known: bool,
     /// A frame that the device refuses stays refused, and is the only stream's.
     refused_for_good: bool,
@@ -61,7 +61,8 @@ impl XdpSender {
 
         let t = tables(plan);
         // The head is copied in whole before the frame is cut to its length, so the page holds at least that.
-        let data_len = longest.max(copied_head(plan));
+        let cut_each = facts.keeps_what_drivers_wrote();
+        let data_len = longest.max(copied_head(plan)) + usize::from(cut_each);
         let mut page = vec![0; data_len];
         for f in plan.templates() {
             page[..f.len()].copy_from_slice(f.bytes());
@@ -69,7 +70,7 @@ impl XdpSender {
         let keeps_log = program_for(plan, &t) == "send_any";
         // A card only reads the page. Behind a veth the DUT has the page itself, and may leave it altered.
         let rewrite = facts.driver == "veth" || facts.driver == "unknown";
-        let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, data_len: small(data_len) };
+        let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, cut_each, data_len: small(data_len) };
         let mut bpf = setup::load(iface, plan, &t, &told)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
         let control = SharedArray::<Control>::map(&bpf, "control", 1).map_err(maps)?;
@@ -110,7 +111,7 @@ impl XdpSender {
             lanes: plan.lanes.len(),
             start_ns,
             end_ns,
-            ifindex: facts.index,
+            facts,
             refusals_known,
             refused_for_good: !keeps_log && !is_paced(plan),
             tid: Arc::default(),
@@ -191,7 +192,7 @@ impl XdpSender {
     pub(crate) fn poll(&mut self) -> Result<SendEnd, XdpError> {
         if self.end() != SendEnd::Running || self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             self.finish()?;
-        } else if system::index_of(&self.iface) != Some(self.ifindex) {
+        } else if system::index_of(&self.iface) != Some(self.facts.index) {
             self.stop()?;
             return Err(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished));
         } else if let Some(e) = self.cut_off() {
@@ -216,13 +217,20 @@ impl XdpSender {
         self.finish()
     }
 
-    /// Whether the device takes no frames at all any more: it is down, or a veth whose peer is.
+    /// Whether the device takes no frames at all any more: it is down, a veth whose peer is, or a card without a queue for the
+    /// CPU that sends (`mlx5e_xdp_xmit` answers ENXIO then).
     fn cut_off(&self) -> Option<XdpError> {
         let errno = self.refusals().last_error.cast_signed();
-        matches!(errno, libc::ENETDOWN | libc::ENXIO | libc::ENODEV).then(|| XdpError {
-            source: Some(io::Error::from_raw_os_error(errno)),
-            ..XdpError::new(&self.iface, "bpf_redirect", Why::PortVanished)
-        })
+        let why = match errno {
+            libc::ENXIO if self.facts.is_card() && self.facts.is_up() => Why::NoTransmitQueue {
+                driver: self.facts.driver.clone(),
+                cpu: system::cpu_of(self.tid.load(Ordering::Acquire)),
+            },
+            libc::ENETDOWN | libc::ENXIO | libc::ENODEV => Why::PortVanished,
+            _ => return None,
+        };
+        let source = Some(io::Error::from_raw_os_error(errno));
+        Some(XdpError { source, ..XdpError::new(&self.iface, "bpf_redirect", why) })
     }
 
     fn lane(&self, lane: usize) -> Lane {

@@ -68,6 +68,8 @@ pub(crate) struct Facts {
     pub(crate) log: bool,
     /// The payload is written anew into each frame.
     pub(crate) rewrite: bool,
+    /// Whether each frame is cut from a page that is longer: see [`system::Interface::keeps_what_drivers_wrote`].
+    pub(crate) cut_each: bool,
     /// Length of the frame that each page begins as.
     pub(crate) data_len: u32,
 }
@@ -85,7 +87,7 @@ struct Constants {
 }
 
 fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants {
-    let &Facts { ifindex, log, rewrite, data_len } = facts;
+    let &Facts { ifindex, log, rewrite, cut_each, data_len } = facts;
     let head_len = copied_head(plan);
     let same =
         |of: fn(&Shape) -> u8| if t.shapes.iter().all(|s| of(s) == of(&t.shapes[0])) { of(&t.shapes[0]) } else { 0 };
@@ -105,6 +107,7 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
             ("fixed_sum_at", same(|s| s.sum_at)),
             ("keep_log", u8::from(log)),
             ("rewrite_payload", u8::from(rewrite && data_len as usize > head_len)),
+            ("cut_each", u8::from(cut_each)),
         ],
         trial: u64::from(plan.trial),
     }

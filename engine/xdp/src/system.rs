@@ -2,7 +2,7 @@
 
 use crate::error::{Why, XdpError};
 use aya::Btf;
-use dutlab_port::{ethtool, link, sys};
+use dutlab_port::{ethtool, link, speed, sys};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType};
 use std::io;
@@ -34,6 +34,13 @@ pub(crate) fn index_of(iface: &str) -> Option<u32> {
 
 pub(crate) fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// The CPU that a thread of this process last ran on (field 39 of `proc_pid_stat(5)`).
+pub(crate) fn cpu_of(tid: i32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+    // The second field is a name in parentheses, which may hold anything.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
 }
 
 /// One above the highest number of a CPU that may ever run.
@@ -125,6 +132,11 @@ impl Interface {
         })
     }
 
+    /// Whether it is up with a carrier now.
+    pub(crate) fn is_up(&self) -> bool {
+        link::named(&self.name).is_ok_and(|l| l.index == self.index && l.up && l.carrier)
+    }
+
     /// Receive queues in use; `None`: the driver does not say.
     pub(crate) fn rx_queues(&self) -> Option<u32> {
         ethtool::queues(&self.name).map(|q| q.receive)
@@ -136,21 +148,38 @@ impl Interface {
         self.driver != "tun"
     }
 
+    /// Whether it is a card, or what a hypervisor shows as one. Its driver may reset rings and link for a program, and send only
+    /// while there is one: see docs/reference/drivers.md.
+    pub(crate) fn is_card(&self) -> bool {
+        self.driver != "unknown" && speed::has_wire(&self.driver)
+    }
+
+    /// Whether the kernel takes a live frame that came back for what the driver made of it: `__virtnet_xdp_xmit_one` puts 12 bytes
+    /// in front of each, so that frames grew with every turn. Linux 6.3, the first that tells features, looks (`frame_was_changed`
+    /// of `net/bpf/test_run.c`); older ones make a frame anew only where our program changed its length.
+    pub(crate) fn keeps_what_drivers_wrote(&self) -> bool {
+        self.is_card() && self.xdp_features.is_none()
+    }
+
     /// Whether a frame of `longest` bytes (without FCS) can leave by redirection.
     pub(crate) fn can_send(&self, longest: usize) -> Result<(), XdpError> {
         // The kernel allows the MTU, an Ethernet header and one VLAN tag.
         if longest > self.mtu as usize + 14 + 4 {
             return Err(XdpError::new(&self.name, "plan", Why::MtuTooSmall { frame: longest, mtu: self.mtu }));
         }
-        if self.xdp_features.is_some_and(|f| f & NDO_XMIT == 0) {
-            let why = if self.driver == "veth" {
-                Why::PeerWithoutNapi
-            } else {
-                Why::NoRedirect { driver: self.driver.clone() }
-            };
-            return Err(XdpError::new(&self.name, "netdev-genl dev-get", why));
+        match self.xdp_features {
+            Some(f) if f & NDO_XMIT == 0 => self.without_redirect(),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Why it takes no redirected frames.
+    pub(crate) fn without_redirect(&self) -> Result<(), XdpError> {
+        let why = match self.driver.as_str() {
+            "veth" => Why::PeerWithoutNapi,
+            _ => Why::NoRedirect { driver: self.driver.clone() },
+        };
+        Err(XdpError::new(&self.name, "netdev-genl dev-get", why))
     }
 }
 
@@ -166,6 +195,18 @@ mod tests {
         for bad in ["", "\n", "0-", "x", "0-1,,2", "-"] {
             assert_eq!(cpus_in(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_thread_runs_on_the_cpu_that_it_is_pinned_to() {
+        std::thread::spawn(|| {
+            let cpu = dutlab_port::cpu::allowed()[0];
+            dutlab_port::cpu::pin(cpu).unwrap();
+            assert_eq!(cpu_of(thread_id()), Some(cpu));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(cpu_of(0), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The sending half of a port at kernel speed.
 
+use crate::attach::Place;
 use crate::drive::Drive;
 use crate::error::XdpError;
 use crate::offer::offer;
@@ -23,14 +24,16 @@ const LOOK: Duration = Duration::from_millis(6);
 /// Sends plans on one interface.
 pub struct XdpTransmitter {
     iface: String,
+    /// Some drivers send only while a program is attached.
+    _kept: Option<Arc<Place>>,
     loaded: Option<Arc<Trial>>,
 }
 
 impl XdpTransmitter {
-    /// For an interface of this network namespace. Nothing is loaded before there is a plan.
+    /// For an interface of this network namespace, with the place that is kept there. Nothing is loaded before there is a plan.
     #[must_use]
-    pub fn new(iface: &str) -> Self {
-        Self { iface: iface.to_owned(), loaded: None }
+    pub fn new(iface: &str, kept: Option<Arc<Place>>) -> Self {
+        Self { iface: iface.to_owned(), _kept: kept, loaded: None }
     }
 }
 

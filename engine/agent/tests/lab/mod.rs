@@ -26,6 +26,15 @@ pub fn netns_or_skip() -> bool {
     have_or_skip("netns", have)
 }
 
+/// The two cards that a cable joins, if this machine lends some: `DUTLAB_CARDS=eth0,eth1` (`tests/vm/test_cards.py`).
+#[must_use]
+pub fn cards_or_skip() -> Option<[String; 2]> {
+    let named = std::env::var("DUTLAB_CARDS").ok();
+    let cards = named.and_then(|names| names.split(',').map(str::to_owned).collect::<Vec<_>>().try_into().ok());
+    let _ = have_or_skip("cards", cards.is_some());
+    cards
+}
+
 /// Says whether the program is in PATH; panics if it is not although it was promised.
 #[must_use]
 pub fn program_or_skip(name: &str) -> bool {
@@ -119,13 +128,16 @@ pub struct Lab {
     dut: String,
     sink: String,
     routed: bool,
+    /// What its ports are called elsewhere, where they were only lent.
+    cards: Option<[String; 2]>,
 }
 
 impl Lab {
     /// source → router → sink.
     #[must_use]
     pub fn routed() -> Self {
-        let lab = Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: true };
+        let lab =
+            Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: true, cards: None };
         for name in [&lab.source, &lab.dut, &lab.sink] {
             ip(&["netns", "add", name]);
         }
@@ -141,7 +153,8 @@ impl Lab {
     /// source → sink.
     #[must_use]
     pub fn direct() -> Self {
-        let lab = Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false };
+        let lab =
+            Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false, cards: None };
         for name in [&lab.source, &lab.sink] {
             ip(&["netns", "add", name]);
         }
@@ -149,11 +162,26 @@ impl Lab {
         lab
     }
 
+    /// source → sink over a cable between two cards.
+    #[must_use]
+    pub fn of_cards(cards: [String; 2]) -> Self {
+        let source = unique("source");
+        let sink = unique("sink");
+        for (ns, card, address) in [(&source, &cards[0], "172.16.0.2/24"), (&sink, &cards[1], "172.16.0.3/24")] {
+            ip(&["netns", "add", ns]);
+            ip(&["link", "set", "dev", card, "netns", ns, "name", "eth-a"]);
+            ip(&["-n", ns, "addr", "add", address, "dev", "eth-a"]);
+            ip(&["-n", ns, "link", "set", "dev", "eth-a", "up"]);
+        }
+        Self { source, dut: String::new(), sink, routed: false, cards: Some(cards) }
+    }
+
     /// source → sink, over a cable whose ends have several queues each. A frame lands on the queue that it was sent on:
     /// without `af_xdp`, that of the CPU that sent it.
     #[must_use]
     pub fn direct_with_queues(queues: u32) -> Self {
-        let lab = Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false };
+        let lab =
+            Self { source: unique("source"), dut: String::new(), sink: unique("sink"), routed: false, cards: None };
         for name in [&lab.source, &lab.sink] {
             ip(&["netns", "add", name]);
         }
@@ -170,7 +198,8 @@ impl Lab {
     /// The same with several queues at each port. What a [`Device`] lets through lands on a queue of the CPU that it ran on.
     #[must_use]
     pub fn bridged_with_queues(queues: u32) -> Self {
-        let lab = Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: false };
+        let lab =
+            Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: false, cards: None };
         for name in [&lab.source, &lab.dut, &lab.sink] {
             ip(&["netns", "add", name]);
         }
@@ -189,7 +218,8 @@ impl Lab {
     /// One namespace with both ends of a cable, `eth-a` and `eth-b`.
     #[must_use]
     pub fn looped() -> Self {
-        let lab = Self { source: unique("source"), dut: String::new(), sink: String::new(), routed: false };
+        let lab =
+            Self { source: unique("source"), dut: String::new(), sink: String::new(), routed: false, cards: None };
         ip(&["netns", "add", &lab.source]);
         cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.source, "eth-b", "172.16.1.2/24");
         lab
@@ -256,7 +286,7 @@ impl Lab {
     /// One namespace with both ports, `eth-a` and `eth-b`, and a router between them.
     #[must_use]
     pub fn ring() -> Self {
-        let lab = Self { source: unique("tester"), dut: unique("dut"), sink: String::new(), routed: true };
+        let lab = Self { source: unique("tester"), dut: unique("dut"), sink: String::new(), routed: true, cards: None };
         for name in [&lab.source, &lab.dut] {
             ip(&["netns", "add", name]);
         }
@@ -432,6 +462,9 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        for (ns, card) in [&self.source, &self.sink].into_iter().zip(self.cards.iter().flatten()) {
+            run(&["ip", "-n", ns, "link", "set", "dev", "eth-a", "netns", "1", "name", card]);
+        }
         for name in [&self.source, &self.dut, &self.sink].into_iter().filter(|n| !n.is_empty()) {
             run(&["ip", "netns", "del", name]);
         }

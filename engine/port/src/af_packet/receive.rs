@@ -8,6 +8,7 @@ use crate::error::PortError;
 use crate::iface::Interface;
 use crate::mapping::Mapping;
 use crate::port::{Arrived, BurstReceiver};
+use crate::promiscuous;
 use crate::sys::{self, ETH_P_ALL};
 use dutlab_units::Nanos;
 use rustix::event::PollFlags;
@@ -76,15 +77,7 @@ impl Ring {
         let memory = Mapping::new(BLOCK as usize * BLOCKS as usize, Some((fd.as_fd(), 0)))
             .map_err(|e| PortError::from_call("mmap", name, e))?;
         let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0, put: 0, taken: 0, strangers: None };
-        #[expect(clippy::cast_possible_truncation, reason = "1")]
-        let membership = libc::packet_mreq {
-            mr_ifindex: iface.index.cast_signed(),
-            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        sys::set_option(&ring.fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
-            .map_err(|e| PortError::from_call("setsockopt(PACKET_ADD_MEMBERSHIP)", name, e))?;
+        promiscuous::join(&ring.fd, name, iface.index)?;
         sys::bind_packet(&ring.fd, iface.index, ETH_P_ALL, name)?;
         Ok(ring)
     }

@@ -3,18 +3,22 @@
 use dutlab_port::PortError;
 use dutlab_port::mapping::Mapping;
 
-/// The buffers of a socket.
+/// The buffers of a socket: those that receive, then those that send.
 pub struct Umem {
     /// Their memory.
     pub memory: Mapping,
     /// Bytes in a buffer, a power of two.
     pub chunk: u32,
+    /// How many receive, a power of two.
+    pub receive: u32,
+    /// How many send, a power of two or none.
+    pub send: u32,
 }
 
 impl Umem {
-    /// `count` buffers of `chunk` bytes.
-    pub fn map(iface: &str, chunk: u32, count: u32) -> Result<Self, PortError> {
-        let memory = Mapping::new(chunk as usize * count as usize, None);
-        Ok(Self { memory: memory.map_err(|e| PortError::from_call("mmap", iface, e))?, chunk })
+    /// Buffers of `chunk` bytes.
+    pub fn map(iface: &str, chunk: u32, receive: u32, send: u32) -> Result<Self, PortError> {
+        let memory = Mapping::new(chunk as usize * (receive + send) as usize, None);
+        Ok(Self { memory: memory.map_err(|e| PortError::from_call("mmap", iface, e))?, chunk, receive, send })
     }
 }

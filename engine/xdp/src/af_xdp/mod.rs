@@ -19,9 +19,11 @@ mod socket;
 pub use receive::Rx;
 pub use send::Tx;
 
+use crate::{down_note, probe, system};
 use dutlab_port::PortError;
 use dutlab_port::ethtool;
 use dutlab_port::iface::Interface;
+use dutlab_port::speed::{self, Speed};
 use memory::Umem;
 use program::Program;
 use socket::Socket;
@@ -29,15 +31,21 @@ use std::sync::Arc;
 
 /// Frames that wait to be sent at most; a power of two.
 const SEND_FRAMES: u32 = 1024;
-/// Frames that wait to be received at most, on each queue; a power of two. At a million a second, 4 ms.
-const RECEIVE_FRAMES: u32 = 4096;
+/// Frames that wait to be received at most, on each queue: powers of two. The least is 4 ms of a million a second.
+const RECEIVE_FRAMES: (u32, u32) = (4096, 1 << 16);
+/// How long a receiver may be kept from a queue that gets all frames of its link, at the rate of the shortest ones.
+const RECEIVE_S: f64 = 0.002;
+/// A shortest frame on the wire, in bits (RFC 2544: 64 bytes, 20 around them).
+const SHORTEST_BITS: f64 = 84.0 * 8.0;
+/// Memory that the frames of a port may take where they are more than the least.
+const MEMORY: u64 = 256 << 20;
 /// What the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: u32 = 256;
 /// A buffer is a page at most.
 const PAGE: u32 = 4096;
 /// Ethernet header and two tags, which the MTU does not count.
 const HEADERS: u32 = 14 + 8;
-/// More queues than this are not used.
+/// Queues that the program knows (`engine/xdp/bpf/afxdp.bpf.c`).
 const QUEUES: u32 = 64;
 
 /// A port that was opened.
@@ -58,6 +66,19 @@ pub const fn longest() -> u32 {
     PAGE - HEADROOM
 }
 
+/// Frames that shall be able to wait on each of `queues` of a link of `bps`, any of which may get all.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float becomes the nearest integer that there is"
+)]
+fn waiting(bps: f64, queues: u32, chunk: u32) -> u32 {
+    let (least, most) = RECEIVE_FRAMES;
+    let wanted = ((bps / SHORTEST_BITS * RECEIVE_S) as u32).clamp(least, most).next_power_of_two();
+    let bytes = |frames: u32| u64::from(frames) * u64::from(queues) * u64::from(chunk);
+    std::iter::successors(Some(wanted), |n| Some(n / 2)).find(|n| *n == least || bytes(*n) <= MEMORY).unwrap_or(least)
+}
+
 /// Opens sockets on all receive queues of `iface`, and attaches the program that feeds them. The first sockets send as
 /// well: `senders` of them, at least one, if there are as many queues.
 pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
@@ -76,14 +97,30 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     let chunk = if frame + HEADROOM <= PAGE / 2 { PAGE / 2 } else { PAGE };
     // A driver that does not say has one.
     let queues = ethtool::queues(&iface.name);
-    let count = |of: fn(ethtool::Queues) -> u32| queues.map_or(1, of).clamp(1, QUEUES);
+    let count = |of: fn(ethtool::Queues) -> u32| queues.map_or(1, of).max(1);
     let (receive, send) = (count(|q| q.receive), count(|q| q.send));
+    if receive > QUEUES {
+        return Err(PortError::Unsupported {
+            iface: iface.name.clone(),
+            what: format!(
+                "it has {receive} receive queues, and AF_XDP is served on {QUEUES} at most: what came on the others would be lost"
+            ),
+            remedy: format!(
+                "give it fewer (ethtool -L {} combined {QUEUES}, or rx), or use the xdp or af_packet back end",
+                iface.name
+            ),
+        });
+    }
+    let frames = match speed::of(&iface.name) {
+        Speed::Bps(bps) => waiting(bps, receive, chunk),
+        Speed::Unknown(_) => RECEIVE_FRAMES.0,
+    };
     let mut notes = Vec::new();
     let mut sockets = Vec::new();
     for queue in 0..receive {
         let sends = if queue == 0 || (queue as usize) < senders && queue < send { SEND_FRAMES } else { 0 };
-        let umem = Umem::map(&iface.name, chunk, RECEIVE_FRAMES + sends)?;
-        sockets.push(Socket::open(iface, queue, Arc::new(umem), sends)?);
+        let umem = Umem::map(&iface.name, chunk, frames, sends)?;
+        sockets.push(Socket::open(iface, queue, Arc::new(umem))?);
     }
     let copies = (0..).zip(&sockets).find_map(|(queue, s): (u32, _)| Some((queue, s.copies_because.as_ref()?)));
     let zero_copy = copies.is_none();
@@ -101,11 +138,38 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         queues.push(rx);
     }
     let receivers = Program::attach(iface, queues.iter().map(receive::Queue::descriptor));
-    let receivers = receivers.map_err(PortError::from).map(|program| {
+    let facts = system::Interface::find(&iface.name)?;
+    if facts.is_card() {
+        // A driver may reset the link for a program, and for memory that is not its own.
+        notes.extend(down_note(probe::wait_for(&facts, iface.carrier)?));
+    }
+    let receivers = receivers.map(|program| {
         notes.extend(program.notes());
         let program = Arc::new(program);
         let numbered = (0..).zip(queues);
         numbered.map(|(number, queue)| Rx::new(&iface.name, number, queue, Arc::clone(&program))).collect()
     });
     Ok(Opened { senders, receivers, zero_copy, notes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_faster_link_has_longer_queues_within_the_memory_of_a_port() {
+        // 2 ms of the shortest frames: 2976 at 1 Gb/s, 29 762 at 10, 297 619 at 100.
+        for (gbps, queues, frames) in [
+            (0.0, 1, 4096),
+            (1.0, 1, 4096),
+            (2.5, 1, 8192),
+            (10.0, 1, 32_768),
+            (10.0, 4, 32_768),
+            (10.0, 8, 16_384),
+            (100.0, 1, 65_536),
+            (100.0, 64, 4096),
+        ] {
+            assert_eq!(waiting(gbps * 1e9, queues, 2048), frames, "{gbps} Gb/s on {queues}");
+        }
+    }
 }

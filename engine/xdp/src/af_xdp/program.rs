@@ -7,6 +7,8 @@ use aya::maps::{PerCpuArray, XskMap};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader};
 use dutlab_port::iface::{Interface, tags_note};
+use dutlab_port::promiscuous::Promiscuous;
+use dutlab_port::{PortError, speed};
 use std::os::fd::RawFd;
 
 /// The program, attached for as long as this lives and no longer than the process does.
@@ -14,11 +16,13 @@ pub struct Program {
     bpf: Ebpf,
     iface: String,
     attached: Attached,
+    /// On a card: frames for other stations come too.
+    _every_mac: Option<Promiscuous>,
 }
 
 impl Program {
     /// Loads the program, gives it the sockets of queues 0, 1, …, and attaches it. Never replaces another program.
-    pub fn attach(iface: &Interface, sockets: impl Iterator<Item = RawFd>) -> Result<Self, XdpError> {
+    pub fn attach(iface: &Interface, sockets: impl Iterator<Item = RawFd>) -> Result<Self, PortError> {
         let name = iface.name.as_str();
         let mut bpf =
             EbpfLoader::new().load(objects::AFXDP).map_err(|e| XdpError::load(name, "bpf(BPF_MAP_CREATE)", &e))?;
@@ -32,7 +36,8 @@ impl Program {
         let failed = |e| XdpError::load(name, "bpf(BPF_PROG_LOAD)", &e);
         program.load().map_err(failed)?;
         let attached = Attached::new(name, iface.index, iface.mtu, program.fd().map_err(failed)?)?;
-        Ok(Self { bpf, iface: name.to_owned(), attached })
+        let every_mac = speed::is_wired(name).then(|| Promiscuous::on(name, iface.index)).transpose()?;
+        Ok(Self { bpf, iface: name.to_owned(), attached, _every_mac: every_mac })
     }
 
     /// Frames of a receive queue that were left to the host so far.

@@ -1,6 +1,5 @@
 //! Sending.
 
-use super::RECEIVE_FRAMES;
 use super::socket::{SendHalf, room};
 use dutlab_port::PortError;
 use dutlab_port::batch::{Batch, Fill, Slot};
@@ -46,13 +45,13 @@ pub struct Tx {
 
 impl Tx {
     pub(super) fn new(iface: &Interface, half: SendHalf) -> Self {
-        let (chunk, frames) = (half.umem.chunk, half.frames);
+        let (chunk, frames) = (half.umem.chunk, half.umem.send);
         Self {
             iface: iface.name.clone(),
             stall: Stall::new(iface),
             slots: Slot::every(chunk, frames),
             free: (0..frames).collect(),
-            before: chunk as usize * RECEIVE_FRAMES as usize,
+            before: chunk as usize * half.umem.receive as usize,
             taken: half.tx.put_so_far(),
             given_up: half.tx.put_so_far(),
             handed: half.tx.put_so_far(),
@@ -64,9 +63,9 @@ impl Tx {
 
     /// Takes back the buffers of frames that have left.
     fn reclaim(&mut self) {
-        let chunk = u64::from(self.half.umem.chunk);
+        let (chunk, first) = (u64::from(self.half.umem.chunk), u64::from(self.half.umem.receive));
         for _ in 0..self.half.completion.ready() {
-            let index = self.half.completion.take() / chunk - u64::from(RECEIVE_FRAMES);
+            let index = self.half.completion.take() / chunk - first;
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "an address that we put in, so below our buffers' number"

@@ -1,9 +1,9 @@
 //! Opening a socket on one queue.
 
+use super::HEADROOM;
 use super::memory::Umem;
 use super::receive::Queue;
 use super::rings::{Consumer, Place, Producer};
-use super::{HEADROOM, RECEIVE_FRAMES};
 use dutlab_port::PortError;
 use dutlab_port::iface::Interface;
 use dutlab_port::sys;
@@ -30,7 +30,7 @@ pub struct Socket {
     pub copies_because: Option<io::Error>,
     rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
-    tx: Option<(Producer<XdpDesc>, Consumer<u64>, u32)>,
+    tx: Option<(Producer<XdpDesc>, Consumer<u64>)>,
 }
 
 /// What a sender needs of a socket. Its frames are the last ones of the memory.
@@ -45,15 +45,12 @@ pub struct SendHalf {
     pub tx: Producer<XdpDesc>,
     /// What was sent.
     pub completion: Consumer<u64>,
-    /// How many frames it has.
-    pub frames: u32,
 }
 
 impl Socket {
-    /// Opens a socket on `queue`, which sends too if `sends`, a number of frames, is above 0. `umem` has room for those
-    /// and [`RECEIVE_FRAMES`]. Needs `CAP_NET_RAW`.
-    pub fn open(iface: &Interface, queue: u32, umem: Arc<Umem>, sends: u32) -> Result<Self, PortError> {
-        let name = iface.name.as_str();
+    /// Opens a socket on `queue`, which sends too if `umem` has buffers for that. Needs `CAP_NET_RAW`.
+    pub fn open(iface: &Interface, queue: u32, umem: Arc<Umem>) -> Result<Self, PortError> {
+        let (name, receives, sends) = (iface.name.as_str(), umem.receive, umem.send);
         let failed = |call: &'static str| move |e: Errno| PortError::from_call(call, name, e.into());
         let fd = sys::socket(AddressFamily::XDP, SocketType::RAW).map_err(|e| match e.raw_os_error() {
             Some(libc::EAFNOSUPPORT) => PortError::Unsupported {
@@ -73,10 +70,10 @@ impl Socket {
         };
         sockopt::set_xdp_umem_reg(&fd, memory).map_err(failed("setsockopt(XDP_UMEM_REG)"))?;
         let completions = sends.max(64);
-        sockopt::set_xdp_umem_fill_ring_size(&fd, RECEIVE_FRAMES).map_err(failed("setsockopt(XDP_UMEM_FILL_RING)"))?;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, receives).map_err(failed("setsockopt(XDP_UMEM_FILL_RING)"))?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, completions)
             .map_err(failed("setsockopt(XDP_UMEM_COMPLETION_RING)"))?;
-        sockopt::set_xdp_rx_ring_size(&fd, RECEIVE_FRAMES).map_err(failed("setsockopt(XDP_RX_RING)"))?;
+        sockopt::set_xdp_rx_ring_size(&fd, receives).map_err(failed("setsockopt(XDP_RX_RING)"))?;
         if sends > 0 {
             sockopt::set_xdp_tx_ring_size(&fd, sends).map_err(failed("setsockopt(XDP_TX_RING)"))?;
             // The forced form needs CAP_NET_ADMIN in the first user namespace; without it the usual limit stays.
@@ -84,15 +81,15 @@ impl Socket {
         }
         let at = sockopt::xdp_mmap_offsets(&fd).map_err(failed("getsockopt(XDP_MMAP_OFFSETS)"))?;
         let place = |page, offsets, size| Place { iface: name, fd: &fd, page, offsets, size };
-        let mut fill = Producer::map(place(xdp::XDP_UMEM_PGOFF_FILL_RING, at.fr, RECEIVE_FRAMES))?;
+        let mut fill = Producer::map(place(xdp::XDP_UMEM_PGOFF_FILL_RING, at.fr, receives))?;
         let completion = Consumer::map(place(xdp::XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, completions))?;
-        let rx = Consumer::map(place(xdp::XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES))?;
+        let rx = Consumer::map(place(xdp::XDP_PGOFF_RX_RING, at.rx, receives))?;
         let tx = if sends > 0 {
-            Some((Producer::map(place(xdp::XDP_PGOFF_TX_RING, at.tx, sends))?, completion, sends))
+            Some((Producer::map(place(xdp::XDP_PGOFF_TX_RING, at.tx, sends))?, completion))
         } else {
             None
         };
-        for i in 0..RECEIVE_FRAMES {
+        for i in 0..receives {
             fill.put(u64::from(i) * u64::from(umem.chunk));
         }
         fill.publish();
@@ -103,13 +100,12 @@ impl Socket {
     /// Parts the socket into what sends, if it does, and what receives.
     pub fn halves(self) -> (Option<SendHalf>, Queue) {
         let Self { fd, umem, copies_because, rx, fill, tx } = self;
-        let send = tx.map(|(tx, completion, frames)| SendHalf {
+        let send = tx.map(|(tx, completion)| SendHalf {
             fd: Arc::clone(&fd),
             umem: Arc::clone(&umem),
             zero_copy: copies_because.is_none(),
             tx,
             completion,
-            frames,
         });
         (send, Queue::new(fd, umem, rx, fill))
     }

@@ -1,0 +1,37 @@
+//! Frames for other stations: a card's filter of MACs lets them pass while one of these is there, and no longer than the
+//! process is (packet(7), `PACKET_MR_PROMISC`).
+
+use crate::error::PortError;
+use crate::sys;
+use std::os::fd::OwnedFd;
+
+/// A socket that receives nothing itself, and keeps the filter of its interface open.
+#[derive(Debug)]
+pub struct Promiscuous {
+    _socket: OwnedFd,
+}
+
+impl Promiscuous {
+    /// Opens the filter of the interface with this index. Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn on(iface: &str, index: u32) -> Result<Self, PortError> {
+        let socket = sys::packet_socket(iface)?;
+        join(&socket, iface, index)?;
+        Ok(Self { _socket: socket })
+    }
+}
+
+/// Opens the filter for as long as a packet socket is there.
+pub(crate) fn join(socket: &OwnedFd, iface: &str, index: u32) -> Result<(), PortError> {
+    #[expect(clippy::cast_possible_truncation, reason = "1")]
+    let membership = libc::packet_mreq {
+        mr_ifindex: index.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+        .map_err(|e| PortError::from_call("setsockopt(PACKET_ADD_MEMBERSHIP)", iface, e))
+}
