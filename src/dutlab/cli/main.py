@@ -36,6 +36,7 @@ SECTIONS = {
             "Undo the changes of an interrupted run: restore the DUT and the ports, remove the lab, free the hosts.",
         ),
         "repeat": ("dutlab.cli.repeat:repeat", "Measure a run again: same experiment, testbed, order and seed."),
+        "campaign": ("dutlab.cli.campaign:campaign", "Carry out many runs: experiments on testbeds, in versions, on several nights."),
         "measure": ("dutlab.cli.measure:measure", "Measure one workload without an experiment file."),
         "search": ("dutlab.cli.search:search", "Search the highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput."),
         "loadtest": (

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 MODE, MTU = "mode", "mtu"
+VERSION = "version"
+"""The factor whose levels are versions of what is measured: comparisons of runs are between them, not within."""
 SYSCTL = "sysctl."
 _SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
 _WORD = r"[a-z][a-z0-9_-]*"

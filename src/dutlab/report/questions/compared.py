@@ -17,7 +17,7 @@ from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
 from dutlab.report.model.words import asked_words
-from dutlab.report.questions.sides import ComparedRun, side_names, without_mode
+from dutlab.report.questions.sides import ComparedRun, apart_by_version, side_names, without_mode
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, key_of, name_words
 from dutlab.workloads import main_figures
@@ -74,6 +74,9 @@ def compare_runs(
     """
     asked = asked or CompareRequest()
     faults = [f for run in (*first, *second) for f in run.faults]
+    if (apart := apart_by_version([first, second])) is not None:
+        (first, second), versions = apart
+        names = [f"{name} ({version})" for name, version in zip(names or side_names((first, second)), versions, strict=True)]
     if len(first) + len(second) < FEWEST_RUNS and len(first) + len(second) > 2:  # noqa: PLR2004 - one a side is the least
         faults.append(f"{len(first)} and {len(second)} runs show no spread between runs; the newest of each side is compared")
         first, second = first[-1:], second[-1:]

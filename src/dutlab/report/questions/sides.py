@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import InputError
+from dutlab.spec.factors import VERSION
 from dutlab.store.cell_figures import without_details
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
@@ -86,8 +87,22 @@ def with_modes_renamed(runs: Sequence[ComparedRun], baselines: Sequence[Compared
 
 def without_mode(record: TrialRecord) -> TrialRecord:
     """The record as if there were no modes, so that those of one run have cells in common."""
-    factors = {name: level for name, level in record.cell.factors.items() if name != "mode"}
-    return record.model_copy(update={"cell": record.cell.model_copy(update={"mode": "", "factors": factors})})
+    return _without(record, "mode", mode="")
+
+
+def _without(record: TrialRecord, factor: str, **more: str) -> TrialRecord:
+    factors = {name: level for name, level in record.cell.factors.items() if name != factor}
+    return record.model_copy(update={"cell": record.cell.model_copy(update={**more, "factors": factors})})
+
+
+def apart_by_version(sides: Sequence[Sequence[ComparedRun]]) -> tuple[list[list[ComparedRun]], list[str]] | None:
+    """Two sides as if there were no versions, and the version of each, where each side has measured one and they are not the same."""
+    found = [{record.cell.factors.get(VERSION, "") for run in side for record in run.records} for side in sides]
+    versions = [level for of in found if len(of) == 1 for level in of]
+    if len(versions) != len(sides) or len(set(versions)) != len(sides) or not all(versions):
+        return None
+    bare = [[replace(run, records=tuple(_without(record, VERSION) for record in run.records)) for run in side] for side in sides]
+    return bare, versions
 
 
 def mode_order(run: ComparedRun, mode: str) -> int:

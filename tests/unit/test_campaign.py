@@ -1,0 +1,217 @@
+"""Campaigns: the file, its hours, the folder after a kill at any instant, and the order of work. Real runs are in tests/netns/test_campaign.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dutlab.errors import InputError, SpecRefused, TestbedError
+from dutlab.runner import campaign as of_campaigns
+from dutlab.runner.campaign import CampaignFolder, CampaignState, CampaignWork
+from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, PlannedRun, read_campaign
+from dutlab.store.manifest import MANIFEST
+
+EXPERIMENT = """
+experiment: {name}
+testbed: {{lab: three-node}}
+factors: {{mode: [router]}}
+workloads:
+  - sweep: {{frame_sizes: [64], rates: [1kpps], duration: 1s, links: [[a]]}}
+repeats: 1
+"""
+CAMPAIGN = """
+campaign: nightly
+experiments: [one.yaml, two.yaml]
+testbeds: [{lab: three-node}, {lab: four-hosts}]
+versions:
+  stock: {}
+  new: {apply: ["true"], verify: ["true"], restore: ["true"]}
+nights: 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(EXPERIMENT.format(name=name))
+    path = tmp_path / "nightly.yaml"
+    path.write_text(CAMPAIGN)
+    return path
+
+
+def test_every_combination_is_a_run_and_a_night_is_whole_before_the_next(file: Path) -> None:
+    planned = read_campaign(file)
+    assert [run.number for run in planned.runs] == list(range(1, 17))
+    assert [run.night for run in planned.runs] == [1] * 8 + [2] * 8
+    assert {(r.experiment, r.testbed, r.version) for r in planned.runs} == {
+        (e, t, v) for e in ("one", "two") for t in ("three-node", "four-hosts") for v in ("stock", "new")
+    }
+    assert set(planned.files) == {file, file.with_name("one.yaml"), file.with_name("two.yaml")}
+    (new,) = {r.arguments for r in planned.runs if (r.experiment, r.testbed, r.version) == ("one", "three-node", "new")}
+    assert new == (
+        str(file.with_name("one.yaml")),
+        *("--set", 'testbed={"lab": "three-node"}'),
+        *("--set", 'factors.version=["new"]'),
+        *("--set", 'levels.version={"new": {"apply": ["true"], "verify": ["true"], "restore": ["true"]}}'),
+    )
+
+
+def test_a_file_is_refused_with_every_fault_of_all_that_it_names(file: Path) -> None:
+    file.with_name("two.yaml").write_text(EXPERIMENT.format(name="two").replace("1kpps", "fast").replace("repeats: 1", "repeats: 0"))
+    with pytest.raises(SpecRefused) as refused:
+        read_campaign(file)
+    assert {f.file for f in refused.value.faults} == {str(file.with_name("two.yaml"))}
+    assert len(refused.value.faults) == 2, "once each, although eight runs have them"
+    file.write_text(CAMPAIGN.replace("nights: 2", 'nights: 0\nhours: "22-6"\nat_once: 0\nnight: 1').replace('restore: ["true"]', ""))
+    with pytest.raises(SpecRefused) as refused:
+        read_campaign(file)
+    places = {f.path for f in refused.value.faults}
+    assert {"nights", "hours", "at_once", "night"} <= places and any("restore" in place for place in places), refused.value
+
+
+@pytest.mark.parametrize("hours", ["22:00-22:00", "24:00-06:00", "22:00", "night"])
+def test_hours_are_two_times_of_a_day(hours: str) -> None:
+    with pytest.raises(ValueError, match=r"two times of a day|ends when it begins"):
+        Hours.parse(hours)
+
+
+def test_versions_and_a_factor_of_that_name_are_refused_together(file: Path) -> None:
+    own = EXPERIMENT.format(name="one").replace("{mode: [router]}", "{mode: [router], version: [a]}")
+    file.with_name("one.yaml").write_text(own)
+    with pytest.raises(SpecRefused, match="a factor `version` of its own"):
+        read_campaign(file)
+
+
+MINUTES = st.integers(0, 24 * 60 - 1)
+
+
+@given(MINUTES, MINUTES, st.integers(0, 10**6))
+def test_an_instant_is_in_a_night_or_before_the_next_one(begin: int, end: int, minute: int) -> None:
+    if begin == end:
+        return
+    hours = Hours.parse(f"{begin // 60:02}:{begin % 60:02}-{end // 60:02}:{end % 60:02}")
+    now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+    length = timedelta(minutes=(end - begin) % (24 * 60))
+    night = hours.night_of(now)
+    following = hours.next_begin(now)
+    assert following > now and (following.hour, following.minute) == divmod(begin, 60) and following - now <= timedelta(days=1)
+    if night is not None:
+        assert night <= now < night + length
+    else:
+        assert hours.night_of(following) == following and following - now <= timedelta(days=1) - length
+
+
+def folder_of(path: Path, runs: int = 2, **more: object) -> CampaignFolder:
+    """A campaign of so many runs on one testbed, without a file."""
+    planned = tuple(PlannedRun(n, "e", "t", "", 1, ("e.yaml",)) for n in range(1, runs + 1))
+    return CampaignFolder.create(path, PlannedCampaign(_campaign(**more), planned, ()), "0.1.0")
+
+
+def _campaign(**more: object) -> Campaign:
+    return Campaign.model_validate({"campaign": "c", "experiments": ["e.yaml"], "again_after": 0.01, **more})
+
+
+def finish(folder: CampaignFolder, number: int, name: str) -> None:
+    """A run of planned run `number`, finished where its process makes it."""
+    run = folder.path / "planned" / f"{number:03d}" / "runs" / name
+    run.mkdir(parents=True)
+    (run / MANIFEST).write_text("{}")
+
+
+@pytest.mark.parametrize("cut_after", ["finished", "named", "moved"])
+def test_a_finished_run_is_found_once_after_a_kill_at_any_step(tmp_path: Path, cut_after: str) -> None:
+    folder = folder_of(tmp_path / "c")
+    first, second = folder.planned()
+    finish(folder, 1, "r1")
+    if cut_after != "finished":
+        (folder.place(first) / "run").write_text("r1")
+    if cut_after == "moved":
+        folder.runs.mkdir()
+        (folder.place(first) / "runs" / "r1").rename(folder.runs / "r1")
+    for _ in range(2):
+        assert folder.settle(first) == "r1"
+        assert [p.name for p in folder.runs.iterdir()] == ["r1"]
+    assert folder.settle(second) is None
+    assert [folder.standing(p).state for p in (first, second)] == [CampaignState.DONE, CampaignState.PLANNED]
+
+
+def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_files(file: Path, tmp_path: Path) -> None:
+    folder = CampaignFolder.create(tmp_path / "c", read_campaign(file), "0.1.0")
+    with pytest.raises(InputError, match="there is a campaign already"):
+        CampaignFolder.create(tmp_path / "c", read_campaign(file), "0.1.0")
+    with folder.alone(), pytest.raises(TestbedError, match="another process"), CampaignFolder(folder.path).alone():
+        pass
+    folder.insist_on_its_files("0.1.0")
+    with pytest.raises(InputError, match=r"begun with dutlab 0\.1\.0, and this is 0\.2\.0"):
+        folder.insist_on_its_files("0.2.0")
+    file.with_name("two.yaml").write_text("changed")
+    with pytest.raises(InputError, match=r"changed since the campaign began: .*two\.yaml"):
+        folder.insist_on_its_files("0.1.0")
+    with pytest.raises(InputError, match="not a campaign"):
+        CampaignFolder(tmp_path / "nowhere").planned()
+    (tmp_path / "c" / "plan.json").write_text("[]")
+    with pytest.raises(InputError, match="not a campaign's plan"):
+        folder.planned()
+
+
+class Told(CampaignWork):
+    """Runs nothing: does as `ends` says, which has the exit statuses of each planned run; 0 finishes it."""
+
+    def __init__(self, folder: CampaignFolder, ends: dict[int, list[int]], now: datetime | None = None) -> None:
+        super().__init__(folder, self.hear)
+        self.ends, self.said, self.did, self.now = ends, list[str](), list[int](), now or datetime(2026, 1, 1, tzinfo=UTC)
+        self.clock = lambda: self.now
+
+    def hear(self, line: str) -> None:
+        self.said.append(line)
+
+    async def _one(self, planned: PlannedRun) -> int:
+        self.did.append(planned.number)
+        self._tries[planned.number] = self._tries.get(planned.number, 0) + 1
+        status = (self.ends.get(planned.number) or [0]).pop(0) if self.ends.get(planned.number) else 0
+        place = self.folder.place(planned)
+        place.mkdir(parents=True, exist_ok=True)
+        entry = {"began": self.now.isoformat(), "ended": self.now.isoformat(), "exit_status": status, "command": "run"}
+        with (place / "tries").open("a") as tries:
+            tries.write(json.dumps(entry) + "\n")
+        if status == 0:
+            finish(self.folder, planned.number, f"r{planned.number}")
+        return status
+
+
+def test_a_testbed_that_is_away_is_left_and_tried_again(tmp_path: Path) -> None:
+    work = Told(folder_of(tmp_path / "c", runs=3), {1: [3]})
+    standings = asyncio.run(work.carry_out())
+    assert work.did == [1, 1, 2, 3], "what comes after it on the testbed waits"
+    assert [s.state for s in standings] == [CampaignState.DONE] * 3
+
+
+def test_a_run_that_fails_keeps_no_other_from_its_turn_and_ends_after_its_tries(tmp_path: Path) -> None:
+    work = Told(folder_of(tmp_path / "c", runs=2, tries=2), {1: [1, 1, 1]})
+    standings = asyncio.run(work.carry_out())
+    assert work.did == [1, 2, 1]
+    assert [(s.state, s.exit_status) for s in standings] == [(CampaignState.REFUSED, 1), (CampaignState.DONE, 0)]
+    again = Told(work.folder, {})
+    asyncio.run(again.carry_out())
+    assert again.did == [1], "what is done is not done again"
+
+
+def test_each_night_begins_in_hours_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = tuple(PlannedRun(n, "e", "t", "", n, ("e.yaml",)) for n in (1, 2))
+    folder = CampaignFolder.create(tmp_path / "c", PlannedCampaign(_campaign(hours="22:00-06:00", nights=2), planned, ()), "0.1.0")
+    work = Told(folder, {}, now=datetime(2026, 1, 1, 12, tzinfo=UTC))
+    began = []
+
+    async def slept(seconds: float) -> None:
+        work.now += timedelta(seconds=seconds)
+
+    monkeypatch.setattr(of_campaigns.asyncio, "sleep", slept)
+    asyncio.run(work.carry_out())
+    began = [folder.last_began(run) for run in planned]
+    assert began == [datetime(2026, 1, 1, 22, tzinfo=UTC), datetime(2026, 1, 2, 22, tzinfo=UTC)]
