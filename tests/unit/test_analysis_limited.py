@@ -246,6 +246,20 @@ def test_a_doubt_that_forbids_it_leaves_nothing_to_blame_on_the_dut(veto: dict[s
     assert next(iter(veto.values()))[0] in found.evidence or next(iter(veto.values())) in found.evidence
 
 
+def test_a_load_that_came_through_whole_says_nothing_of_the_dut() -> None:
+    other = Neighbour("1518-byte frames", 1518, 1e6)
+    easy = replace(TENTH, asked=TENTH.value, sent=TENTH.value, loss_ratio=0.0, pps=TENTH.value, mean_bytes=64, neighbours=(other,))
+    found = what_limited(easy)
+    assert (found.limit, found.next_experiment) == (LimitCause.UNKNOWN, "offer more")
+    assert found.evidence == (f"all of the {easy.text(easy.value)} that was asked was forwarded",)
+    # The same rate with other frames was asked for, too.
+    lossy = replace(easy, value=0.97 * easy.value, pps=0.97 * easy.value, loss_ratio=0.03)
+    assert (what_limited(lossy).limit, what_limited(lossy).confidence) != (LimitCause.PER_PACKET, Confidence.LIKELY)
+    # Less than was asked, at the same rate with other frames, is the DUT's own.
+    full = replace(easy, asked=2 * easy.value, loss_ratio=0.5)
+    assert (what_limited(full).limit, what_limited(full).confidence) == (LimitCause.PER_PACKET, Confidence.LIKELY)
+
+
 def test_a_rig_at_line_rate_leaves_the_line_as_the_limit() -> None:
     assert what_limited(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is LimitCause.LINE
 

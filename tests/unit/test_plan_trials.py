@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.plan.plan import Plan
-from dutlab.plan.trials import HAND_S, LAB_S, MODE_S, make_plan, needs_hand, tool_overhead
+from dutlab.plan.trials import GUEST_MODE_S, GUEST_S, HAND_S, LAB_S, MODE_S, REBOOT_S, make_plan, needs_hand, tool_overhead
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.model import FILE_CONTEXT
@@ -156,6 +156,16 @@ def test_the_estimate_adds_up():
     assert plan.estimate_s == pytest.approx(LAB_S + 6 * MODE_S + 3 * 2 * (2 * iperf3 + 6 * sweep), abs=0.1)
     by_hand = make_plan(experiment(factors={"mode": ["router", "nat"], "cable": ["dac", "fibre"]}), TWO_LINKS)
     assert by_hand.estimate_s == pytest.approx(2 * (plan.estimate_s - LAB_S) + LAB_S + 2 * HAND_S, abs=0.2)
+
+
+def test_guests_and_reboots_take_their_time():
+    plain = make_plan(experiment(factors={"mode": ["router"]}), TWO_LINKS).estimate_s
+    guest = make_plan(experiment(factors={"mode": ["router"]}, testbed={"lab": "uml-router"}), TWO_LINKS).estimate_s
+    assert guest == pytest.approx(plain + GUEST_S + 3 * GUEST_MODE_S, abs=0.2)
+    off = {"apply": ["true"], "restore": ["true"], "reboot": True}
+    levels = {"mitigations": {"on": {}, "off": off}}
+    both = make_plan(experiment(factors={"mode": ["router"], "mitigations": ["on", "off"]}, levels=levels), TWO_LINKS).estimate_s
+    assert both == pytest.approx(2 * (plain - LAB_S) + LAB_S + 2 * REBOOT_S, abs=0.2)
 
 
 def test_ceilings_are_those_of_the_links_speed():

@@ -15,6 +15,7 @@ def test_the_modes_of_every_family_that_has_some_are_those_that_it_brings():
 def test_every_lab_that_a_file_may_name_can_be_described_and_has_these_links():
     for name, known in LABS.items():
         testbed = labs.description(name).testbed
+        assert len(labs.description(name).settings.guests) == known.guests
         assert {link.name: link.hosts for link in testbed.links.values()} == known.links
         assert {link.name for link in testbed.links.values() if link.segment} == known.segments
         assert {link.source_address.version == 6 for link in testbed.links.values()} <= {known.ipv6}

@@ -17,21 +17,6 @@ from guests import kernels
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
 
-SLOWED = """
-experiment: slowed
-testbed: {lab: uml-router}
-factors: {mode: [router, far-away]}
-modes:
-  far-away:
-    apply: [sysctl -qw net.ipv4.ip_forward=1, tc qdisc add dev out-a root netem delay 20ms]
-    verify: [sh -c "tc qdisc show dev out-a | grep netem"]
-    restore: [tc qdisc del dev out-a root, sysctl -qw net.ipv4.ip_forward=0]
-order: as-written
-repeats: 1
-workloads:
-  - sweep: {frame_sizes: [64], rates: [1kpps], duration: 1s, links: [[a]]}
-"""
-
 
 @pytest.fixture(autouse=True)
 def parts() -> None:
@@ -41,14 +26,19 @@ def parts() -> None:
 
 
 def test_its_own_kernel_forwards_and_delays_what_passes_and_nothing_is_left(dutlab, tmp_path: Path) -> None:
-    (tmp_path / "e.yaml").write_text(SLOWED)
     before = set(NAMESPACES.glob("dutlab-*"))
-    done = dutlab("run", "e.yaml")
-    assert done.returncode == 0, done.stderr
-    near, far = records(only_run(tmp_path))
-    assert (near["status"], far["status"]) == ("measured", "measured"), done.stderr
-    usual = [record["figures"]["a"]["latency_p50_ns"] for record in (near, far)]
-    assert usual[1] - usual[0] > 10e6, usual
+    done = dutlab("demo", "--lab", "uml-router")
+    assert done.returncode in (0, 1), done.stderr
+    run = only_run(tmp_path)
+    measured = [r for r in records(run) if r["status"] == "measured"]  # other work may have disturbed some in every attempt
+    of_mode = {mode: [r for r in measured if r["cell"]["mode"] == mode] for mode in ("router", "far-away", "lossy")}
+    latency = {
+        mode: min(f["latency_p50_ns"] for r in of for f in r["figures"].values() if "latency_p50_ns" in f) for mode, of in of_mode.items()
+    }
+    assert 20e6 < latency["far-away"] < 20e6 + latency["router"] + 10e6, latency
+    lost = {mode: sum(f.get("loss_ratio", 0.0) for r in of for f in r["figures"].values()) for mode, of in of_mode.items()}
+    assert lost["router"] < lost["lossy"], lost
+    assert (run / "report" / "report.html").exists()
     assert set(NAMESPACES.glob("dutlab-*")) == before
 
 

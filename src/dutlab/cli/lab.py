@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 from dataclasses import asdict
 
 import click
@@ -84,6 +86,8 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
       dutlab lab shell mine dut nft list ruleset
     """  # noqa: D301
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.labs import sshd  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.labs.state import StateFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     _insist_on_root()
     found = next((s for s in labs.standing() if s.label == label), None)
@@ -91,10 +95,20 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
         raise _no_lab(label)
     if host not in found.namespaces:
         raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
-    namespace = found.namespaces[host]
     words = command[1:] if command[:1] == ("--",) else command  # some write it from habit
-    argv = words or (os.environ.get("SHELL", "/bin/sh"),)
-    done = subprocess.run(["ip", "netns", "exec", namespace, *argv], check=False)
+    if host in labs.description(found.lab).settings.guests:  # its kernel is not the namespace's
+        terminal = ("-t",) if sys.stdin.isatty() else ()
+        argv = (
+            "ssh",
+            "-F",
+            str(sshd.config_file(StateFolder().ssh_folder(label))),
+            *terminal,
+            host,
+            *([shlex.join(words)] if words else ()),
+        )
+    else:
+        argv = ("ip", "netns", "exec", found.namespaces[host], *(words or (os.environ.get("SHELL", "/bin/sh"),)))
+    done = subprocess.run(argv, check=False)
     click.get_current_context().exit(done.returncode)
 
 

@@ -36,9 +36,11 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 @click.command()
 @click.argument("job", metavar="[storage]", required=False, type=click.Choice(["storage"]))
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
+@click.option("--lab", type=click.Choice(["three-node", "uml-router"]), default="three-node", show_default=True,
+              help="The router: a namespace with every mode, or a guest with a kernel of its own, near, far away and lossy.")  # fmt: skip
 @RUNS
 @manner_options
-def demo(*, job: str | None, quick: bool, runs: Path, manner: Manner) -> None:
+def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) -> None:
     """Run the whole job on the embedded lab: benchmark a Linux router and firewall, write the report.
 
     With storage: drives of a lab raw, as RAID 10 and RAID 5, with a drive lost and rebuilt, after what theory says of each.
@@ -47,13 +49,18 @@ def demo(*, job: str | None, quick: bool, runs: Path, manner: Manner) -> None:
     Example:
       dutlab demo --quick
       dutlab demo storage
+      dutlab demo --lab uml-router
     """  # noqa: D301
     from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
 
-    if job and quick:
-        raise click.UsageError("--quick is for the network's demo; storage has one size")
+    if quick and (job or lab != "three-node"):
+        raise click.UsageError("--quick is for lab three-node; the others have one size")
+    if job and lab != "three-node":
+        raise click.UsageError("storage has a lab of its own")
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
+    if lab != "three-node":
+        path = example("guest") / "demo.yaml"
     if job:
         path = example("storage") / "demo.yaml"
         _tell_theory()

@@ -29,10 +29,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dutlab.analysis.ceilings import Ip, frames, tcp_goodput, tunnel_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan, Trial
-from dutlab.spec.experiment import LARGEST_SEED, Experiment
+from dutlab.spec.experiment import LARGEST_SEED, Experiment, LabRef
 from dutlab.spec.factors import MODE, is_excluded, with_least_mtu
 from dutlab.spec.generators import ENGINE
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MANUAL
+from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, LABS, MANUAL
 from dutlab.spec.links import Link
 from dutlab.spec.mixes import Mix
 from dutlab.spec.shape import bounds_of
@@ -49,6 +49,12 @@ MODE_S = Seconds(2.0)
 TOOL_S = {"iperf3": Seconds(0.8), "engine": Seconds(0.5)}
 """Once a trial: the tool starts and ends, counters are read before and after, the record is written."""
 OTHER_TOOL_S = Seconds(1.0)
+GUEST_S = Seconds(12.0)
+"""Once a guest with a kernel of its own, beside LAB_S: it boots, and answers more slowly. Once each of its reboots too."""
+GUEST_MODE_S = Seconds(2.0)
+"""Beside MODE_S, where a guest is asked."""
+REBOOT_S = Seconds(120.0)
+"""Once a reboot of a machine."""
 HAND_S = Seconds(300.0)
 """Once a change that a person makes: a setup screen, a cable."""
 
@@ -130,7 +136,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
         testbed=testbed.name,
         order=experiment.order,
         seed=seed,
-        estimate_s=_estimate(trials, by_person),
+        estimate_s=_estimate(trials, experiment, by_person),
         hand_factors=by_person,
         dear_factors=experiment.seldom_factors,
         repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
@@ -222,10 +228,19 @@ def _changes(trials: Sequence[Trial], hand_factors: Sequence[str]) -> Iterator[t
                 yield name, stands[name]
 
 
-def _estimate(trials: Sequence[Trial], hand_factors: Sequence[str]) -> float:
+def _estimate(trials: Sequence[Trial], experiment: Experiment, hand_factors: Sequence[str]) -> float:
     groups = len({t.group for t in trials})
     changes = sum(1 for _ in _changes(trials, hand_factors))
-    return round(LAB_S + groups * MODE_S + changes * HAND_S + sum(t.estimate_s for t in trials), 1)
+    guests = LABS[experiment.testbed.lab].guests if isinstance(experiment.testbed, LabRef) else 0
+    mode = MODE_S + (GUEST_MODE_S if guests else 0)
+    reboots = _reboots(trials, experiment) * (GUEST_S if guests else REBOOT_S)
+    return round(LAB_S + guests * GUEST_S + groups * mode + changes * HAND_S + reboots + sum(t.estimate_s for t in trials), 1)
+
+
+def _reboots(trials: Sequence[Trial], experiment: Experiment) -> int:
+    """One when a level that takes a reboot is set, and one when it is put back."""
+    booted = {(name, level) for name, levels in experiment.levels.items() for level, of in levels.items() if any(c.reboot for c in of)}
+    return 2 * sum(1 for change in _changes(trials, sorted({name for name, _ in booted})) if change in booted)
 
 
 def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, dict[str, float]]:

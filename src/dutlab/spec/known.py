@@ -46,6 +46,8 @@ class KnownLab:
     """Whether all its links end at one port."""
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
+    guests: int = 0
+    """Hosts with a kernel of their own, which boots when the lab is built."""
 
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of its family that it cannot have → why."""
@@ -65,15 +67,15 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
-        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, lacking=_NO_FILTER | _NO_TUNNEL),
-        "uml-two-sites": KnownLab({"a": ROLES}, lacking=_NO_FILTER),
+        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL),
+        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4")}),
-        "raid": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4", "d5", "d6")}),
+        "raid": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4", "d5", "d6")}, guests=1),
     }
 )
 """Embedded labs by name."""

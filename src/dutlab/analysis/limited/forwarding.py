@@ -17,6 +17,8 @@ BUSY, NEARLY_BUSY, IDLE = 95.0, 90.0, 80.0
 """Percent of a core."""
 NO_LOSS = 0.001
 FEW_REFUSED = 0.05
+ALL_TAKEN, MOSTLY_TAKEN = 0.999, 0.9
+"""Shares of a set rate."""
 SAME_PPS = 1.6
 """Frame rates within this factor while the bytes differ at least BYTES_APART times are a cost per packet."""
 BYTES_APART = 2.0
@@ -148,6 +150,9 @@ def what_limited(facts: Facts) -> LimitFinding:
         return best_of([_line(found, refuted), _rig(found)], ())
     if found.untested:
         return best_of([_line(found, refuted), no_verdict((found.untested,), "offer more")], ())
+    if _follows_load(found, ALL_TAKEN) and found.lossless:
+        said = f"all of the {found.text(found.asked or 0.0)} that was asked was forwarded"
+        return best_of([_line(found, refuted), no_verdict((said,), "offer more")], ())
     return best_of([_line(found, refuted), *(rule(found) for rule in RULES)], _missing(found))
 
 
@@ -175,6 +180,11 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
     if refuted:
         return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
     return LimitFinding(LimitCause.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
+
+
+def _follows_load(f: Facts, share: float) -> bool:
+    """Whether one load of a set rate was offered and so much of it came through that the figure says what was asked."""
+    return f.asked is not None and f.loss_ratio is not None and f.unit == "pps" and f.value >= share * f.asked
 
 
 def _rig(f: Facts) -> LimitFinding:
@@ -327,7 +337,7 @@ def _tcp(f: Facts) -> LimitFinding | None:
 
 def _per_packet(f: Facts) -> LimitFinding | None:
     """Packets of quite another size at nearly the same rate, or larger ones near line rate: what counts is packets, not bytes."""
-    if not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line):
+    if not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line) or _follows_load(f, MOSTLY_TAKEN):
         return None
     for other in sorted(f.neighbours, key=lambda n: -n.mean_bytes):
         apart = other.mean_bytes / f.mean_bytes
