@@ -1,6 +1,7 @@
 """Sensor `snmp`: one object of an agent: watts of a power distribution unit, a temperature, a counter of a switch or a UPS.
 
-A counter (Counter32, Counter64 of RFC 2578) is told as what it grew by a second, and may wrap in between.
+A counter (Counter32, Counter64 of RFC 2578) is told as what it grew by a second, and may wrap in between. Nothing is told across a
+restart of the agent.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import SnmpDevice, SnmpSensor, secrets_of
 
 _WRAPS = {"Counter32": 2**32, "Counter64": 2**64}
+_SYS_UP_TIME = "1.3.6.1.2.1.1.3.0"
+"""sysUpTime of RFC 3418: hundredths of a second since the agent began, and with it its counters (RFC 2578 section 7.1.6)."""
 _NOT_LET_IN = ("digest", "usm user", "authorization", "authentication", "decrypt")
 _PUBLIC = "public"
 _LEAST_CHARACTERS = 8
@@ -44,7 +47,8 @@ class SnmpAgent:
     def __init__(self, spec: SnmpSensor) -> None:
         self._spec, self._who = spec, _credentials(spec)
         self._loop, self._engine = asyncio.new_event_loop(), SnmpEngine()
-        self._before: tuple[float, int] | None = None
+        self._before: tuple[float, int, float] | None = None
+        """When a counter was read, what it was, and how long the agent ran then."""
 
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
@@ -52,11 +56,12 @@ class SnmpAgent:
         found, kind = self._loop.run_until_complete(_exchange(self._engine, self._who, spec))
         if kind not in _WRAPS:
             return {spec.name: Amount(found * spec.scale, spec.unit)}
-        now_s, (since_s, before) = time.monotonic(), self._before or (0.0, -1)
-        self._before = (now_s, int(found))
-        if before < 0:
+        now_s, last = time.monotonic(), self._before
+        runs, _ = self._loop.run_until_complete(_exchange(self._engine, self._who, spec.model_copy(update={"oid": _SYS_UP_TIME})))
+        self._before = (now_s, int(found), runs)
+        if last is None or runs < last[2]:  # an agent that was restarted counts from 0: what looks like a wrap is none
             return {}
-        return {spec.name: Amount((int(found) - before) % _WRAPS[kind] / (now_s - since_s) * spec.scale, f"{spec.unit}/s")}
+        return {spec.name: Amount((int(found) - last[1]) % _WRAPS[kind] / (now_s - last[0]) * spec.scale, f"{spec.unit}/s")}
 
     def close(self) -> None:
         """Closes the socket and the loop."""
