@@ -1,0 +1,153 @@
+"""For tests of firewalls, routers and drivers by pytest: a fixture that runs an experiment and gives its figures with their intervals.
+
+In conftest.py: `pytest_plugins = ["dutlab.pytest_plugin"]`. docs/how-to/ci.md has an example.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dutlab.errors import TestbedError
+from dutlab.notebook import Run, Value
+from dutlab.stats.summary import Summary, summarise
+
+MUST_RUN = "--dutlab-must-run"
+_LAST_WORDS = 2000
+_OF_A_REPEAT = ("trial", "repeat", "value")
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredFigure:
+    """One figure of one cell, over its repeats; a failed assertion shows all of it."""
+
+    name: str
+    where: str
+    values: tuple[float, ...]
+
+    @property
+    def summary(self) -> Summary:
+        """Median, range and, from six repeats on, the 95 % interval of the median."""
+        return summarise(self.values)
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 95 % interval; below six repeats the lowest value."""
+        return self.summary.interval.low if self.summary.interval else self.summary.low
+
+    @property
+    def high(self) -> float:
+        """Upper end, likewise."""
+        return self.summary.interval.high if self.summary.interval else self.summary.high
+
+    def is_at_least(self, limit: float) -> bool:
+        """Whether the whole interval is: proven. Neither this nor is_below() is so where the interval holds the limit."""
+        return self.low >= limit
+
+    def is_below(self, limit: float) -> bool:
+        """Whether the whole interval is: proven."""
+        return self.high < limit
+
+    def __repr__(self) -> str:
+        kind = "95 % interval" if self.summary.interval else "range"
+        return f"{self.name} of {self.where}: {self.summary.median:g} ({kind} {self.low:g} to {self.high:g}, repeats: {len(self.values)})"
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run of an experiment."""
+
+    run: Run
+    """All of it (docs/reference/notebooks.md)."""
+
+    def figure(self, name: str, **where: Value) -> MeasuredFigure:
+        """A figure such as `received_pps`; `where` names its cell: `mode="nat", frame_size=64, link="a"`.
+
+        Raises LookupError where there is none of it, and where it is of several cells.
+        """
+        every = self.run.figures
+        rows = [row for row in every if row["figure"] == name]
+        kept = [row for row in rows if all(str(row.get(key)) == str(value) for key, value in where.items())]
+        if not kept:
+            known = {key: _all(rows, key) for key in where} if rows else {"figures": _all(list(every), "figure")}
+            raise LookupError(f"{self.run.name} has no {name} of {_words(where)}; it has {_listed(known)}")
+        apart = {key: of for key in every.columns if key not in _OF_A_REPEAT and len(of := _all(kept, key)) > 1}
+        if apart:
+            raise LookupError(f"{name} of {_words(where)} is of several: {_listed(apart)}")
+        return MeasuredFigure(name, _words(where), tuple(float(row["value"] or 0.0) for row in kept))
+
+
+class Dutlab:
+    """Runs experiments for a test, each as a process of its own that puts back what it changes."""
+
+    def __init__(self, folder: Path, *, must_run: bool) -> None:
+        """Runs go into `folder`."""
+        self._folder, self._must_run, self._runs = folder, must_run, 0
+
+    def run(
+        self,
+        experiment: str | Path | Mapping[str, Any],
+        *,
+        overrides: Sequence[str] = (),
+        lab: str | None = None,
+        testbed: Path | None = None,
+    ) -> MeasuredRun:
+        """Carries an experiment out: a file, or what would be in one. `overrides`, `lab` and `testbed` are as of `dutlab run`.
+
+        Skips the test with the reason where this machine cannot do it (no root, a program that is missing, a host that is away), and
+        fails it there with --dutlab-must-run. Fails the test for a faulty experiment, and where nothing was measured.
+        """
+        __tracebackhide__ = True
+        self._runs += 1
+        runs = self._folder / f"runs-{self._runs}"
+        if isinstance(experiment, Mapping):
+            file = self._folder / f"experiment-{self._runs}.yaml"
+            file.write_text(json.dumps(experiment), encoding="utf-8")  # JSON is YAML
+        else:
+            file = Path(experiment)
+        argv = [sys.executable, "-m", "dutlab", "run", str(file), "--runs", str(runs), "--unattended", "--yes"]
+        argv += [word for override in overrides for word in ("--set", override)]
+        argv += ["--lab", lab] if lab else []
+        argv += ["--testbed", str(testbed)] if testbed else []
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+        said = done.stderr[-_LAST_WORDS:].strip()
+        if done.returncode == TestbedError.exit_status:
+            last = said.splitlines()[-1] if said else "the testbed cannot be used"
+            (pytest.fail if self._must_run else pytest.skip)(last.removeprefix("dutlab: "))
+        found = [path for path in runs.iterdir() if (path / "plan.json").exists()] if runs.is_dir() else []
+        if not found or not len((run := Run(found[0])).figures):
+            pytest.fail(f"`{' '.join(argv[1:])}` ended with {done.returncode} and measured nothing:\n{said}")
+        return MeasuredRun(run)
+
+
+def _all(rows: Sequence[Mapping[str, Value]], key: str) -> list[str]:
+    """Every value of a column, each once, in its order."""
+    return [*dict.fromkeys(str(row[key]) for row in rows if key in row)]
+
+
+def _listed(values: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{key}: {', '.join(of) or 'nothing'}" for key, of in values.items())
+
+
+def _words(where: Mapping[str, Value]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in where.items()) or "the run"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --dutlab-must-run."""
+    parser.getgroup("dutlab").addoption(
+        MUST_RUN, action="store_true", help="Fail a test, in place of skipping it, where dutlab cannot measure here."
+    )
+
+
+@pytest.fixture
+def dutlab(tmp_path: Path, request: pytest.FixtureRequest) -> Dutlab:
+    """Runs experiments in a folder of the test's own."""
+    return Dutlab(tmp_path, must_run=bool(request.config.getoption(MUST_RUN)))
