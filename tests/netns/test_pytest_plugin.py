@@ -30,7 +30,7 @@ def test_the_router_is_fast_enough(dutlab):
     rate = run.figure("received_pps", mode="router", frame_size=64)
     assert rate.is_at_least(500), rate
     assert not rate.is_below(500), rate
-    with pytest.raises(LookupError, match="frame_size: 64, 1518"):
+    with pytest.raises(LookupError, match="is of several: .*frame_size: "):
         run.figure("received_pps", mode="router")
     with pytest.raises(LookupError, match="mode: router"):
         run.figure("received_pps", mode="nat")

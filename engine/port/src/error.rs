@@ -1,6 +1,5 @@
 //! What can go wrong at a port: the call, its errno, the facts, and what would help.
 
-use crate::link;
 use std::fmt;
 use std::io;
 
@@ -116,10 +115,6 @@ impl PortError {
         let iface = iface.to_owned();
         match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Self::Permission { call, iface, source },
-            // Drivers answer ENXIO too where they have no such queue.
-            Some(libc::ENXIO | libc::ENODEV) if link::named(&iface).is_ok_and(|l| l.up) => {
-                Self::Syscall { call, iface, source }
-            }
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Self::Lost { call, iface, source },
             _ => Self::Syscall { call, iface, source },
         }
@@ -207,21 +202,6 @@ impl std::error::Error for PortError {
             | Self::Syscall { source, .. } => Some(source),
             Self::Refused(r) => r.source.as_ref().map(|e| e as _),
             _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interface_that_is_there_and_up_was_not_lost_whatever_a_driver_answers() {
-        let kind = |iface, errno| PortError::from_call("x", iface, io::Error::from_raw_os_error(errno)).kind();
-        assert_eq!(kind("dutlab-none", libc::ENXIO), ErrorKind::Lost);
-        assert_eq!(kind("lo", libc::ENETDOWN), ErrorKind::Lost);
-        if link::named("lo").unwrap().up {
-            assert_eq!(kind("lo", libc::ENXIO), ErrorKind::Syscall);
         }
     }
 }

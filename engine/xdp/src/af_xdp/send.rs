@@ -5,6 +5,7 @@ use dutlab_port::PortError;
 use dutlab_port::batch::{Batch, Fill, Slot};
 use dutlab_port::clock;
 use dutlab_port::iface::Interface;
+use dutlab_port::link;
 use dutlab_port::port::{BurstSender, Handed, Unsent};
 use dutlab_port::stall::Stall;
 use dutlab_units::Nanos;
@@ -102,7 +103,7 @@ impl Tx {
                             self.stall.refused(&self.iface, "sendto", error.into())?;
                         }
                     }
-                    _ => return Err(PortError::from_call("sendto", &self.iface, error.into())),
+                    _ => return Err(failed(&self.iface, error)),
                 }
             }
             if left > 0 {
@@ -141,6 +142,17 @@ impl Tx {
         if entry.wrapping_sub(self.given_up) < 1 << 31 {
             self.unsent.push((entry, self.lengths[entry as usize % self.lengths.len()]));
         }
+    }
+}
+
+/// What `sendto` failed with. Drivers answer `ENXIO` also where they have no such queue, or no program on it: then nothing was lost.
+fn failed(iface: &str, error: Errno) -> PortError {
+    let source = error.into();
+    match error {
+        Errno::NXIO if link::named(iface).is_ok_and(|l| l.up) => {
+            PortError::Syscall { call: "sendto", iface: iface.to_owned(), source }
+        }
+        _ => PortError::from_call("sendto", iface, source),
     }
 }
 
@@ -207,6 +219,21 @@ impl BurstSender for Tx {
             if ago < 1 << 31 {
                 each(Unsent { ago: u64::from(ago), length });
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dutlab_port::ErrorKind;
+
+    #[test]
+    fn an_interface_that_is_there_and_up_was_not_lost_whatever_a_driver_answers() {
+        assert_eq!(failed("dutlab-none", Errno::NXIO).kind(), ErrorKind::Lost);
+        assert_eq!(failed("lo", Errno::NETDOWN).kind(), ErrorKind::Lost);
+        if link::named("lo").unwrap().up {
+            assert_eq!(failed("lo", Errno::NXIO).kind(), ErrorKind::Syscall);
         }
     }
 }
