@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.errors import InputError, SpecRefused, TestbedError
+from dutlab.errors import InputError, SpecRefused, StoreError, TestbedError
 from dutlab.runner import campaign as of_campaigns
 from dutlab.runner.campaign import CampaignFolder, CampaignState, CampaignWork
 from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, PlannedRun, read_campaign
@@ -200,6 +200,19 @@ def test_a_run_that_fails_keeps_no_other_from_its_turn_and_ends_after_its_tries(
     again = Told(work.folder, {})
     asyncio.run(again.carry_out())
     assert again.did == [1], "what is done is not done again"
+
+
+def test_what_is_refused_as_input_is_not_tried_again_and_a_fault_of_the_store_ends_it_all(tmp_path: Path) -> None:
+    work = Told(folder_of(tmp_path / "c"), {1: [2, 0]})
+    asyncio.run(work.carry_out())
+    assert work.did == [1, 2]
+
+    class Full(Told):
+        async def _one(self, planned: PlannedRun) -> int:
+            raise StoreError(f"{planned.number}: no space left")
+
+    with pytest.raises(StoreError, match="1: no space left"):
+        asyncio.run(Full(folder_of(tmp_path / "d"), {}).carry_out())
 
 
 def test_each_night_begins_in_hours_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ pub struct XdpProbe {
     pub refusals_known: bool,
     /// How a program is attached, which was tried with one that leaves every frame to the kernel.
     pub receive: Result<AttachMode, XdpError>,
-    /// On a card: the place that the program was attached to, for all the while that the port is open. Elsewhere programs come
-    /// and go at no cost.
+    /// On a card whose driver has XDP: the place that the program was attached to, for all the while that the port is open.
+    /// Elsewhere programs come and go at no cost.
     pub kept: Option<Place>,
     /// How long the link was down when the program was attached.
     pub down: Nanos,
@@ -62,7 +62,8 @@ fn settle(most: Nanos, mut look: impl FnMut() -> (Nanos, bool)) -> Option<Nanos>
     Some(down)
 }
 
-/// Looks at an interface of the calling thread's network namespace. Nothing is sent, and nothing stays attached.
+/// Looks at an interface of the calling thread's network namespace. Nothing is sent, and nothing stays attached but what is
+/// `kept`.
 ///
 /// # Errors
 /// When there is no such interface.
@@ -74,7 +75,7 @@ pub fn probe(iface: &str) -> Result<XdpProbe, XdpError> {
     let receive = match place {
         Ok(place) => {
             let mode = place.mode();
-            if facts.is_card() {
+            if facts.is_card() && mode == AttachMode::Native {
                 down = wait_for(&facts, there)?;
                 // Some drivers say only now that they send.
                 facts = Interface::find(iface)?;

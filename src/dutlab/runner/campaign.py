@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dutlab.errors import InputError, StoreError, TestbedError
-from dutlab.spec.campaign import Hours, PlannedCampaign, PlannedRun
+from dutlab.spec.campaign import MOST_TRIES, Hours, PlannedCampaign, PlannedRun
 from dutlab.store.find import is_running, run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.replace import replace_file
@@ -221,9 +221,12 @@ class CampaignWork:
             by_testbed: dict[str, list[PlannedRun]] = {}
             for run in todo:
                 by_testbed.setdefault(run.testbed, []).append(run)
-            async with asyncio.TaskGroup() as group:
-                for of_testbed in by_testbed.values():
-                    group.create_task(self._on_testbed(of_testbed, turns, hours))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for of_testbed in by_testbed.values():
+                        group.create_task(self._on_testbed(of_testbed, turns, hours))
+            except ExceptionGroup as several:
+                raise several.exceptions[0] from None
             if left() and (hours is None or hours.night_of(self.clock()) is not None):
                 self.note(f"{len(left())} to be tried again in {plan['again_after_s']:g} s")
                 await asyncio.sleep(plan["again_after_s"])
@@ -234,7 +237,10 @@ class CampaignWork:
             for run in runs:
                 if hours is not None and hours.night_of(self.clock()) is None:
                     return
-                if await self._one(run) == TestbedError.exit_status and self.folder.settle(run) is None:
+                status = await self._one(run)
+                if status == InputError.exit_status:
+                    self._tries[run.number] = MOST_TRIES  # what is wrong now will be wrong later
+                if status == TestbedError.exit_status and self.folder.settle(run) is None:
                     for other in runs[runs.index(run) + 1 :]:
                         self._tries[other.number] = self._tries.get(other.number, 0) + 1  # a testbed that stays away ends the night
                     return

@@ -35,6 +35,7 @@ from dutlab.units import Seconds
 
 _HOURS = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])")
 _DAY = timedelta(days=1)
+MOST_TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Campaign(SpecModel):
     hours: Annotated[Hours | None, BeforeValidator(_hours)] = None
     at_once: Annotated[int, Field(ge=1, le=64)] = 1
     """Testbeds that are used at the same time."""
-    tries: Annotated[int, Field(ge=1, le=100)] = 3
+    tries: Annotated[int, Field(ge=1, le=MOST_TRIES)] = 3
     """Of a run that ends early."""
     again_after: Annotated[Duration, AfterValidator(_positive)] = Seconds(600.0)
 
