@@ -260,6 +260,12 @@ def test_a_load_that_came_through_whole_says_nothing_of_the_dut() -> None:
     assert (what_limited(full).limit, what_limited(full).confidence) == (LimitCause.PER_PACKET, Confidence.LIKELY)
 
 
+def test_a_mode_that_is_slower_while_the_dut_idles_is_not_its_processors_work() -> None:
+    far = Facts(value=50e6, unit="b/s", streams=1, dut_cores=(COOL,), other_modes={"router": 1e9})
+    assert (what_limited(far).limit, what_limited(far).confidence) == (LimitCause.TCP, Confidence.POSSIBLE)
+    assert what_limited(replace(far, dut_cores=())).limit is LimitCause.MODE
+
+
 def test_a_rig_at_line_rate_leaves_the_line_as_the_limit() -> None:
     assert what_limited(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is LimitCause.LINE
 

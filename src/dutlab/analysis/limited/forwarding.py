@@ -356,7 +356,8 @@ def _per_packet(f: Facts) -> LimitFinding | None:
 
 def _mode(f: Facts) -> LimitFinding | None:
     faster = {name: v for name, v in f.other_modes.items() if v >= OTHER_IS_FASTER * f.value}
-    if not faster or (f.line and f.value >= NEAR_LINE * f.line):
+    idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE  # a delay or a shaper slows without work
+    if not faster or idle or (f.line and f.value >= NEAR_LINE * f.line):
         return None
     name = max(faster, key=lambda n: faster[n])
     why = [f"the same load through the same testbed reaches {f.text(faster[name])} in mode {name}, {f.text(f.value)} here"]
