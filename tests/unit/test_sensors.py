@@ -150,6 +150,10 @@ def monitors(sys_folder: Path) -> Path:
         "class/hwmon/hwmon4/temp1_input": "",
         "class/thermal/thermal_zone0/type": "acpitz",
         "class/thermal/thermal_zone0/temp": "27800",
+        "class/thermal/thermal_zone0/trip_point_0_type": "critical",
+        "class/thermal/thermal_zone0/trip_point_0_temp": "119000",
+        "class/thermal/thermal_zone0/trip_point_1_type": "passive",
+        "class/thermal/thermal_zone0/trip_point_1_temp": "90000",
     }
     for name, text in files.items():
         path = sys_folder / name
@@ -214,7 +218,8 @@ def test_a_bsd_tells_its_monitors_by_sysctl() -> None:
         "cpu0_temp0_celsius": ("degC", 48.0), "it0_fan0_rpm": ("rpm", 1180.0), "acpibat0_power0_watts": ("W", 12.5)
     }  # fmt: skip
     assert readings(f"\x1esysctl\n{freebsd}") == {
-        "cpu_0_celsius": ("degC", 45.0), "cpu_1_celsius": ("degC", 47.5), "tz0_celsius": ("degC", 27.9)
+        "cpu_0_celsius": ("degC", 45.0), "cpu_1_celsius": ("degC", 47.5), "tz0_celsius": ("degC", 27.9),
+        "tz0_limit_celsius": ("degC", 105.1),
     }  # fmt: skip
 
 
@@ -234,10 +239,11 @@ async def test_hardware_monitors_are_read_by_name_and_in_their_units(tmp_path: P
         "nvme_temp1_celsius": (40.0, "degC"),
         "nvme_temp1_2_celsius": (41.0, "degC"),
         "acpitz_celsius": (27.8, "degC"),
+        "acpitz_limit_celsius": (119.0, "degC"),
     }
     assert seen[0]["nct6798_power1_watts"] == 23.5
     limits = [s for s in found.samples if s.name.endswith("_limit_celsius")]
-    assert len(limits) == 2, "a limit is told once"
+    assert len(limits) == 3, "a limit is told once"
     assert found.faults == ()
 
 

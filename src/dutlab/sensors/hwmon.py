@@ -2,7 +2,7 @@
 
 Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts; `crit`, else
 `max` is the limit) and
-Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius). Of a Linux the shell itself reads everything; of a BSD
+Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius; the trip point of type `critical` is the limit). Of a Linux the shell itself reads everything; of a BSD
 sysctl(8) tells it: `hw.sensors` (OpenBSD, sys/sensors.h: `hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and
 `hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4): `dev.cpu.0.temperature: 45.0C`).
 """
@@ -32,10 +32,13 @@ _LOOP = loop_of(r"""
   printf '\036zones\n'
   for zone in "$2"/class/thermal/thermal_zone*; do
     [ -r "$zone/temp" ] || continue
-    value= kind=
+    value= kind= crit=
     { read -r value <"$zone/temp"; } 2>/dev/null
     { read -r kind <"$zone/type"; } 2>/dev/null
-    printf '%s|%s||%s|\n' "$kind" "${zone##*/}" "$value"
+    for trip in "$zone"/trip_point_*_type; do
+      [ -r "$trip" ] && read -r what <"$trip" && [ "$what" = critical ] && read -r crit <"${trip%_type}_temp"
+    done 2>/dev/null
+    printf '%s|%s||%s|%s\n' "$kind" "${zone##*/}" "$value" "$crit"
   done
 """)
 _BSD_LOOP = loop_of(r"""
@@ -46,6 +49,8 @@ _SYSCTL = re.compile(
     r"(?:hw\.sensors\.|hw\.acpi\.thermal\.|dev\.)(?P<place>[A-Za-z]+\.?\d+(?:\.[a-z]+\d+)?)(?:\.temperature)?[:=] ?"
     r"(?P<value>-?\d+(?:\.\d+)?) ?(?P<unit>degC|C|RPM|W)\b"
 )
+_SYSCTL_LIMIT = re.compile(r"(?:hw\.acpi\.thermal\.(?P<place>tz\d+)\._CRT): (?P<value>\d+(?:\.\d+)?)C$")
+"""acpi_thermal(4)."""
 _SYSCTL_KINDS = {"degC": ("celsius", "degC"), "C": ("celsius", "degC"), "RPM": ("rpm", "rpm"), "W": ("watts", "W")}
 _KINDS = {
     "temp": ("celsius", "degC", 1e-3),
@@ -103,6 +108,8 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
         if what == "celsius" and crit.isdigit() and 0 < int(crit) * scale < _NO_LIMIT_C:
             found[limit_name(name)] = (unit, round(int(crit) * scale, 6))
     for line in sections(text).get("sysctl", "").splitlines():
+        if m := _SYSCTL_LIMIT.match(line):
+            found.setdefault(limit_name(f"{_word(m['place'])}_celsius"), ("degC", float(m["value"])))
         if m := _SYSCTL.match(line):
             what, unit = _SYSCTL_KINDS[m["unit"]]
             found.setdefault(f"{_word(m['place'])}_{what}", (unit, float(m["value"])))
