@@ -1,10 +1,10 @@
 """Sensor `hwmon`: temperatures, fans and power as a host's kernel knows them.
 
 Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts; `crit`, else
-`max` is the limit) and
-Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius; the trip point of type `critical` is the limit). Of a Linux the shell itself reads everything; of a BSD
-sysctl(8) tells it: `hw.sensors` (OpenBSD, sys/sensors.h: `hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and
-`hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4): `dev.cpu.0.temperature: 45.0C`).
+`max` is the limit) and Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius; the limit is the trip point `critical`).
+Of a Linux the shell itself reads everything; of a BSD sysctl(8) tells it: `hw.sensors` (OpenBSD, sys/sensors.h:
+`hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and `hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4):
+`dev.cpu.0.temperature: 45.0C`).
 """
 
 from __future__ import annotations
