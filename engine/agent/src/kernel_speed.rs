@@ -1,6 +1,7 @@
 //! Whether the `xdp` back end works on an interface, and its halves.
 
 use dutlab_port::iface::{Interface, tags_note};
+use dutlab_port::promiscuous::Promiscuous;
 use dutlab_port::{PortError, Receiver, Sender};
 use dutlab_protocol::reply::BackendAbility;
 use dutlab_protocol::request::Backend;
@@ -29,8 +30,8 @@ const fn mode(mode: AttachMode) -> &'static str {
 }
 
 /// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
-/// NAPI, a permission) is an error. A card keeps a program attached from now on, and takes frames for every MAC; elsewhere nothing
-/// is attached before a trial begins.
+/// NAPI, a permission) is an error. A card takes frames for every MAC from now on, and keeps a program attached if its driver has
+/// XDP; elsewhere nothing is attached before a trial begins.
 pub fn open(iface: &Interface) -> Result<Halves, PortError> {
     let can = xdp::probe(&iface.name)?;
     let mut notes = Vec::new();
@@ -49,12 +50,11 @@ pub fn open(iface: &Interface) -> Result<Halves, PortError> {
     if !can.refusals_known {
         notes.push("this kernel tells no BTF: frames that the driver refuses count as lost on the way".into());
     }
-    let mut kept = can.kept;
-    kept.as_mut().map_or(Ok(()), |place| place.take_every_mac(iface))?;
-    let kept = kept.map(Arc::new);
+    let every_mac = Promiscuous::of_card(&iface.name, iface.index)?;
+    let kept = can.kept.map(Arc::new);
     Ok(Halves {
         sender: sends.then(|| Sender::Plan(Box::new(XdpTransmitter::new(&iface.name, kept.clone())))),
-        receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name, kept))),
+        receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name, kept, every_mac))),
         notes,
     })
 }

@@ -2,7 +2,7 @@
 //! process is (packet(7), `PACKET_MR_PROMISC`).
 
 use crate::error::PortError;
-use crate::sys;
+use crate::{speed, sys};
 use std::os::fd::OwnedFd;
 
 /// A socket that receives nothing itself, and keeps the filter of its interface open.
@@ -12,14 +12,17 @@ pub struct Promiscuous {
 }
 
 impl Promiscuous {
-    /// Opens the filter of the interface with this index. Needs `CAP_NET_RAW`.
+    /// Opens the filter of a card; other interfaces have none. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn on(iface: &str, index: u32) -> Result<Self, PortError> {
+    pub fn of_card(iface: &str, index: u32) -> Result<Option<Self>, PortError> {
+        if !speed::is_wired(iface) {
+            return Ok(None);
+        }
         let socket = sys::packet_socket(iface)?;
         join(&socket, iface, index)?;
-        Ok(Self { _socket: socket })
+        Ok(Some(Self { _socket: socket }))
     }
 }
 

@@ -5,9 +5,7 @@ use crate::error::{Why, XdpError};
 use crate::objects;
 use aya::EbpfLoader;
 use aya::programs::{ProgramFd, Xdp};
-use dutlab_port::iface::Interface;
-use dutlab_port::promiscuous::Promiscuous;
-use dutlab_port::{PortError, link};
+use dutlab_port::link;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -118,8 +116,6 @@ impl Attached {
 pub struct Place {
     attached: Attached,
     pass: OwnedFd,
-    /// Frames for other stations come too.
-    every_mac: Option<Promiscuous>,
 }
 
 impl Place {
@@ -136,16 +132,7 @@ impl Place {
         program.load().map_err(failed)?;
         let fd = program.fd().map_err(failed)?;
         let pass = fd.as_fd().try_clone_to_owned().map_err(|e| XdpError::system(name, "fcntl(F_DUPFD_CLOEXEC)", e))?;
-        Ok(Self { attached: Attached::new(name, index, mtu, fd)?, pass, every_mac: None })
-    }
-
-    /// Has the card take frames for every MAC, as long as the place is held.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn take_every_mac(&mut self, iface: &Interface) -> Result<(), PortError> {
-        self.every_mac = Some(Promiscuous::on(&iface.name, iface.index)?);
-        Ok(())
+        Ok(Self { attached: Attached::new(name, index, mtu, fd)?, pass })
     }
 
     /// How programs are attached here.

@@ -5,21 +5,24 @@ use crate::error::XdpError;
 use crate::receiver::{XdpReceivePlan, XdpReceiver};
 use dutlab_port::PortError;
 use dutlab_port::port::{Counted, CountingReceiver, Watch};
+use dutlab_port::promiscuous::Promiscuous;
 use std::sync::Arc;
 
 /// Counts on one interface. Its program is there while a trial lasts, and no longer.
 pub struct XdpCounter {
     iface: String,
     kept: Option<Arc<Place>>,
+    /// On a card: frames for other stations come too, and those with a tag, which a filter of VLANs would drop.
+    _every_mac: Option<Promiscuous>,
     receiver: Option<XdpReceiver>,
 }
 
 impl XdpCounter {
-    /// For an interface of this network namespace, with the place that is kept there. Without one, nothing is attached before a
-    /// trial.
+    /// For an interface of this network namespace, with the place that is kept there and a card's open filter. Without a place,
+    /// nothing is attached before a trial.
     #[must_use]
-    pub fn new(iface: &str, kept: Option<Arc<Place>>) -> Self {
-        Self { iface: iface.to_owned(), kept, receiver: None }
+    pub fn new(iface: &str, kept: Option<Arc<Place>>, every_mac: Option<Promiscuous>) -> Self {
+        Self { iface: iface.to_owned(), kept, _every_mac: every_mac, receiver: None }
     }
 
     fn attached(&self) -> Result<&XdpReceiver, PortError> {

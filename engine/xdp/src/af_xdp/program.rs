@@ -6,9 +6,9 @@ use crate::objects;
 use aya::maps::{PerCpuArray, XskMap};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader};
+use dutlab_port::PortError;
 use dutlab_port::iface::{Interface, tags_note};
 use dutlab_port::promiscuous::Promiscuous;
-use dutlab_port::{PortError, speed};
 use std::os::fd::RawFd;
 
 /// The program, attached for as long as this lives and no longer than the process does.
@@ -36,7 +36,7 @@ impl Program {
         let failed = |e| XdpError::load(name, "bpf(BPF_PROG_LOAD)", &e);
         program.load().map_err(failed)?;
         let attached = Attached::new(name, iface.index, iface.mtu, program.fd().map_err(failed)?)?;
-        let every_mac = speed::is_wired(name).then(|| Promiscuous::on(name, iface.index)).transpose()?;
+        let every_mac = Promiscuous::of_card(name, iface.index)?;
         Ok(Self { bpf, iface: name.to_owned(), attached, _every_mac: every_mac })
     }
 
