@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from cells import setting_of
-from dutlab.methods.ports import Outcome, ResetKind
+from dutlab.methods.ports import Outcome, PowerCut, ResetKind
 from dutlab.methods.rfc2544 import throughput
 from dutlab.methods.rfc2544.context import Paced, SuiteContext
 from dutlab.spec.mixes import Mix
@@ -29,10 +29,16 @@ class Sleeper:
         self.slept.append(seconds)
 
 
-def stand(generator, *, maximum=MAX, device=None, sleep=None, **asked):
+def stand(generator, *, maximum=MAX, device=None, power=None, sleep=None, **asked):
     wanted = setting_of("rfc2544", **{"frame_size": MIX, "tests": tuple(Benchmark), "burst_repeats": 3, "latency_repeats": 4, **asked})
     return SuiteContext(
-        SIMULATED, wanted, Paced(generator, wanted.seconds(5.0), sleep or Sleeper()), maximum, throughput.LINE_RATE, device=device
+        SIMULATED,
+        wanted,
+        Paced(generator, wanted.seconds(5.0), sleep or Sleeper()),
+        maximum,
+        throughput.LINE_RATE,
+        device=device,
+        power=power,
     )
 
 
@@ -43,17 +49,24 @@ class Resetting:
     reach_pps = 1e12
 
     def __init__(self, **out_s):
-        self.out_s, self.kinds, self.was_reset = out_s, [], asyncio.Event()
+        self.out_s, self.kinds, self.was_reset, self.cuts = out_s, [], asyncio.Event(), []
 
     async def reset(self, kind):
         self.kinds.append(kind)
         self.was_reset.set()
         return 0.25
 
+    async def cut(self, off, *, loaded):
+        self.cuts.append((off, loaded))
+        self.kinds.append("power")
+        self.was_reset.set()
+        return PowerCut(off_s=off, back_s=90.0, mode_s=0.5)
+
     async def offer(self, offer):
         self.was_reset.clear()
         offer.begun()
         await self.was_reset.wait()
         outcome = await Simulation(Dut(1e9), reach_pps=self.reach_pps).offer(offer)
-        lost = round(offer.rate * min(self.out_s[self.kinds[-1].value], offer.duration - 15))
+        kind = self.kinds[-1]
+        lost = round(offer.rate * min(self.out_s[getattr(kind, "value", kind)], offer.duration - 15))
         return Outcome(tuple(replace(f, lost_frames=lost, received_frames=f.sent_frames - lost) for f in outcome.flows))

@@ -306,20 +306,27 @@ def test_sensors_of_a_testbed_file_are_read_in_every_trial_and_what_fails_is_a_d
     assert [t["title"] for t in power["tables"]] == ["plug of dut", "wall of this-machine"]
 
 
-def switched(machines: Path, label: str, tmp_path: Path) -> str:
-    """The testbed with a meter, and a switch that takes the DUT's ports from it; an experiment that switches it off in each of two trials."""
+def with_switch(machines: Path, label: str, tmp_path: Path) -> str:
+    """The testbed with a switch that takes the DUT's ports from it; returns the command that ends well while they are there."""
     dut = f"dutlab-{label}-dut"
     ports = [line.split(": ")[1].partition("@")[0] for line in lines_of(dut, "link", "show", "type", "veth")]
     every = " ".join(ports)
     is_on = f"ip -n {dut} link show {ports[0]} up | grep -q {ports[0]}"
     set_to = f"echo %s >> {tmp_path}/switched; for port in {every}; do ip -n {dut} link set $port %s; done"
     power = {
-        "kind": "command", "on": set_to % ("on", "up"), "off": set_to % ("off", "down"), "may-switch": True, "back-within": "60s",
+        "kind": "command", "on": set_to % ("on", "up"), "off": set_to % ("off", "down"), "may-switch": True, "back-within": "60s", "off-for": "1s",
         "status": f"{is_on} && echo on || echo off",
     }  # fmt: skip
     bed = machines.read_text().replace("dut: {ssh: root@dut}", f"dut: {{ssh: root@dut, power: {json.dumps(power)}}}")
+    machines.write_text(bed)
+    return is_on
+
+
+def switched(machines: Path, label: str, tmp_path: Path) -> str:
+    """The same with a meter, and an experiment that switches the DUT off in each of two trials."""
+    is_on = with_switch(machines, label, tmp_path)
     meter = {"kind": "command", "command": f"{is_on} && echo 90 || echo 15", "unit": "W", "every": "500ms", "resolution": 1}
-    machines.write_text(f"{bed}\nsensors: {json.dumps({'wall': meter})}\n")
+    machines.write_text(f"{machines.read_text()}\nsensors: {json.dumps({'wall': meter})}\n")
     phases = [{"name": "full", "share": "100%", "duration": "4s"}, {"name": "off", "off": True, "duration": "4s"}]
     workload = {"soak-power": {"rate": "1kpps", "frame_sizes": [64], "phases": phases, "links": [["a"]]}}
     asked = {
@@ -327,6 +334,35 @@ def switched(machines: Path, label: str, tmp_path: Path) -> str:
     }  # fmt: skip
     (tmp_path / "review.json").write_text(json.dumps(asked))
     return "review.json"
+
+
+def test_a_dut_that_somebody_switches_off_in_a_trial_ends_the_run_and_is_switched_on_to_resume(
+    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+) -> None:
+    namespace, files = f"dutlab-{label}-dut", StateFolder().ssh_folder(label)
+    ports = " ".join(line.split(": ")[1].partition("@")[0] for line in lines_of(namespace, "link", "show", "type", "veth"))
+    off = f"ip netns pids {namespace} | xargs -r kill -9; for port in {ports}; do ip -n {namespace} link set $port down; done"
+    on = f"for port in {ports}; do ip -n {namespace} link set $port up; done; "
+    on += f"ip netns exec {namespace} setsid --wait $(PATH=$PATH:/usr/sbin command -v sshd) -f {files}/sshd-dut.conf -E {files}/dut.log"
+    status = f"if ip netns pids {namespace} | grep -q .; then echo on; else echo off; fi"
+    power = {"kind": "command", "on": on, "off": off, "status": status, "may-switch": True, "back-within": "60s"}
+    machines.write_text(machines.read_text().replace("dut: {ssh: root@dut}", f"dut: {{ssh: root@dut, power: {json.dumps(power)}}}"))
+    sweep = {"sweep": {"frame_sizes": [64], "rates": ["1kpps"], "duration": "4s", "links": [["a"]]}}
+    asked = {"experiment": "by-hand", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [sweep], "repeats": 2}
+    (tmp_path / "by-hand.json").write_text(json.dumps({**asked, "disturbed": "count"}))
+    command = [python, "-m", "dutlab", "run", "by-hand.json"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        assert eventually(lambda: run.poll() is not None or list(tmp_path.glob("runs/*/trials/0001/record.json")) != [])
+        time.sleep(2)  # into the second trial
+        subprocess.run(["sh", "-c", off], check=True)
+        said = run.communicate(timeout=LIMIT_S)[1]
+    assert run.returncode == 3 and "dut: " in said and "dutlab resume" in said, said
+    assert statuses(only_run(tmp_path)).count("measured") <= 1, "what was measured without its DUT has no result"
+    resumed = dutlab("resume", str(only_run(tmp_path)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert statuses(only_run(tmp_path)) == ["measured"] * 2
+    report = (only_run(tmp_path) / "report" / "report.md").read_text()
+    assert "dut did not answer, and its power was switched on" in report + resumed.stderr + resumed.stdout
 
 
 def lines_of(namespace: str, *words: str) -> list[str]:
@@ -348,6 +384,26 @@ def test_a_dut_is_switched_off_for_a_phase_and_measured_in_its_mode_again(
     assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2
     events = [(e["event"], e.get("application")) for e in read_journal(only_run(tmp_path) / "journal.jsonl")]
     assert events.count(("dut-changing", "power")) == events.count(("dut-restored", "power")) == 2
+
+
+def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(dutlab: Command, machines: Path, label: str, tmp_path: Path) -> None:
+    with_switch(machines, label, tmp_path)
+    tests = {"tests": ["throughput", "reset"], "frame_sizes": [512], "scale": 0.02, "width": 0.5, "reset_repeats": 1, "links": [["a"]]}
+    asked = {"experiment": "reset", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [{"rfc2544": tests}]}
+    (tmp_path / "reset.json").write_text(json.dumps({**asked, "repeats": 1, "disturbed": "count"}))
+    done = dutlab("run", "reset.json")
+    assert done.returncode == 0, done.stderr
+    (path,) = only_run(tmp_path).glob("trials/*/record.json")
+    record = json.loads(path.read_text())
+    rows = {row["kind"]: row for row in record["tables"]["reset"]}
+    assert list(rows) == ["process", "software", "power"], record["notes"]
+    assert rows["power"]["without_power_ns"] > 1e9 and rows["power"]["lost_frames"] > rows["power"]["offered_pps"]
+    figures = record["figures"]["a"]
+    assert 0 < figures["reset_power_ns"] < 10e9, "it comes back at once, without the time that it was off"
+    assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2
+    report = (only_run(tmp_path) / "report" / "report.md").read_text()
+    assert "| power, µs |" in report and "no part of the hardware is reset" in report
+    assert not {"LINK_WENT_DOWN"} & {doubt["kind"] for doubt in record["doubts"]}
 
 
 def test_a_dut_that_was_off_when_its_run_was_killed_is_switched_on_by_undo(

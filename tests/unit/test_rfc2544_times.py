@@ -136,3 +136,27 @@ async def test_a_reset_that_nobody_saw_has_no_time():
 
 async def test_reset_without_a_device_is_left_out_in_words():
     assert "cannot be reset" in (await reset.measure(stand(Simulation(Dut(1e6))), Pps(1000))).notes[0]
+
+
+async def test_a_cut_of_power_is_timed_without_the_time_that_it_lasts():
+    lab = Resetting(process=0.1, software=0.1, power=15.0 + 92.5)
+    found = await reset.measure(stand(lab, device=lab, power=lab, reset_repeats=2), Pps(10_000))
+    assert found.figures["reset_power_ns"] == pytest.approx(92.5e9)
+    assert lab.cuts == [(15.0, False), (15.0, True), (15.0, True)], "once before, to see how long the load must go on"
+    assert [row["without_power_ns"] for row in found.rows] == [0.0] * 4 + [15e9] * 2
+    assert "was back 90.0 s after it was given, 0.5 s of that for its mode" in found.notes[0]
+
+
+async def test_a_dut_that_does_not_come_back_or_never_went_has_no_time():
+    lab = Resetting(process=0.1, software=0.1, power=1000.0)
+    found = await reset.measure(stand(lab, device=lab, power=lab), Pps(10_000))
+    assert "reset_power_ns" not in found.figures and "did not forward again within 240 s" in found.notes[1]
+    lab.out_s["power"] = 14.0
+    found = await reset.measure(stand(lab, device=lab, power=lab), Pps(10_000))
+    assert "reset_power_ns" not in found.figures and "is it the DUT's outlet?" in found.notes[1]
+
+
+async def test_a_black_box_whose_power_is_switched_has_that_reset_alone():
+    lab = Resetting(power=20.0)
+    found = await reset.measure(stand(lab, power=lab), Pps(10_000))
+    assert found.figures == {"reset_power_ns": pytest.approx(5e9)}

@@ -103,7 +103,13 @@ impl Lowered {
 pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
     let mut faults = Vec::new();
     let mut lowered = Lowered {
-        plan: port::SendPlan { trial: plan.trial, streams: Vec::new(), start: Nanos::ZERO, end: Nanos::NEVER },
+        plan: port::SendPlan {
+            trial: plan.trial,
+            streams: Vec::new(),
+            start: Nanos::ZERO,
+            end: Nanos::NEVER,
+            through_link_loss: plan.through_link_loss,
+        },
         profiles: Vec::new(),
         means: Vec::new(),
         sizes: Vec::new(),

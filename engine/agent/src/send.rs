@@ -104,6 +104,9 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
 /// Sends what the plan makes, or a capture that it replays.
 fn run_bursts(queues: &mut [Box<dyn BurstSender>], job: Job) -> Account {
     let used = queues.len().min(job.plan.plan.streams.len());
+    for tx in queues.iter_mut() {
+        tx.go_through_link_loss(job.plan.plan.through_link_loss);
+    }
     if used > 1 {
         return threads::run(&mut queues[..used], &job);
     }
@@ -242,6 +245,10 @@ impl Loop {
         let (writer, totals) = (&mut self.writers[index], &mut self.totals[index]);
         let pacer = &mut self.schedule.pacers()[index];
         let late = if pacer.is_max() { Nanos::ZERO } else { now.since(pacer.next(now).min(now)) };
+        if late > LAG && self.job.plan.plan.through_link_loss {
+            pacer.take(overdue(pacer, now)); // refused: a link that is back is not to carry what fell due without it
+            return Ok(());
+        }
         #[expect(clippy::cast_possible_truncation, reason = "at most burst_max, which is a usize")]
         let handed = match tx.send(frames as usize, &mut writer.burst(now)) {
             Ok(handed) => handed,
@@ -324,12 +331,16 @@ impl Loop {
     fn so_far(&mut self, now: Nanos) -> Vec<StreamTotals> {
         let held = self.held.until(self.schedule.pacers(), now);
         let streams = self.totals.iter().zip(self.schedule.pacers()).zip(held.iter().zip(&self.unsent));
-        let overdue = |p: &Pacer| p.asked_by(Nanos(now.0.saturating_sub(LAG.0))).unwrap_or(0).saturating_sub(p.taken());
-        let backpressure = |p: &Pacer, held: u64, unsent: u64| overdue(p).min(held) + unsent;
+        let backpressure = |p: &Pacer, held: u64, unsent: u64| overdue(p, now).min(held) + unsent;
         streams
             .map(|((t, p), (held, (unsent, _)))| StreamTotals { backpressure: backpressure(p, *held, *unsent), ..*t })
             .collect()
     }
+}
+
+/// Frames that were due longer than `LAG` ago.
+fn overdue(pacer: &Pacer, now: Nanos) -> u64 {
+    pacer.asked_by(Nanos(now.0.saturating_sub(LAG.0))).unwrap_or(0).saturating_sub(pacer.taken())
 }
 
 fn gaps(h: &Histogram, min: Nanos) -> Gaps {

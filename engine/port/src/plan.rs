@@ -13,6 +13,8 @@ pub struct SendPlan {
     pub start: Nanos,
     /// No frame is due at or after this; `NEVER` if only counts end the streams.
     pub end: Nanos,
+    /// A link without a carrier does not end sending: what is due meanwhile is refused.
+    pub through_link_loss: bool,
 }
 
 /// One stream.

@@ -54,6 +54,11 @@ pub trait BurstSender: Send {
     /// none, nothing is sent.
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
 
+    /// Whether a link without a carrier is not an error from now on: it takes no frames, and that is all.
+    fn go_through_link_loss(&mut self, yes: bool) {
+        let _ = yes;
+    }
+
     /// Waits until what was handed over has left, as long as it still moves and no longer than a second.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())

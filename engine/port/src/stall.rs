@@ -14,13 +14,20 @@ const PATIENCE: Nanos = Nanos(50_000_000);
 pub struct Stall {
     index: u32,
     since: Option<Nanos>,
+    /// A link without a carrier is not an error.
+    goes_through: bool,
 }
 
 impl Stall {
     /// No stall yet.
     #[must_use]
     pub const fn new(iface: &Interface) -> Self {
-        Self { index: iface.index, since: None }
+        Self { index: iface.index, since: None, goes_through: false }
+    }
+
+    /// Whether a link without a carrier is not an error from now on.
+    pub const fn go_through_link_loss(&mut self, yes: bool) {
+        self.goes_through = yes;
     }
 
     /// Frames were taken.
@@ -44,14 +51,14 @@ impl Stall {
         self.carrier(iface, call, source)
     }
 
-    /// An error if the interface has no carrier, or is another one by now.
+    /// An error if the interface has no carrier and that counts, or is another one by now.
     pub fn carrier(&self, iface: &str, call: &'static str, source: io::Error) -> Result<(), PortError> {
         let iface = iface.to_owned();
         match Interface::read(&iface) {
             Ok(facts) if facts.index == self.index && !facts.up => {
                 Err(PortError::Lost { call, iface, source: io::Error::from_raw_os_error(libc::ENETDOWN) })
             }
-            Ok(facts) if facts.index == self.index && !facts.carrier => {
+            Ok(facts) if facts.index == self.index && !facts.carrier && !self.goes_through => {
                 Err(PortError::NoCarrier { call, iface, source })
             }
             Ok(facts) if facts.index == self.index => Ok(()),

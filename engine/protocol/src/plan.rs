@@ -25,6 +25,10 @@ pub struct SendPlan {
     /// Sending ends after this time; absent: only `frames` of each stream end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
+    /// A link without a carrier does not end sending: frames that fall due meanwhile are refused, and the others leave when they
+    /// are due. For a load during which the device at the other end is reset.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub through_link_loss: bool,
 }
 
 /// Frames of a capture (pcap, of Ethernet), sent as they are. They carry no probe, so no receiver accounts for them.

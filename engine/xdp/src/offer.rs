@@ -23,6 +23,7 @@ pub(crate) fn offer(plan: &SendPlan) -> Result<XdpPlan, Why> {
         lanes: plan.streams.iter().map(lane).collect::<Result<_, _>>()?,
         start_ns: plan.start.0,
         duration_ns: (plan.end != Nanos::NEVER).then(|| plan.end.since(plan.start).0),
+        through_link_loss: plan.through_link_loss,
     })
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct XdpPlan {
     pub(crate) start_ns: u64,
     /// How long to send; `None`: until stopped, or until all frames are sent.
     pub(crate) duration_ns: Option<u64>,
+    /// Goes on while the device takes no frames.
+    pub(crate) through_link_loss: bool,
 }
 
 /// One numbered sequence of frames with a pace of its own.

@@ -43,6 +43,7 @@ pub(crate) struct XdpSender {
     refusals_known: bool,
     /// A frame that the device refuses stays refused, and is the only stream's.
     refused_for_good: bool,
+    through_link_loss: bool,
     tid: Arc<AtomicI32>,
     call: Option<Call>,
     thread: Option<JoinHandle<Result<(), XdpError>>>,
@@ -114,6 +115,7 @@ impl XdpSender {
             facts,
             refusals_known,
             refused_for_good: !keeps_log && !is_paced(plan),
+            through_link_loss: plan.through_link_loss,
             tid: Arc::default(),
             call: Some(call),
             thread: None,
@@ -218,8 +220,12 @@ impl XdpSender {
     }
 
     /// Whether the device takes no frames at all any more: it is down, a veth whose peer is, or a card without a queue for the
-    /// CPU that sends (`mlx5e_xdp_xmit` answers ENXIO then).
+    /// CPU that sends (`mlx5e_xdp_xmit` answers ENXIO then). Never of a plan that goes on through that: the last refusal is all that
+    /// is known, and may be of a link that is back.
     fn cut_off(&self) -> Option<XdpError> {
+        if self.through_link_loss {
+            return None;
+        }
         let errno = self.refusals().last_error.cast_signed();
         let why = match errno {
             libc::ENXIO if self.facts.is_card() && self.facts.is_up() => Why::NoTransmitQueue {

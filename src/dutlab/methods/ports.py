@@ -68,7 +68,7 @@ class Offer:
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
     once: bool = field(default=False, compare=False)
-    """Something happens to the DUT meanwhile, so the load cannot be offered again."""
+    """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
     def __post_init__(self) -> None:
         """Raises ValueError when rate and profile are both given."""
@@ -336,6 +336,18 @@ class Readings(Protocol):
         """Those that came at `from_s` or later, in their order."""
 
 
+@dataclass(frozen=True)
+class PowerCut:
+    """What a cut of the DUT's power took, in seconds."""
+
+    off_s: float
+    """From when its switch was told to turn it off until it was told to turn it on."""
+    back_s: float
+    """From then until it answered, and was put into its mode where it is one that commands set."""
+    mode_s: float
+    """Of this, for its mode."""
+
+
 class PowerControl(Protocol):
     """The power of the DUT. What is switched off is on again at the end of the trial, and after a crash."""
 
@@ -344,6 +356,12 @@ class PowerControl(Protocol):
 
     async def on(self) -> None:
         """Returns once it is on and answers. Raises HostError."""
+
+    async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
+        """Switches it off, on after `off`, and puts it into its mode again. Raises as both.
+
+        Whether a black box is back only frames of ours show, which nobody may send while it is `loaded`: it is not waited for then.
+        """
 
 
 class Beside(Protocol):

@@ -13,13 +13,14 @@ from dutlab.ending import to_its_end
 from dutlab.errors import InputError
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import DutChange, ResetKind
+from dutlab.methods.ports import DutChange, PowerCut, ResetKind
 from dutlab.power import HostPower
 from dutlab.runner.host_power import on_again, on_step, until
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.power import PowerSpec
 from dutlab.spec.testbed import Testbed
+from dutlab.units import Seconds
 
 POWER = "power"
 """What the journal calls the DUT's being switched off."""
@@ -37,6 +38,8 @@ class JournaledDevice:
     journal: Journal
     restarted: bool = field(default=False, init=False)
     """Whether its power was switched since put_back() last came to its end: it has lost its mode and its counters."""
+    mode: Mode | None = field(default=None, init=False)
+    """What the present group of trials measures it in, with their levels; None before the first."""
     _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
     """Change → how it is undone, in the order in which they were begun."""
 
@@ -86,6 +89,22 @@ class JournaledDevice:
             await on_again(steps[0], None if box else self.dut)
             if box:
                 await until(self._passes_frames, spec.back_within, self.dut.name)
+
+    async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
+        """As methods.ports says; no shorter than the testbed's `off-for`."""
+        told_off = time.monotonic()
+        await self.off()
+        await asyncio.sleep(max(off, self._power.off_for if self._power is not None else 0.0))
+        told_on = time.monotonic()
+        if loaded and isinstance(self.dut, BlackBox):
+            await on_again(self._standing[POWER][0], None)
+        else:
+            await self.on()
+        answered = time.monotonic()
+        if self.mode is not None:
+            await self.mode.apply(self.dut, self.testbed)
+        back = time.monotonic()
+        return PowerCut(off_s=told_on - told_off, back_s=back - told_on, mode_s=back - answered)
 
     async def _passes_frames(self) -> bool:
         seen = await self.prober.probe([*self.testbed.links])

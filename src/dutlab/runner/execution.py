@@ -214,6 +214,7 @@ class Execution(RunProcess):
 
     async def _in_mode(self, stage: Stage, mode: Mode, application: str, trials: Sequence[Trial], ends: float | None) -> None:
         unproven = list[Trial]()
+        stage.device.mode = mode
         try:
             self.events.applying(mode.name, len(trials))
             checks, why = await into_mode(stage, mode)

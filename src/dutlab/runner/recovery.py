@@ -19,6 +19,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
 from dutlab.labs.state import Owner, StateFolder
+from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Entry, Journal, Unreset, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, unreset
 from dutlab.runner.leasing import HOSTS, leased_by
 from dutlab.runner.trust import insist_on_undo
@@ -45,6 +46,8 @@ class Undone:
     """Label of the lab that stays, since some of them are to be run in it."""
     reset: tuple[str, ...] = ()
     """What each of its steps came to, if it was."""
+    revived: tuple[str, ...] = ()
+    """Hosts that did not answer and were switched on, in sentences."""
 
 
 async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) -> Undone:
@@ -83,8 +86,12 @@ def builds_its_lab(path: Path) -> bool:
     return testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
 
 
-async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = False) -> Undone:
-    """The same for a run whose journal is open; `keep_lab` leaves its own lab as it is. Raises as undo()."""
+async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = False, revive: bool = False) -> Undone:
+    """The same for a run whose journal is open; `keep_lab` leaves its own lab as it is.
+
+    `revive` switches on hosts that do not answer, where the testbed allows it: that carries out what the run's folder says of switches,
+    so the folder must be trusted as a resume trusts it. Raises as undo().
+    """
     with reading(folder.journal):
         entries = read_journal(folder.journal)
         pending, engines, held, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
@@ -114,6 +121,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         await done.enter_async_context(closing(*hosts.values()))
         for _, steps in pending:  # a host that is off has no lease to give
             await carry_out([step for step in steps if step.switch], hosts)
+        said = await _revived(folder, hosts, journal) if revive else ()
         await done.enter_async_context(leased_by(hosts, folder, journal))
         for application, steps in pending:
             await carry_out(steps, hosts)
@@ -121,7 +129,14 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         for name, path in engines:
             await remove_private_folder(hosts[name], path)
             journal.write("engine-removed", host=name)
-    return Undone(len(pending), held)
+    return Undone(len(pending), held, revived=said)
+
+
+async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journal) -> tuple[str, ...]:
+    """Those of a testbed file; a lab's hosts have no switch."""
+    if HOSTS in folder.resolved or (testbed := testbed_in(folder)).lab is not None:
+        return ()
+    return await revived(hosts, testbed, journal.write)
 
 
 async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str, ...]:

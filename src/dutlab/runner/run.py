@@ -126,9 +126,11 @@ class Work:
 
     async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
         """A later process at it, once everything is put back that the one before had changed."""
-        await put_back(folder, journal)
+        undone = await put_back(folder, journal, revive=True)
         journal.write("run-resumed")
         execution = self._execution(folder, journal, progress)
+        for said in undone.revived:
+            execution.events.note(said)
         if not folder.is_closed:
             execution.records.void_unproven()
         return execution

@@ -241,6 +241,9 @@ pub struct Traffic {
     /// How long to send [default: 10s, or as long as --frames or a rate over time takes]
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub duration: Option<Nanos>,
+    /// Go on when the link loses its carrier, as while the device at its other end is reset: frames due meanwhile are refused
+    #[arg(long)]
+    pub through_link_loss: bool,
     /// How many frames to send, of all streams together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub frames: Option<u64>,

@@ -143,7 +143,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         ));
     }
     let streams = (0..n).map(stream).collect();
-    Ok((SendPlan { streams, duration_ns: duration_ns(t), ..SendPlan::default() }, hop))
+    Ok((SendPlan { streams, ..bare(t) }, hop))
 }
 
 /// A plan of frames that are given whole; `None` where none are.
@@ -151,13 +151,18 @@ pub fn given(g: &Given, t: &Traffic) -> Result<Option<SendPlan>, Refused> {
     if let Some(path) = g.replay.clone() {
         let replay = Replay { path, stream: t.first_stream, timing: g.replay_speed, rounds: g.rounds };
         let duration_ns = t.duration.map(|d| d.0);
-        return Ok(Some(SendPlan { replay: Some(replay), duration_ns, ..SendPlan::default() }));
+        return Ok(Some(SendPlan { replay: Some(replay), duration_ns, ..bare(t) }));
     }
     let (Some(probe_at), false) = (g.probe_at, g.raw.is_empty()) else { return Ok(None) };
     let templates = g.raw.iter().map(|hex| RawFrame { hex: hex.clone(), probe_at }).collect();
     let rate = asked(t)?.of_each(1, t.speed, t.burst)?;
     let raw = RawStream { stream: t.first_stream, templates, rate, frames: t.frames };
-    Ok(Some(SendPlan { raw_streams: vec![raw], duration_ns: duration_ns(t), ..SendPlan::default() }))
+    Ok(Some(SendPlan { raw_streams: vec![raw], ..bare(t) }))
+}
+
+/// A plan without frames.
+fn bare(t: &Traffic) -> SendPlan {
+    SendPlan { duration_ns: duration_ns(t), through_link_loss: t.through_link_loss, ..SendPlan::default() }
 }
 
 /// The rate, which all but a replay need.

@@ -73,6 +73,10 @@ impl BurstSender for Bursts {
         BURST
     }
 
+    fn go_through_link_loss(&mut self, yes: bool) {
+        self.stall.go_through_link_loss(yes);
+    }
+
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         let want = want.min(BURST);
         fill.fill(0, &mut Batch::new(&mut self.frames, &mut self.slots, &self.order[..want], self.stride));

@@ -161,6 +161,10 @@ impl BurstSender for Tx {
         BURST
     }
 
+    fn go_through_link_loss(&mut self, yes: bool) {
+        self.stall.go_through_link_loss(yes);
+    }
+
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         self.reclaim();
         let want = want.min(BURST).min(self.free.len()).min(self.half.tx.room() as usize);

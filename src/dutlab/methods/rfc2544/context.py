@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.events import Tell, nobody
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import NO_TIME, DutControl, Flow, Generator, Offer, Outcome, Row, Stretch, back_of, flow_names
+from dutlab.methods.ports import NO_TIME, DutControl, Flow, Generator, Offer, Outcome, PowerControl, Row, Stretch, back_of, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
@@ -94,6 +94,8 @@ class SuiteContext:
     """What the highest rate is, in words."""
     throughput: Pps | None = None
     device: DutControl | None = None
+    power: PowerControl | None = None
+    """None: nothing may switch the DUT off and on."""
     tell: Tell = nobody
 
     @property

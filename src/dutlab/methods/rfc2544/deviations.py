@@ -9,6 +9,7 @@ from dutlab.methods.ports import IPAddress
 from dutlab.methods.rfc2544.context import LEAST_DRAIN_S, RESIDUAL_S
 from dutlab.methods.rfc2544.modifiers import routing_s
 from dutlab.methods.rfc2544.recovery import LEAST_S, OVERLOAD_S
+from dutlab.methods.rfc2544.reset import OFF_S
 from dutlab.methods.rfc2544.throughput import LINE_RATE
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions
 from dutlab.spec.workloads.rfc2544 import Benchmark, Modifier, Rfc2544Setting
@@ -30,7 +31,9 @@ PRESCRIBED_SIZES = RFC2544_FRAME_SIZES
 IPV6_SIZES = (*PRESCRIBED_SIZES, SHORTEST_IPV6_FRAME, 1522, 4096, 8192, 9216)  # RFC 5180 section 5.1.1
 
 
-def deviations(setting: Rfc2544Setting, links: Sequence[str], *, maximum_is: str, addresses: Iterable[IPAddress]) -> Iterator[str]:
+def deviations(
+    setting: Rfc2544Setting, links: Sequence[str], *, maximum_is: str, addresses: Iterable[IPAddress], power_is_cut: bool = False
+) -> Iterator[str]:
     """One sentence each, for the tests that were asked for."""
     if setting.scale < 1:
         yield f"§24, §26: every duration is {setting.scale:g} of what is prescribed; a trial takes {setting.seconds(60):g} s, not 60 s"
@@ -55,6 +58,8 @@ def deviations(setting: Rfc2544Setting, links: Sequence[str], *, maximum_is: str
     if Benchmark.BURSTY not in setting.tests:
         yield "§21: loads are constant; none comes in bursts of 16 to 1024 frames (the test bursty was not asked for)"
     yield from _of_tests(setting)
+    if Benchmark.RESET in setting.tests:
+        yield from _of_resets(setting, power_is_cut=power_is_cut)
 
 
 def _addresses(used: Sequence[IPAddress]) -> str:
@@ -144,8 +149,12 @@ def _of_outages(setting: Rfc2544Setting) -> Iterator[str]:
         if setting.recovery_repeats == 1:
             yield "§26.5: measured once, not repeated and averaged"
         yield "§26.5: the last lost frame is known to within one reading of the generator's counters, as stated beside the figure"
-    if Benchmark.RESET in tests:
-        yield "§26.6, RFC 6201 §4: forwarding and network configuration are reset; the required reset of the system's software is not made"
-        yield "§26.6, RFC 6201 §4: no hardware is reset and no power is cut"
-        if setting.reset_repeats == 1:
-            yield "§26.6, RFC 6201 §4: each reset is made once, not repeated and averaged"
+
+
+def _of_resets(setting: Rfc2544Setting, *, power_is_cut: bool) -> Iterator[str]:
+    yield "§26.6, RFC 6201 §4: forwarding and network configuration are reset; the required reset of the system's software is not made"
+    yield f"§26.6, RFC 6201 §4: no part of the hardware is reset{'' if power_is_cut else ' and no power is cut'}"
+    if power_is_cut and (off_s := setting.seconds(OFF_S)) < OFF_S:
+        yield f"§26.6, RFC 6201 §4: the power is off for {off_s:g} s, or as long as the testbed says, not for {OFF_S:g} s"
+    if setting.reset_repeats == 1:
+        yield "§26.6, RFC 6201 §4: each reset is made once, not repeated and averaged"

@@ -38,14 +38,16 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)
-    stand = SuiteContext(cell.links, setting, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device, tell=bench.tell)
+    stand = SuiteContext(
+        cell.links, setting, paced, Pps(0.0), throughput.LINE_RATE, device=bench.device, power=bench.power, tell=bench.tell
+    )
     highest, words = (line_rate(min(known), setting.frame_size.mean), throughput.LINE_RATE) if line_known else await throughput.reach(stand)
     stand = replace(stand, maximum=Pps(highest / (1 + modifiers.broadcast_ratio)), maximum_is=words)
     results, notes = await _in_order(stand)
     if not results:
         raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
     addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
-    said = deviations(setting, cell.links, maximum_is=words, addresses=addresses)
+    said = deviations(setting, cell.links, maximum_is=words, addresses=addresses, power_is_cut=bench.power is not None)
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
     if setting.modifiers:
         tables["modifiers"] = modifiers.rows()

@@ -84,7 +84,7 @@ _SHOWN = (
         "reset",
         "reset",
         "Reset (§26.6, RFC 6201): lost frames ÷ offered rate",
-        (("process", "reset_process_ns"), ("software", "reset_software_ns")),
+        (("process", "reset_process_ns"), ("software", "reset_software_ns"), ("power", "reset_power_ns")),
     ),
 )
 
@@ -150,11 +150,14 @@ def _scale_words(groups: Sequence[Group]) -> str:
 
 
 def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Table:
-    columns = (Column("links"), Column("frame size"), *(Column(*one) for one in shown.columns), Column("trial"))
+    asked = [g for g in groups if of_test(g, shown.test)]
+    cut = any(row["kind"] == "power" for g in asked for r in g.measured for row in r.tables.get("reset", ()))
+    shows = [one for one in shown.columns if cut or one[1] != "reset_power_ns"]
+    columns = (Column("links"), Column("frame size"), *(Column(*one) for one in shows), Column("trial"))
     rows = []
-    for g in (g for g in groups if of_test(g, shown.test)):
+    for g in asked:
         link = g.cell.link_label
-        values = tuple(value_of(g, link, figure, book) for _, figure in shown.columns)
+        values = tuple(value_of(g, link, figure, book) for _, figure in shows)
         rows.append(Row(g.label, (place_of(g), size_of(g), *values, _how(g, shown.table)), links=link, link=link, size=size_of(g)))
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     return Table(f"rfc2544-{shown.test}", shown.caption + scaled, columns, tuple(rows), book.common(marks))

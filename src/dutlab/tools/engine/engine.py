@@ -94,6 +94,7 @@ class Engine:
             offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
             traffic_of=offer.traffic_of,
             burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
+            through_link_loss=offer.once,
         )  # fmt: skip
         watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates))
         async with self._opened(directions) as notes:

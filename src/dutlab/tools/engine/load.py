@@ -68,6 +68,8 @@ class EngineLoad:
     directions: Directions = Directions.FORWARD
     answered: IPAddress | None = None
     """Where answers go, if not to the address of the direction's end."""
+    through_link_loss: bool = False
+    """What falls due while a link has no carrier is refused, and the load goes on."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> EngineLoad:
         """The same at the rate that it begins with, for another time."""
@@ -99,7 +101,8 @@ class EngineLoad:
         if self.frames is not None:
             plan["frames"] = self.frames
         streams = [plan] if broadcast is None else [plan, self._to_all(plan, broadcast)]
-        return {"streams": streams} | ({} if self.duration is None else {"duration_ns": round(self.duration * NS)})
+        lasts = {} if self.duration is None else {"duration_ns": round(self.duration * NS)}
+        return {"streams": streams, **lasts, **({"through_link_loss": True} if self.through_link_loss else {})}
 
     def _to_all(self, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
         """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
