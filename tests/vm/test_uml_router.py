@@ -65,7 +65,7 @@ workloads:
     assert (run / "journal.jsonl").read_text().count('"mode-verified"') == len(TUNNELS)
 
 
-PLAIN = ("gre", "ipip")
+PLAIN = ("gre", "ipip", "vxlan")
 
 
 def test_tcp_passes_through_each_tunnel_in_the_clear_and_nothing_of_it_stays(dutlab, tmp_path: Path) -> None:

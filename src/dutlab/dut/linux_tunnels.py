@@ -1,7 +1,11 @@
-"""Modes `gre` and `ipip` of Linux: a router that ends a tunnel in the clear from the source of each link, by ip-link(8).
+"""Modes `gre`, `ipip` and `vxlan` of Linux: a router that ends a tunnel in the clear from the source of each link, by ip-link(8).
 
 The tunnel is bound to the port below it. So its own packets leave by that port, and a route to the source through the tunnel does not
 catch them. The engine's frames do not pass the source's kernel, so nothing wraps them: the modes are for iperf3, ping and the like.
+
+VXLAN carries Ethernet: its ports have addresses (MAC) of ours, and each end knows that of the other, so nobody asks by ARP inside. An end
+that learned addresses from what arrives would keep them without the port below (vxlan_snoop() in drivers/net/vxlan/vxlan_core.c), and its
+packets would take the route of those inside.
 """
 
 from __future__ import annotations
@@ -21,8 +25,12 @@ from dutlab.spec.testbed import Testbed
 
 _SOURCE = "source"
 _PROGRAMS = (IP, UNSHARE)
-_MODULES = {"gre": "CONFIG_NET_IPGRE (module ip_gre)", "ipip": "CONFIG_NET_IPIP (module ipip)"}
+_MODULES = {
+    "gre": "CONFIG_NET_IPGRE (module ip_gre)", "ipip": "CONFIG_NET_IPIP (module ipip)", "vxlan": "CONFIG_VXLAN (module vxlan)",
+}  # fmt: skip
 """Kind of tunnel, as ip-link(8) calls it too → what a kernel needs for it."""
+_VXLAN_PORT = 4789
+"""RFC 7348 section 8; ip-link(8) would take 8472."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class TunnelMode:
         if any(link.source_address.version != 4 for link in testbed.links.values()):  # noqa: PLR2004 -- the version of the protocol itself
             raise HostError(f"mode {self.name} is for links of IPv4", host=dut.name, remedy="leave the mode out")
         for host in (dut, self._source()):
-            asked = ["unshare", "--net", "ip", "link", "add", "name", "t", *self._kind("192.0.2.1", "192.0.2.2")]
+            asked = ["unshare", "--net", "ip", "link", "add", "name", "t", *self._kind(0, "192.0.2.1", "192.0.2.2")]
             done = await host.run(asked, check=False)
             if done.status == NO_SUCH_PROGRAM:
                 raise ToolMissing(
@@ -102,20 +110,22 @@ class TunnelMode:
         return checks
 
     def _words(self, testbed: Testbed, *, is_dut: bool) -> Iterator[str]:
-        for name, link in _named(testbed):
+        for number, (name, link) in enumerate(_named(testbed)):
             near, far = str(link.source_address.ip), str(link.dut_in_address.ip)
             own, other = (far, near) if is_dut else (near, far)
             port = link.dut_in.interface if is_dut else link.source.interface
-            yield f"link add name {name} {' '.join(self._kind(own, other))} dev {port}"
+            yield f"link add name {name} {' '.join(self._kind(number, own, other))} dev {port}"
+            target = near if is_dut else str(link.sink_address.ip)
+            if self.name == "vxlan":
+                yield f"link set dev {name} address {_mac(number, is_dut=is_dut)} addrgenmode none"  # no IPv6 of the port's own
+                yield f"neighbour add {target} lladdr {_mac(number, is_dut=not is_dut)} dev {name} nud permanent"
             yield f"link set dev {name} up"
             # Routes to one address each, of the link's own ends: nothing that was there is replaced, and all of them go with the tunnel.
-            if is_dut:
-                yield f"route add {near}/32 dev {name}"
-                continue
-            yield f"route add {link.sink_address.ip}/32 dev {name} src {near}"
+            yield f"route add {target}/32 dev {name}{'' if is_dut else f' src {near}'}"
 
-    def _kind(self, own: str, other: str) -> list[str]:
-        return ["type", self.name, "local", own, "remote", other]
+    def _kind(self, number: int, own: str, other: str) -> list[str]:
+        ends = ["type", self.name, "local", own, "remote", other]
+        return [*ends, "id", str(number + 1), "dstport", str(_VXLAN_PORT), "nolearning"] if self.name == "vxlan" else ends
 
     def _source(self) -> Host:
         if self.source is None:
@@ -126,6 +136,11 @@ class TunnelMode:
 def _named(testbed: Testbed) -> Iterator[tuple[str, Link]]:
     """The tunnel of each link."""
     return ((f"dutlab-t{number}", link) for number, link in enumerate(testbed.links.values()))
+
+
+def _mac(number: int, *, is_dut: bool) -> str:
+    """Of one end of a tunnel: one that is administered locally (IEEE 802, bit 1 of the first octet)."""
+    return f"02:00:00:00:{number:02x}:{1 + is_dut:02x}"
 
 
 async def _counted(host: Host, testbed: Testbed) -> dict[tuple[str, str], int]:
