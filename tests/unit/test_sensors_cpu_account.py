@@ -89,15 +89,32 @@ async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
             71: ("linux.uml", "", {71: (of_its_process_ns, 0)}),
         }
         write_proc(tmp_path, processes, ticks=ticks)
-        (tmp_path / "70" / "cmdline").write_bytes(b"linux.uml\0mem=384M\0")
 
     proc(0, 0, 0)
-    reader = LocalAccount([70], proc=tmp_path)
+    reader = LocalAccount([], guests=lambda: [70], proc=tmp_path)
     before = reader.account()
     proc(2 * 10**9, 10**9, 200)  # 4 s of the machine, 3 s of them the guest's
     found = reader.account().since(before)
     assert (found.own_cpu_s, found.others_cpu_s) == (3.0, 1.0)
     assert found.threads["linux.uml"].run_s == 2.0
+
+
+async def test_a_guest_that_is_switched_off_and_on_took_nothing_from_the_trial(tmp_path: Path) -> None:
+    def proc(guest: int, used_ns: int, ticks: int) -> None:
+        me = os.getpid()
+        write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), guest: ("linux.uml", "", {guest: (used_ns, 0)})}, ticks=ticks)
+        kernels[:] = [guest]
+
+    kernels = list[int]()
+    proc(70, 5 * 10**9, 0)
+    reader = LocalAccount([], guests=lambda: kernels, proc=tmp_path)
+    before = reader.account()
+    shutil.rmtree(tmp_path / "70")
+    kernels.clear()
+    reader.account()
+    proc(71, 10**9, 100)  # it booted: 2 s of the machine, 1 s of them the new kernel's
+    found = reader.account().since(before)
+    assert (found.own_cpu_s, found.others_cpu_s) == (1.0, 1.0)
 
 
 async def test_a_copy_of_the_engine_is_an_engine_and_without_a_lab_every_port_is_ours(tmp_path: Path) -> None:

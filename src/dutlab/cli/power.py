@@ -8,26 +8,36 @@ from pathlib import Path
 import click
 
 from dutlab.cli.told import say
+from dutlab.errors import InputError
 
 
 @click.command()
 @click.argument("host")
 @click.argument("action", type=click.Choice(["status", "on", "off", "cycle"]))
-@click.option("--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True, help="Testbed file.")
+@click.option("--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file.")
+@click.option("--lab", metavar="LABEL", help="A lab that stands, in place of a testbed file: its guests have a power of their own.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def power(*, host: str, action: str, testbed: Path, as_json: bool) -> None:
+def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     """Read or switch the power of a host: on, off, or off and on again.
 
-    The testbed file says what switches the host, and whether dutlab may.
+    The testbed file says what switches the host, and whether dutlab may. A guest of a lab may always be switched.
 
     \b
     Example:
       dutlab power dut cycle --testbed testbed.yaml
     """  # noqa: D301
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.power import HostPower  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
 
-    of = HostPower.of(load_testbed(testbed), host)
+    if testbed is not None and lab is None:
+        found = load_testbed(testbed)
+    elif lab is not None and testbed is None:
+        found = run_in_order(labs.attach(lab)).testbed
+    else:
+        raise InputError("say whose host it is", remedy="write either --testbed FILE or --lab LABEL")
+    of = HostPower.of(found, host)
     if action == "cycle":
         of.cycle()
     elif action != "status":

@@ -20,7 +20,7 @@ from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
 from dutlab.hosts.programs import TASKSET, Program
-from dutlab.labs import drives, inside, sshd
+from dutlab.labs import drives, guest_power, inside, sshd
 from dutlab.spec.drives import DriveSpec
 
 KERNEL = "linux.uml"
@@ -145,8 +145,11 @@ async def up(guest: Guest, folder: Path) -> None:
     said = shlex.quote(str(folder / f"console-{guest.role}"))
     start = f"PATH={shlex.quote(str(again.parent))}:$PATH {shlex.join(kernel)} </dev/null >{said} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
-    started = await LocalHost("lab").run(["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start])
-    await _reached(folder, guest.role, int(started.text))
+    command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
+    mark = f"umid={umid(guest.label, guest.role)}"
+    script = guest_power.write(folder, guest.role, mark=mark, start=command)
+    await LocalHost("lab").run([str(script), "on"])
+    await _reached(folder, guest.role)
 
 
 def umid(label: str, role: str) -> str:
@@ -186,9 +189,9 @@ def _is_kernel(pid: int) -> bool:
         return False
 
 
-async def _reached(folder: Path, role: str, pid: int) -> None:
-    """Until its ssh server listens. `pid` is a shell for a moment, then the kernel. Raises LabError with its last words."""
-    why = f"does not answer after {BOOTS_S:g} s"
+async def _reached(folder: Path, role: str) -> None:
+    """Until its ssh server listens. Its process is a shell for a moment, then the kernel. Raises LabError with its last words."""
+    pid, why = guest_power.kernel(folder, role), f"does not answer after {BOOTS_S:g} s"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(BOOTS_S):
             while not (folder / f"{role}.pid").exists():
@@ -202,8 +205,8 @@ async def _reached(folder: Path, role: str, pid: int) -> None:
     raise LabError(f"the guest {role} {why}; its console: {said[-400:] or 'nothing'}")
 
 
-def _runs(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+def _runs(pid: int | None) -> bool:
+    return pid is not None and Path(f"/proc/{pid}").exists()
 
 
 def _last_words(path: Path) -> str:

@@ -19,7 +19,7 @@ from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
-from dutlab.labs import drives, guest, inside, napi, recipe, sshd
+from dutlab.labs import drives, guest, guest_power, inside, napi, recipe, sshd
 from dutlab.labs.labfile import LabDescription, description
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.spec.testbed import Testbed
@@ -83,6 +83,11 @@ class Lab:
         if host in self.over_ssh:
             return self._far(host, name, log)
         return await NetnsMachine.open(name, self.namespaces[host], log)
+
+    def kernels(self) -> tuple[int, ...]:
+        """The processes of its guests' kernels as they are now: one that was switched off and on has another."""
+        folder = StateFolder().ssh_folder(self.label)
+        return tuple(pid for role in self.guests if (pid := guest_power.kernel(folder, role)) is not None)
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
         """Name → host, made anew at each call."""
@@ -221,8 +226,10 @@ async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
 
 
 async def _ended_guests(state: LabState) -> list[str]:
-    guests = description(state.lab).settings.guests
-    return [role for role in guests if await asyncio.to_thread(guest.ended, state.namespaces[role])]
+    """Those that were switched off have not ended."""
+    guests, folder = description(state.lab).settings.guests, StateFolder().ssh_folder(state.label)
+    on = [role for role in guests if not guest_power.is_off(folder, role)]
+    return [role for role in on if await asyncio.to_thread(guest.ended, state.namespaces[role])]
 
 
 def standing() -> list[StandingLab]:
@@ -263,10 +270,10 @@ def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
 
 
 def _lab(state: LabState, plan: LabDescription) -> Lab:
-    guests, ssh = plan.settings.guests, plan.settings.reach == "ssh"
+    guests, ssh, folder = plan.settings.guests, plan.settings.reach == "ssh", StateFolder().ssh_folder(state.label)
     return Lab(
         label=state.label,
-        testbed=plan.testbed if guests else drives.placed(plan.testbed, state.label),
+        testbed=guest_power.with_power(plan.testbed, guests, folder) if guests else drives.placed(plan.testbed, state.label),
         cpus={host: cores for host, cores in state.cpus.items() if host not in guests},
         watch_cpu=None if guests else state.watch_cpu,
         namespaces={host: state.namespaces[host] for host in plan.testbed.hosts},
@@ -276,7 +283,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
         napi_threads=state.napi_threads,
         nice=state.nice,
         group=drives.group_of(state.label) if plan.testbed.drives and not guests else None,
-        ssh_config=sshd.config_file(StateFolder().ssh_folder(state.label)) if ssh or guests else None,
+        ssh_config=sshd.config_file(folder) if ssh or guests else None,
         over_ssh=frozenset(plan.testbed.hosts if ssh else guests),
         guests=frozenset(guests),
         backend="af_packet" if set(guests) & set(plan.testbed.ends) else "auto",
@@ -312,12 +319,12 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     if plan.settings.reach == "ssh":
         await _open_doors(machine, state, folder)
     if plan.settings.guests:
-        threads += await _boot(plan, state, folder)
+        await _boot(plan, state, folder)
     return notes, threads
 
 
-async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> list[int]:
-    """The hosts with a kernel of their own; returns the processes of these. Raises LabError, HostError."""
+async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> None:
+    """The hosts with a kernel of their own. Raises LabError, HostError."""
     ours = {role: state.namespaces[role] for role in plan.settings.guests}
     doors = [guest.door(role, namespace) for role, namespace in ours.items()]
     await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
@@ -335,7 +342,6 @@ async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> l
         for role, namespace in ours.items()
     ]
     await asyncio.gather(*(guest.up(each, folder.ssh_folder(state.label)) for each in guests))
-    return [pid for namespace in ours.values() for pid in await asyncio.to_thread(guest.threads, namespace)]
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:

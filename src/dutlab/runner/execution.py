@@ -231,12 +231,12 @@ class Execution(RunProcess):
                     await stayed_in_mode(stage, mode, connections)
                 if not (again := self.records.once_more(carried)):
                     unproven.append(left.popleft())
-                changed = await stage.device.put_back()
+                switched, changed = stage.device.restarted, await stage.device.put_back()
                 if not why and not changed and (lost := await lost_state(stage, mode, stands)):
                     left.extendleft([] if again else self.records.void([unproven.pop()], lost, partial(refused, stage, checks, self.book)))
                     changed = True
                 elif not why and not left:
-                    if lost := await lost_mode(stage, mode):
+                    if lost := "" if switched else await lost_mode(stage, mode):  # with its power we took the mode ourselves
                         left.extend(self.records.void(unproven, lost, partial(refused, stage, checks, self.book)))
                         changed = True
                     self.journal.write("mode-lost" if lost else "mode-held", application=application, why=lost)
@@ -253,7 +253,7 @@ class Execution(RunProcess):
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
         """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""
         with suppress(DutlabError):
-            changed = await stage.device.put_back()
+            switched, changed = stage.device.restarted, await stage.device.put_back()
             lost = "" if changed else await lost_state(stage, mode, stands)
-            if not lost and not await lost_mode(stage, mode):
+            if switched or (not lost and not await lost_mode(stage, mode)):
                 self.journal.write("mode-held", application=application, why="")

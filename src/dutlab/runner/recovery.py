@@ -133,9 +133,12 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
 
 
 async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journal) -> tuple[str, ...]:
-    """Those of a testbed file; a lab's hosts have no switch."""
-    if HOSTS in folder.resolved or (testbed := testbed_in(folder)).lab is not None:
+    """Of conducted steps nothing switches the hosts."""
+    if HOSTS in folder.resolved:
         return ()
+    testbed, label = testbed_in(folder), standing_lab_of(folder.path)
+    if label is not None:
+        testbed = (await labs.attach(label)).testbed
     return await revived(hosts, testbed, journal.write)
 
 

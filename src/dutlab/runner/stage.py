@@ -142,6 +142,7 @@ async def open_stage(
             hosts = lab.hosts(log)
             await undo.enter_async_context(closing(*hosts.values()))
             if standing:
+                said = await revived(hosts, lab.testbed, journal.write)
                 await undo.enter_async_context(lease(hosts))
             testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
@@ -252,10 +253,12 @@ async def _set_up(
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
-    threads = lab.napi_threads or None if lab is not None and (lab.ends_here or lab.guests) else None
+    threads = None if lab is None or not (lab.ends_here or lab.guests) else lab.napi_threads if lab.guests else lab.napi_threads or None
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
     guests = lab.guests if lab is not None else frozenset[str]()
-    accounts = accounts_of({name: host for name, host in hosts.items() if name not in unread | guests}, threads, guests_here=bool(guests))
+    accounts = accounts_of(
+        {name: host for name, host in hosts.items() if name not in unread | guests}, threads, guests=lab.kernels if lab and guests else None
+    )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
     undisturbed = partial(

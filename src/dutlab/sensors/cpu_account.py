@@ -60,12 +60,21 @@ class ThreadLedger:
 
 
 class LocalAccount:
-    """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port."""
+    """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
+
+    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another.
+    """
 
     def __init__(
-        self, forwarding: Iterable[int] | None = None, *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic
+        self,
+        forwarding: Iterable[int] | None = None,
+        *,
+        guests: Callable[[], Iterable[int]] = tuple,
+        proc: Path = Path("/proc"),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc, self._clock, self._ledger, self._forwarded = proc, clock, ThreadLedger(), ThreadLedger()
+        self._kernels, self._of_guests = guests, dict[int, float]()
         self._wanted = None if forwarding is None else frozenset(forwarding)
         self._kernel: dict[int, str] = {}
         self._forwarding = self._guests = frozenset[int]()
@@ -96,15 +105,22 @@ class LocalAccount:
 
     def account(self) -> CpuAccount:
         """Raises OSError, ValueError where /proc does not tell."""
-        at_s, own_s, threads, stopped = self._clock(), 0.0, list[tuple[int, str, ThreadTime]](), False
-        for pid in self._tree():
-            with contextlib.suppress(OSError):  # ended meanwhile
-                stat = self._text(f"{pid}/stat")
-                name, _, rest = stat.partition("(")[2].rpartition(")")
-                own_s += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
-                if name.startswith(PROGRAMS):
-                    stopped |= rest.split()[0] == "T"
-                    threads += self._threads(pid, name)
+        if frozenset(self._kernels()) != self._guests:
+            self._find_kernel_threads()
+        at_s, threads, stopped = self._clock(), list[tuple[int, str, ThreadTime]](), False
+        used_s = dict.fromkeys((self._own, *self._guests), 0.0)
+        for root in used_s:
+            for pid in self._tree(root):
+                with contextlib.suppress(OSError):  # ended meanwhile
+                    stat = self._text(f"{pid}/stat")
+                    name, _, rest = stat.partition("(")[2].rpartition(")")
+                    used_s[root] += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
+                    if name.startswith(PROGRAMS):
+                        stopped |= rest.split()[0] == "T"
+                        threads += self._threads(pid, name)
+        for guest in self._guests:  # what a guest used stays ours when it is switched off
+            self._of_guests[guest] = max(self._of_guests.get(guest, 0.0), used_s[guest])
+        own_s = used_s[self._own] + sum(self._of_guests.values())
         forwarded = list[tuple[int, str, ThreadTime]]()
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
@@ -124,11 +140,10 @@ class LocalAccount:
 
     def _find_kernel_threads(self) -> None:
         """They may come and go with ports, so they are looked for before each trial."""
-        named = dict(self._kernel_threads())
-        self._forwarding = frozenset(
+        named, self._guests = dict(self._kernel_threads()), frozenset(self._kernels())
+        self._forwarding = self._guests | {
             pid for pid, n in named.items() if (n.startswith("napi/") if self._wanted is None else pid in self._wanted)
-        )
-        self._guests = frozenset(pid for pid in self._forwarding if self._is_program(pid))
+        }
         self._kernel = {pid: name for pid, name in named.items() if name.startswith("ksoftirqd/") or pid in self._forwarding}
 
     def _pressure(self) -> str:
@@ -137,16 +152,9 @@ class LocalAccount:
         except OSError:  # CONFIG_PSI is off, or psi=0
             return ""
 
-    def _is_program(self, pid: int) -> bool:
-        """The kernel of a guest, which has processes of its own here; a thread of this machine's kernel has no words."""
-        try:
-            return bool((self._proc / str(pid) / "cmdline").read_bytes())
-        except OSError:
-            return False
-
-    def _tree(self) -> Iterator[int]:
-        """Our process, the guests, and all that descend from them."""
-        left = [self._own, *self._guests]
+    def _tree(self, root: int) -> Iterator[int]:
+        """A process, and all that descend from it."""
+        left = [root]
         while left:
             yield (pid := left.pop())
             try:
@@ -205,9 +213,13 @@ class Accounts:
             yield
 
 
-def accounts_of(hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None, *, guests_here: bool = False) -> Accounts:
+def accounts_of(
+    hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None, *, guests: Callable[[], Iterable[int]] | None = None
+) -> Accounts:
     """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
-    here = [LocalAccount(forwarding)] if guests_here or any(isinstance(host, LocalHost) for host in hosts.values()) else []
+    here = (
+        [LocalAccount(forwarding, guests=guests or tuple)] if guests or any(isinstance(host, LocalHost) for host in hosts.values()) else []
+    )
     far = [RemoteAccount(h) for h in hosts.values() if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel]
     return Accounts([*here, *far])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
@@ -32,7 +32,7 @@ class TestbedShape:
     has_dut: bool = True
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of the family that this DUT cannot have → why."""
-    no_switch: str = "the DUT of a lab has no power of its own"
+    no_switch: str = "the DUT of this lab has no power of its own; that of uml-router has"
     """Why the DUT cannot be switched off; empty where it may be."""
     sensors: frozenset[str] | None = None
     """Names of its sensors; None: the experiment names them."""
@@ -57,9 +57,10 @@ class TestbedShape:
         drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True, purge=True) for host, of in lab.drives.items() for d in of}
         family = lab.family if lab.family == MDRAID or any(bound.through_dut for bound in links.values()) else BLACK_BOX
         has_dut = DUT in lab.hosts or family == MDRAID
-        return cls(
+        made = cls(
             f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=has_dut, lacking=lab.lacking
         )
+        return replace(made, no_switch="") if lab.guests else made
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:

@@ -1,0 +1,71 @@
+"""The power of a guest: a script beside its keys that starts its kernel, kills it as who pulls a plug does, and says which it is.
+
+A lab names the script as the `power:` of its guests, so `dutlab power`, phases that are off, resets and undo steps switch them as they
+switch any other host.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dutlab.spec.power import CommandPower
+from dutlab.spec.testbed import Testbed
+
+BACK_WITHIN = "5min"
+_SCRIPT = """#!/bin/sh
+# on | off | status of the guest {role}
+cd {folder} || exit
+runs() {{ read -r pid <kernel-{role} && grep -q {mark} "/proc/$pid/cmdline"; }} 2>/dev/null
+case $1 in
+status) if runs; then echo on; else echo off; fi ;;
+off)
+  touch off-{role}
+  runs || exit 0
+  kill -KILL "-$pid"
+  while runs; do sleep 0.05; done ;;
+on)
+  runs && exit 0
+  rm -f off-{role} {role}.pid
+  {start} >kernel-{role} ;;
+esac
+"""
+
+
+def write(folder: Path, role: str, *, mark: str, start: Sequence[str]) -> Path:
+    """The script. `mark` is a word of its kernel's command line, `start` a command that prints the number of its process."""
+    path = _script(folder, role)
+    told = {"folder": shlex.quote(str(folder)), "mark": shlex.quote(mark), "start": shlex.join(start), "role": role}
+    path.write_text(_SCRIPT.format(**told), encoding="ascii")
+    path.chmod(0o700)
+    return path
+
+
+def kernel(folder: Path, role: str) -> int | None:
+    """The process that was started last, which may have ended; None where none was."""
+    try:
+        return int((folder / f"kernel-{role}").read_text())
+    except (OSError, ValueError):  # it is being switched on
+        return None
+
+
+def is_off(folder: Path, role: str) -> bool:
+    """Whether it was switched off, and did not end by itself."""
+    return (folder / f"off-{role}").exists()
+
+
+def with_power(testbed: Testbed, roles: Iterable[str], folder: Path) -> Testbed:
+    """The testbed whose guests `roles` are switched by their scripts in `folder`."""
+    powered = {role: testbed.hosts[role].model_copy(update={"power": _power(folder, role)}) for role in roles}
+    return testbed.model_copy(update={"hosts": {**testbed.hosts, **powered}})
+
+
+def _power(folder: Path, role: str) -> CommandPower:
+    script = shlex.quote(str(_script(folder, role)))
+    commands = {action: f"{script} {action}" for action in ("on", "off", "status")}
+    return CommandPower.model_validate({**commands, "may-switch": True, "back-within": BACK_WITHIN})
+
+
+def _script(folder: Path, role: str) -> Path:
+    return folder / f"power-{role}"
