@@ -1,7 +1,8 @@
 """The power of hosts: plugs, distribution units, management controllers and commands that switch them, and what they say of it.
 
-Requests as their makers document them: Shelly Gen1 (`/relay/N`), Shelly Gen2 and later (`Switch.Set`), Tasmota (`PowerN`), IPMI 2.0
-chassis control (section 28.3) by ipmitool, Redfish ComputerSystem.Reset (DSP0266), and SET of one object by SNMP.
+Requests as their makers document them: Shelly Gen1 (`/relay/N`), Shelly Gen2 and later (`Switch.Set`), Tasmota (`PowerN`), Ubiquiti's
+mFi mPower (`sensors/mfi.py`), IPMI 2.0 chassis control (section 28.3) by ipmitool, Redfish ComputerSystem.Reset (DSP0266),
+and SET of one object by SNMP.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from dutlab.errors import HostError, InputError
+from dutlab.sensors import mfi
 from dutlab.sensors.asked import PATIENCE_S, SHOWN, Refused, secret
+from dutlab.sensors.meter import number_at
 from dutlab.sensors.web import get_json
 from dutlab.spec.power import CommandPower, IpmiPower, PlugPower, PowerSpec, RedfishPower, SnmpPower
 from dutlab.spec.sensors import secrets_of
@@ -109,6 +112,8 @@ class PlugSwitch:
                 return _state(self._get(f"/relay/{n}"), "ison")
             case "tasmota":
                 return _tasmota(self._get(self._command(f"Power{n + 1}")), n)
+            case "mfi":
+                return _mfi(mfi.MfiSession(self._spec).ask(mfi.SENSORS), n)
 
     def turn(self, *, on: bool) -> None:
         """As the Switch."""
@@ -120,6 +125,8 @@ class PlugSwitch:
                 self._get(f"/relay/{n}?turn={_word(on=on)}")
             case "tasmota":
                 self._get(self._command(f"Power{n + 1} {_word(on=on)}"))
+            case "mfi":
+                mfi.MfiSession(self._spec).ask(f"{mfi.SENSORS}/{n + 1}", method="PUT", form=f"output={int(on)}")
 
     def _command(self, words: str) -> str:
         """A Tasmota takes its login in the address only."""
@@ -145,6 +152,13 @@ def _tasmota(document: Any, channel: int) -> bool:  # noqa: ANN401
     if found not in ("ON", "OFF"):
         raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say POWER{channel + 1}")
     return bool(found == "ON")
+
+
+def _mfi(document: Any, channel: int) -> bool:  # noqa: ANN401
+    found, _ = number_at(document, f"sensors[{channel}].output")
+    if found not in (0, 1):
+        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say `output` of outlet {channel}")
+    return found == 1
 
 
 class SnmpSwitch:

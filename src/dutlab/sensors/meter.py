@@ -1,6 +1,7 @@
 """Sensor `meter`: the power that a meter on the network tells by HTTP.
 
-Answers as their makers document them: Shelly Gen1 (`/status`), Shelly Gen2 and later (`Shelly.GetStatus`), Tasmota (`Status 8`).
+Answers as their makers document them: Shelly Gen1 (`/status`), Shelly Gen2 and later (`Shelly.GetStatus`), Tasmota (`Status 8`),
+Ubiquiti's mFi mPower (`mfi.py`).
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
+from dutlab.sensors import mfi
 from dutlab.sensors.asked import SHOWN, Amount, Asked, secret
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import MeterSensor
 
-_ASKS = {"shelly": "/rpc/Shelly.GetStatus", "shelly-gen1": "/status", "tasmota": "/cm?cmnd=Status%208"}
+_ASKS = {"shelly": "/rpc/Shelly.GetStatus", "shelly-gen1": "/status", "tasmota": "/cm?cmnd=Status%208", "mfi": mfi.SENSORS}
 _PLACES = {
     "shelly": ("switch:{0}.apower", "pm1:{0}.apower", "em1:{0}.act_power"),
     "shelly-gen1": ("meters[{0}].power", "emeters[{0}].power"),
     "tasmota": ("StatusSNS.ENERGY.Power[{0}]", "StatusSNS.ENERGY.Power"),
+    "mfi": ("sensors[{0}].power",),
 }
 """Where a model may have its watts; the first that is there counts. A Tasmota with one outlet has a number, one with several a list."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -29,6 +32,7 @@ class Meter:
 
     def __init__(self, spec: MeterSensor) -> None:
         self._spec, self._kept = spec, KeptConnection()
+        self._session = mfi.MfiSession(spec, self._kept) if spec.model == "mfi" else None
         url = urlsplit(spec.url)
         self._target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
         if spec.model:
@@ -39,7 +43,7 @@ class Meter:
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
         spec = self._spec
-        document = get_json(spec, self._target, kept=self._kept)
+        document = self._session.ask(mfi.SENSORS) if self._session else get_json(spec, self._target, kept=self._kept)
         places = [spec.value] if spec.value else [place.format(spec.channel) for place in _PLACES[spec.model or ""]]
         for place in places:
             found, valid = number_at(document, place)
@@ -55,11 +59,11 @@ class Meter:
 
 
 def number_at(document: object, place: str) -> tuple[float | None, bool]:
-    """The number, and whether what it is part of calls itself valid (Shelly's Gen1 says `is_valid`)."""
+    """The number, and whether what it is part of calls itself valid (Shelly's Gen1 says `is_valid`, an mFi mPower `enabled`)."""
     value, valid = document, True
     for name, index in _STEP.findall(place):
         if isinstance(value, dict) and name in value:
-            valid = value.get("is_valid", True) is not False
+            valid = value.get("is_valid", True) is not False and value.get("enabled", 1) != 0
             value = value[name]
         elif isinstance(value, list) and index and int(index) < len(value):
             value = value[int(index)]

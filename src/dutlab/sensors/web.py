@@ -9,8 +9,9 @@ import re
 import secrets
 import ssl
 import time
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dutlab.sensors import asked
@@ -20,7 +21,8 @@ from dutlab.spec.sensors import HttpDevice
 _MOST_BYTES = 1_048_576
 _UNAUTHORIZED = 401
 _REFUSED = (_UNAUTHORIZED, 403)
-_OK = (200, 204)
+_OK, _ELSEWHERE = (200, 204), (301, 302, 303, 307)
+_JSON = "application/json"
 _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 _HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}
 
@@ -51,11 +53,30 @@ def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: obje
 
     Raises Refused, OSError, ValueError.
     """
-    content = None if body is None else json.dumps(body).encode()
+    return as_json(ask(device, target, method=method, content=None if body is None else json.dumps(body).encode(), kept=kept))
+
+
+def ask(
+    device: HttpDevice,
+    target: str,
+    *,
+    method: str = "GET",
+    content: bytes | None = None,
+    kind: str = _JSON,
+    cookie: str = "",
+    kept: KeptConnection | None = None,
+) -> bytes:
+    """The same as it is; `kind` is that of `content`. Raises Redirected, and as get_json()."""
+    headers = {"Accept": _JSON} | ({} if content is None else {"Content-Type": kind}) | ({"Cookie": cookie} if cookie else {})
+    question = _Question(method, target, content, headers)
     try:
-        said = _ask(device, target, method, content, kept)
+        return _ask(device, question, kept)
     except _Stale:  # it closed what was open meanwhile
-        said = _ask(device, target, method, content, kept)
+        return _ask(device, question, kept)
+
+
+def as_json(said: bytes) -> Any:  # noqa: ANN401 any JSON
+    """None of nothing. Raises ValueError."""
     if not said:
         return None
     try:
@@ -64,11 +85,22 @@ def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: obje
         raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace')!r}, which is not JSON") from error
 
 
+class Redirected(ValueError):
+    """It says that the answer is elsewhere."""
+
+
+class _Question(NamedTuple):
+    method: str
+    target: str
+    content: bytes | None
+    headers: Mapping[str, str]
+
+
 class _Stale(Exception):
     """An open connection that the device had closed before it answered."""
 
 
-def _ask(device: HttpDevice, target: str, method: str, body: bytes | None, kept: KeptConnection | None) -> bytes:
+def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -> bytes:
     was_open = kept.take() if kept is not None else None
     connection = was_open or _connection(device)
     keeps = False
@@ -76,7 +108,7 @@ def _ask(device: HttpDevice, target: str, method: str, body: bytes | None, kept:
         if was_open is None:
             connection.connect()
             _insist_on_certificate(device, connection)
-        said, keeps = _answered(device, connection, (method, target, body), was_open=was_open is not None)
+        said, keeps = _answered(device, connection, question, was_open=was_open is not None)
     except ssl.SSLCertVerificationError as error:
         raise ValueError(f"its certificate is not trusted ({error.verify_message}); name it with certificate:") from error
     except HTTPException as error:
@@ -89,26 +121,25 @@ def _ask(device: HttpDevice, target: str, method: str, body: bytes | None, kept:
     return said
 
 
-def _answered(
-    device: HttpDevice, connection: HTTPConnection, question: tuple[str, str, bytes | None], *, was_open: bool
-) -> tuple[bytes, bool]:
+def _answered(device: HttpDevice, connection: HTTPConnection, question: _Question, *, was_open: bool) -> tuple[bytes, bool]:
     """What it says, and whether it leaves the connection open. Raises _Stale, and as get_json()."""
-    (method, target, body), until_s = question, time.monotonic() + asked.PATIENCE_S
-    headers = {"Accept": "application/json"} | ({} if body is None else {"Content-Type": "application/json"})
+    (method, target, body, headers), until_s = question, time.monotonic() + asked.PATIENCE_S
     login = _basic(device) if device.user is not None and device.login == "basic" else None
     answer: HTTPResponse | None = None
     try:
         if connection.sock is not None:
             connection.sock.settimeout(asked.PATIENCE_S)
-        connection.request(method, target, body, headers | ({"Authorization": login} if login else {}))
+        connection.request(method, target, body, {**headers, **({"Authorization": login} if login else {})})
         answer = connection.getresponse()
         challenge = answer.getheader("WWW-Authenticate", "")
         if answer.status == _UNAUTHORIZED and login is None and device.user is not None and challenge.lower().startswith("digest "):
             _body(answer, connection, until_s)
-            connection.request(method, target, body, headers | {"Authorization": _digest(device, method, target, challenge)})
+            connection.request(method, target, body, {**headers, "Authorization": _digest(device, method, target, challenge)})
             answer = connection.getresponse()
         if answer.status in _REFUSED:
             raise Refused(f"it refuses us ({answer.status} {answer.reason})")
+        if answer.status in _ELSEWHERE:
+            raise Redirected(f"it answered {answer.status} {answer.reason}")
         if answer.status not in _OK:
             raise ValueError(f"it answered {answer.status} {answer.reason}")
         said = _body(answer, connection, until_s)

@@ -10,13 +10,14 @@ One class a kind; dutlab.power carries them out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, YesNo
 from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, SnmpDevice
+from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, PlugModel, SnmpDevice, login_faults, login_of
 
 LONGEST_OFF_S = 600.0
 LONGEST_BACK_S = 3600.0
@@ -54,14 +55,20 @@ class PlugPower(HttpDevice, PowerSpec):
 
     kind = "plug"
 
-    model: Literal["shelly", "shelly-gen1", "tasmota"]
+    model: PlugModel
     channel: Annotated[int, Field(ge=0, le=63)] = 0
     """Which of its outlets; the first is 0."""
 
     @property
-    def login(self) -> Literal["basic", "digest"]:
+    def login(self) -> Literal["basic", "digest", "form"]:
         """As that of its meter."""
-        return "basic" if self.model == "shelly-gen1" else "digest"
+        return login_of(self.model)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """What holds of any device, and a login where it takes one."""
+        faults = super().cross_faults(data, made)
+        return faults if made is None else [*faults, *login_faults(made.model, made.user)]
 
 
 class SnmpPower(SnmpDevice, PowerSpec):

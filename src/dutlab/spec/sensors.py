@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
@@ -228,7 +228,7 @@ class HttpDevice(SpecModel):
     """SHA-256 of the device's own certificate, in hexadecimal digits; without it the certificate must be one that this machine trusts."""
 
     @property
-    def login(self) -> Literal["basic", "digest"]:
+    def login(self) -> Literal["basic", "digest", "form"]:
         """How it takes a password; `digest` is answered when it asks (RFC 7616)."""
         return "basic"
 
@@ -242,6 +242,21 @@ class HttpDevice(SpecModel):
         if made.certificate and not made.url.startswith("https:"):
             faults.append(fault(("certificate",), "is of https; the address says http"))
         return faults
+
+
+PlugModel = Literal["shelly", "shelly-gen1", "tasmota", "mfi"]
+"""Outlets that are read and switched by HTTP."""
+
+
+def login_of(model: str | None) -> Literal["basic", "digest", "form"]:
+    """A Shelly of the second generation asks for a digest; a Tasmota takes the login in the address, an mFi mPower by a form."""
+    return "form" if model == "mfi" else "digest" if model in ("shelly", "tasmota") else "basic"
+
+
+def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetails]:
+    """A login that is missing where nothing goes without."""
+    if model == "mfi" and user is None:
+        yield fault(("user",), "an mFi mPower lets nobody in without a login; write user: and password-from:")
 
 
 class RedfishSensor(HttpDevice, AskedSensor):
@@ -354,25 +369,26 @@ class MeterSensor(HttpDevice, NumberSensor):
     """A power meter that tells by HTTP."""
 
     kind = "meter"
-    measures = "what a meter on the network says, asked by HTTP: a Shelly, a Tasmota, or anything that answers in JSON"
+    measures = "what a meter on the network says, asked by HTTP: a Shelly, a Tasmota, an mFi mPower, or anything that answers in JSON"
 
-    model: Literal["shelly", "shelly-gen1", "tasmota"] | None = None
+    model: PlugModel | None = None
     channel: Annotated[int, Field(ge=0, le=63)] = 0
     """Which of the model's outlets; the first is 0."""
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
 
     @property
-    def login(self) -> Literal["basic", "digest"]:
-        """A Shelly of the second generation asks for a digest; a Tasmota takes the login in the address."""
-        return "digest" if self.model in ("shelly", "tasmota") else "basic"
+    def login(self) -> Literal["basic", "digest", "form"]:
+        """As its model has it."""
+        return login_of(self.model)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """One way to the number, besides what holds of any device."""
         faults = super().cross_faults(data, made)
         if made is not None and (made.model is None) == (made.value is None):
-            faults.append(fault((), "say either model: shelly, shelly-gen1 or tasmota, or value: the place of the number in the JSON"))
-        return faults
+            models = ", ".join(get_args(PlugModel))
+            faults.append(fault((), f"say either model: one of {models}; or value: the place of the number in the JSON"))
+        return faults if made is None else [*faults, *login_faults(made.model, made.user)]
 
 
 _KINDS: tuple[type[SensorSpec], ...] = (
