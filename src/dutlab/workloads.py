@@ -98,6 +98,8 @@ class WorkloadPlug:
     """Takes a KeptTrial and returns its figures, worked out again from its raw files; raises CannotRecompute."""
     place: str = "link"
     """What its figures are of, in the words of answers: one link or drive."""
+    finds_limit: bool = False
+    """Whether its method can offer the load at the limit that it found once more (`Measured.at_limit`)."""
     as_written: bool = False
     """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
 
@@ -174,6 +176,7 @@ _PLUGS = (
         section="dutlab.report.sections.rfc2544:section",
         headroom=Headroom.TOGETHER,
         as_written=True,
+        finds_limit=True,
     ),
     WorkloadPlug(
         "path-mtu",
@@ -202,6 +205,7 @@ _PLUGS = (
         style="dutlab.report.pages.loadtest_style",
         load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
+        finds_limit=True,
     ),
     WorkloadPlug(
         "soak",
@@ -242,6 +246,7 @@ _PLUGS = (
         section="dutlab.report.sections.search:section",
         rescored=Rescoring.ALONE,
         headroom=Headroom.EACH_WAY,
+        finds_limit=True,
     ),
     WorkloadPlug(
         "routes",
@@ -265,6 +270,7 @@ _PLUGS = (
         section="dutlab.report.sections.connections:section",
         figures=("connections_lower_per_s", "concurrent_connections"),
         load=LoadPattern.ONE,
+        finds_limit=True,
     ),
     WorkloadPlug(
         "steps",

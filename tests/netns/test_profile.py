@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 
@@ -40,5 +41,43 @@ def test_cycles_are_told_by_function_for_each_mode_and_for_their_difference(dutl
     page = (folder / "report" / "report.html").read_text()
     assert "Where the cycles went: router" in page and "nat against router" in page
     assert "Top functions: iperf3, dut" in dutlab("report", str(folder), "--print").stdout
+    left = subprocess.run(["pgrep", "-s", str(os.getsid(0)), "-x", "perf"], capture_output=True, check=False)
+    assert not left.stdout
+
+
+AT_LIMIT = """
+experiment: profile-at-limit
+testbed: {lab: three-node}
+factors: {mode: [router]}
+profile: yes
+watch: [cpu]
+disturbed: count
+workloads:
+  - search: {goals: [{name: half, loss: 50%, exceed: 0%, final: 1s, sum: 1s, width: 60%}], frame_sizes: [64], links: [[a]], lowest: 1kpps, highest: 4kpps}
+repeats: 2
+order: as-written
+"""
+
+
+def test_a_limit_is_profiled_after_it_was_found_beside_a_control_trial_that_is_not(dutlab, tmp_path):
+    (tmp_path / "limit.yaml").write_text(AT_LIMIT)
+    done = dutlab("run", "limit.yaml")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    records = [json.loads(file.read_text()) for file in sorted(folder.glob("trials/*/record.json"))]
+    assert [[row["trial"] for row in record["tables"]["at_limit"]] for record in records] == [
+        ["control", "profiled"],
+        ["profiled", "control"],
+    ]
+    for record in records:
+        limit = record["figures"]["a"]["half_lower_pps"]
+        assert all(row["offered_pps"] == pytest.approx(limit, rel=0.01) for row in record["tables"]["at_limit"])
+        assert [name for name in record["raw"] if name.startswith("raw/profile-")] == ["raw/profile-dut+at_limit.folded"]
+        assert len({row["number"] for row in record["tables"]["trials"]}) == record["figures"]["a"]["search_trials"]
+    (stacks,) = folder.glob("trials/0001/raw/profile-dut+at_limit.folded")
+    assert len(stacks.read_text().splitlines()) > 10
+    page = (folder / "report" / "report.html").read_text()
+    assert "Where the cycles went: router, search, dut, at the limit" in page
+    assert "What profiling costs: search" in page and "not proven, 2 pairs" in page
     left = subprocess.run(["pgrep", "-s", str(os.getsid(0)), "-x", "perf"], capture_output=True, check=False)
     assert not left.stdout

@@ -129,3 +129,12 @@ def test_what_makes_no_sense_is_refused(body, where):
 
 def test_the_state_table_has_room_for_connections_that_have_ended():
     assert cell(highest=10_000, trial="5s", most=1000).setting.flows == 50_000
+
+
+async def test_connections_are_opened_once_more_at_the_rate_that_was_found():
+    firewall = Firewall()
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), connections=firewall), cell(tests=["rate"]))
+    trial = await measured.at_limit()
+    assert firewall.loads[-1].rate_per_s == measured.figures["a"]["connections_lower_per_s"]
+    assert (trial.row["failed_ratio"], trial.row["first_byte_p99_ns"]) == (0.0, 2e6)
+    assert trial.row["completed_per_s"] == pytest.approx(firewall.loads[-1].rate_per_s, rel=0.01)

@@ -13,7 +13,7 @@ from cells import cell_of
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.loadtest import measure, ramp_of
-from dutlab.methods.ports import Bench, Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Bench, Flow, Offer, Outcome, Stretch, ToolReading
 from dutlab.spec.traffic import Directions
 from dutlab.stats.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, line_rate
@@ -212,3 +212,27 @@ def test_rates_are_taken_over_any_stretch_that_was_read():
     assert mean_rate(read, 0.5, 2.0) == pytest.approx((0.5 * 10 + 1.0 * 20) / 1.5)
     assert mean_rate(read, 2.0, 4.0) is None and mean_rate((), 0.0, 1.0) is None
     assert ramp_mean([(10.0, 0.0, 100.0)], 10.0, 12.0) == Pps(100.0), "the last rate goes on"
+
+
+class Steady(Ramped):
+    """Follows a constant rate too."""
+
+    async def offer(self, offer: Offer):
+        profile = offer.profile or (Stretch(offer.duration, offer.rate, offer.rate),)
+        outcome = await super().offer(replace(offer, rate=None, profile=profile))
+        self.offers[-1] = offer
+        return outcome
+
+
+def test_a_ramp_offers_what_was_received_in_the_saturated_second_in_each_direction():
+    generator = Steady(500_000.0)
+
+    async def ramp_and_again():
+        measured = await measure(Bench(generator, {"a": GIGABIT}), cell())
+        return measured, await measured.at_limit()
+
+    measured, trial = asyncio.run(ramp_and_again())
+    assert generator.offers[-1].rate == pytest.approx(measured.figures["a+a.back"]["saturation_pps"] / 2)
+    assert generator.offers[-1].profile == ()
+    assert trial.row["received_pps"] == pytest.approx(1_000_000, rel=1e-3)
+    assert trial.row["loss_ratio"] == pytest.approx(0.0)

@@ -255,3 +255,14 @@ def test_only_the_shortest_frames_have_the_reset_test():
     tests = {drive.setting.frame_size.size: [test.value for test in drive.setting.tests] for drive in asked.drives(["a"])}
     assert {size: "reset" in of for size, of in tests.items()} == {128: False, 64: True, 1518: False}
     assert all("recovery" in of for of in tests.values())
+
+
+async def test_rfc2544_offers_its_throughput_once_more_with_the_waits_of_the_text():
+    simulation = Simulation(Dut(400_000))
+    (drive,) = Rfc2544Workload.model_validate({"tests": ["throughput"], "frame_sizes": [64], "links": [["a"]]}).drives(["a"])
+    of = cell_of("rfc2544", links=("a",)).model_copy(update={"setting": drive.setting})
+    measured = await suite.measure(Bench(simulation, {"a": BpsL1(1e9)}), of, sleep=Sleeper())
+    before = len(simulation.offers)
+    await measured.at_limit()
+    (offer,) = simulation.offers[before:]
+    assert (offer.rate, offer.duration, offer.drain) == (measured.figures["a"]["throughput_pps"], 60.0, 2.0)

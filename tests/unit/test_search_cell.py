@@ -223,3 +223,20 @@ async def test_the_slowest_of_several_links_sets_the_highest_rate():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
     assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
     assert measured.found.highest_is == "the line rate of link b"
+
+
+async def test_a_search_offers_its_lower_bound_once_more_in_a_full_trial_that_is_not_stopped():
+    simulation = Simulation(Dut(capacity_pps=1e6))
+    measured = await measure(Bench(simulation, SPEEDS), cell(preset="rfc2544"))
+    before, figures = len(simulation.offers), {link: dict(of) for link, of in measured.figures.items()}
+    trial = await measured.at_limit()
+    (offer,) = simulation.offers[before:]
+    assert (offer.rate, offer.duration, offer.stop_after_lost) == (measured.figures["a"]["throughput_lower_pps"], 60.0, None)
+    assert trial.row["loss_ratio"] == 0.0
+    assert trial.row["received_pps"] == pytest.approx(offer.rate, rel=1e-4)
+    assert measured.figures == figures
+
+
+async def test_without_a_lower_bound_there_is_no_limit_to_offer():
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
+    assert measured.at_limit is None

@@ -147,7 +147,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("duration: 1.5s", "drain: 1h", ":8:61: workloads.1.sweep.drain: must be 0s to 600s, not 3600s"),
         ("repeats: 2", "repeats: 0", ":9:1: repeats: must be a whole number from 1 to 1000, or {until: 2%, most: 12}"),
         ("repeats: 2", "repeats: yes", ":9:1: repeats: must be a whole number from 1 to 1000, or {until: 2%, most: 12}"),
-        ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
+        ("repeats: 2", "repeat: 2", ":9:1: repeat: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, profile, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
         ("as-written", "random", ":10:1: order: must be 'shuffled' or 'as-written'"),
         ("seed: 7", "seed: -7", ":11:1: seed: must be at least 0"),
         ("[cpu]", "[cpu, power]", f":12:14: watch.1: 'power' cannot be watched (known: {', '.join(sorted(WATCHES))}; did you mean perf?)"),
@@ -208,7 +208,7 @@ def test_faults_of_the_path_of_testbed_are_reported_with_the_experiments(tmp_pat
     text = MINIMAL.replace("{lab: three-node}", "bench.yaml") + "colour: red\n"
     assert faults(tmp_path, text) == [
         "bench.yaml:4:7: links.x.speed: '1 Gb' is an amount, not a rate: per what time? Write 1 Gbit/s",
-        ":6:1: colour: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, repeat_disturbed, repeats, seed, testbed, watch, workloads)",
+        ":6:1: colour: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, profile, repeat_disturbed, repeats, seed, testbed, watch, workloads)",
     ]
 
 

@@ -22,7 +22,7 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import bracket
 from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Connections, Percentiles
 from dutlab.methods.dut_tables import StateTable
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row, Table
+from dutlab.methods.ports import AtLimit, Bench, Flow, LimitTrial, Measured, Offer, Outcome, Row, Table
 from dutlab.methods.search import method as search
 from dutlab.methods.search.account import doubts
 from dutlab.methods.search.request import Search
@@ -78,7 +78,32 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             failed.append("concurrent connections: no rate was found at which they could be opened; write a fill_rate")
     if not figures:
         raise MeasurementError("; ".join(failed) or "no connection was completed", remedy="see the failures of each trial in its raw files")
-    return Measured(figures={link: figures}, notes=[*notes, *trials.notes, *failed], doubts=found, tables=tables, raw=trials.raw)
+    return Measured(
+        figures={link: figures},
+        notes=[*notes, *trials.notes, *failed],
+        doubts=found,
+        tables=tables,
+        raw=dict(trials.raw),
+        at_limit=None if rate is None else _at_limit(trials, rate),
+    )
+
+
+def _at_limit(trials: _Trials, rate: float) -> AtLimit:
+    """At the rate that was found, for as long as a trial of the search."""
+
+    async def once_more() -> LimitTrial:
+        report = await trials.carry_out(rate, max(1, math.floor(rate * trials.setting.trial_s)))
+        if report.not_begun:
+            raise MeasurementError(f"the source did not begin {report.not_begun} of {report.asked} connections", raw=dict(report.raw))
+        row = {
+            "completed_per_s": report.completed / max(report.answered_s, 1e-9),
+            "failed_ratio": (report.begun - report.completed) / report.begun,
+            "first_byte_p50_ns": report.first_byte.p50_ns,
+            "first_byte_p99_ns": report.first_byte.p99_ns,
+        }
+        return LimitTrial(row, report.raw)
+
+    return once_more
 
 
 async def _search(trials: _Trials, setting: ConnectionsSetting) -> Search:

@@ -18,13 +18,14 @@ Figures of a direction (`a` there, `a.back` back) and, under `a+a.back`, of all 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.ledger import doubts_of, negative_loss
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
+from dutlab.methods.ports import AtLimit, Bench, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.loadtest import LoadtestSetting
+from dutlab.spec.workloads.loadtest import AT_LIMIT_S, LoadtestSetting
 from dutlab.stats.rescore import RampSecond, saturation
 from dutlab.stats.series import mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
@@ -141,7 +142,17 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         notes=notes_of(seconds, ramp, threshold),
         readings=[*outcome.readings, *(r for f in flows for r in _readings(f.link, seconds[f.link], ramp, began))],
         tables={"seconds": [row for f in flows for row in rows_of(f.link, seconds[f.link], ramp)]},
+        at_limit=_at_limit(bench, offer, of_ramp(list(seconds.values())[-1], ramp), threshold),
     )
+
+
+def _at_limit(bench: Bench, offer: Offer, seconds: Sequence[LoadtestSecond], threshold: float) -> AtLimit | None:
+    """At what each direction received in the saturated second, on average; None without saturation."""
+    found = saturation([s.counted for s in seconds], threshold).saturated
+    if found is None or not found.received_pps:
+        return None
+    rate = Pps(found.received_pps / len(offer.flow_names))
+    return frames_at_limit(bench.generator, replace(offer, profile=(), rate=rate, duration=AT_LIMIT_S))
 
 
 def began_s(readings: Sequence[ToolReading]) -> float:

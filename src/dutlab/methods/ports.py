@@ -262,6 +262,19 @@ class OfferCount:
 
 
 @dataclass(frozen=True)
+class LimitTrial:
+    """What came of the load at a limit that a method had found before."""
+
+    row: Row
+    """Rates of all flows together, and the latency of the slowest."""
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+
+
+AtLimit = Callable[[], Awaitable[LimitTrial]]
+"""Offers the load at the limit once more. It moves no figure. Raises MeasurementError, HostError."""
+
+
+@dataclass(frozen=True)
 class Measured:
     """What a trial found. `figures` is link → name with unit suffix → value; a link of several is written `a+b`."""
 
@@ -277,6 +290,8 @@ class Measured:
     """What a method found step by step: the trials of a search, the points of a curve."""
     offers: OfferCount | None = None
     """None: nobody judged offers, and the trial is judged as a whole."""
+    at_limit: AtLimit | None = field(default=None, compare=False)
+    """None: no limit was found, or the method finds none."""
 
 
 class ResetKind(enum.Enum):

@@ -126,7 +126,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     number=len(trials) + 1,
                     cell=cell,
                     group=group,
-                    estimate_s=round(drive.seconds + tool_overhead(tool), 3),
+                    estimate_s=round(drive.seconds + tool_overhead(tool) + (2 * drive.setting.at_limit_s if experiment.profile else 0), 3),
                     ceilings=_ceilings(drive, testbed, cell),
                 )
             )

@@ -227,7 +227,10 @@ class Execution(RunProcess):
                     carried = refused(stage, checks, self.book, trial, why)
                 else:
                     connections = connections_of(stage.dut)
-                    carried = await carry_out(stage, trial, checks, self.book, watch=self.experiment.watch, tell=self.events.reading)
+                    asked = self.experiment
+                    carried = await carry_out(
+                        stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading
+                    )
                     await stayed_in_mode(stage, mode, connections)
                 if not (again := self.records.once_more(carried)):
                     unproven.append(left.popleft())

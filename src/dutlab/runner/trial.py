@@ -20,6 +20,7 @@ from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.headroom import with_headroom
+from dutlab.runner.limit_profile import with_profile
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
 from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
@@ -41,9 +42,18 @@ _SLEW = 1e-3
 
 
 async def carry_out(
-    stage: Stage, trial: Trial, checks: Sequence[Check], book: CommandBook, *, watch: Sequence[str], tell: Tell = nobody
+    stage: Stage,
+    trial: Trial,
+    checks: Sequence[Check],
+    book: CommandBook,
+    *,
+    watch: Sequence[str],
+    profile: bool = False,
+    tell: Tell = nobody,
 ) -> TrialOutput:
-    """Measures one trial in the mode that is applied. A tool that failed makes a record with status `failed`.
+    """Measures one trial in the mode that is applied, and with `profile` what its limit, once found, is made of.
+
+    A tool that failed makes a record with status `failed`.
 
     Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
     """
@@ -57,6 +67,8 @@ async def carry_out(
             measured, why = Measured(figures={}, raw=e.raw), str(e)
             if isinstance(e, MachineTooBusy):
                 without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
+    if profile and not why and plug_of(trial.cell.workload).finds_limit:
+        measured = await with_profile(measured, trial.cell, SensorSite(stage.dut, stage.watch_cpu), stage.accounts, tell)
     watched, zero_s = sensors.watched, started.timestamp() + sensors.began_s - began
     samples = [*watched.samples, *_of_tool(measured, trial, zero_s)]
     if not why and (path := plug_of(trial.cell.workload).readings):

@@ -20,14 +20,15 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, Validation
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
-from dutlab.spec.fields import Name, named
+from dutlab.spec.fields import Name, YesNo, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS
 from dutlab.spec.model import SpecModel, did_you_mean, fault
 from dutlab.spec.repeats import Repeats
-from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, Sensors, host_faults
+from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, PerfSensor, Sensors, host_faults
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
+from dutlab.workloads import WORKLOADS, plug_of
 
 __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
@@ -118,6 +119,8 @@ class Experiment(SpecModel):
     """Seed of the shuffled order; None draws one."""
     watch: tuple[str, ...] = DEFAULT_WATCH
     """Kinds of sensors that watch the DUT."""
+    profile: YesNo = False
+    """Where the cycles go at each limit that is found, and what it costs to find that out."""
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]
 
     @property
@@ -149,8 +152,7 @@ class Experiment(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """What holds between the levels of factors, the workloads and what is watched."""
-        del made
-        return [*factor_faults(data), *_watch_faults(data.get("watch")), *_workload_faults(data.get("workloads"))]
+        return [*factor_faults(data), *_watch_faults(data.get("watch")), *_workload_faults(data.get("workloads")), *_profile_faults(made)]
 
 
 def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:
@@ -171,3 +173,14 @@ def _workload_faults(workloads: object) -> Iterator[InitErrorDetails]:
     for i, workload in enumerate(workloads):
         if workload in workloads[:i]:
             yield fault(("workloads", i), f"the same as workload {workloads.index(workload) + 1}; `repeats` repeats trials")
+
+
+def _profile_faults(made: Experiment | None) -> Iterator[InitErrorDetails]:
+    """A profile at the limit needs a limit, which is found without a profiler."""
+    if made is None or not made.profile:
+        return
+    if not any(plug_of(workload.kind).finds_limit for workload in made.workloads):
+        able = ", ".join(plug.name for plug in WORKLOADS.values() if plug.finds_limit)
+        yield fault(("profile",), f"no workload here finds a limit; those that do: {able}")
+    if PerfSensor.kind in made.watch:
+        yield fault(("watch", made.watch.index(PerfSensor.kind)), "profiles the search for the limit too; `profile` needs it left out")

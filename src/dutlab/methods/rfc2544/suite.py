@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, latency, recovery, reset, throughput
@@ -55,6 +56,9 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     if networks.rows:
         tables["networks"] = networks.rows
     tables["deviations"] = [{"text": text} for text in said]
+    found = results.get(Benchmark.THROUGHPUT)
+    lower = found.rows[0]["lower_pps"] if found else None
+    load = None if lower is None else stand.load(Pps(float(lower)), throughput.goal_of(stand).final_s)
     return Measured(
         figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
         doubts=(*paced.doubts, *(doubt for result in results.values() for doubt in result.doubts), *_short(setting)),
@@ -62,6 +66,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         facts=paced.facts,
         notes=[*networks.notes, *notes, *(note for result in results.values() for note in result.notes), *modifiers.notes()],
         tables=tables,
+        at_limit=None if load is None else frames_at_limit(paced, load),
     )
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
-from dutlab.methods.ports import Bench, Generator, Measured
+from dutlab.methods.at_limit import frames_at_limit
+from dutlab.methods.ports import AtLimit, Bench, Generator, Measured, Offer
 from dutlab.methods.search.account import doubts, figures, notes, tables
 from dutlab.methods.search.log import Ended, SearchLog
 from dutlab.methods.search.mlrsearch import Bounds, Library, NextTrial
@@ -72,7 +73,17 @@ async def searched(bench: Bench, search: Search) -> Searched:
         notes=notes(search, found),
         tables=tables(found),
         found=found,
+        at_limit=_at_limit(bench.generator, search, found),
     )
+
+
+def _at_limit(generator: Generator, search: Search, found: SearchResult) -> AtLimit | None:
+    """At the lower bound of the first goal that has one, for as long as its full trials."""
+    for result in found.results.values():
+        if result.lower_pps is not None:
+            load = Offer(search.links, search.mix, Pps(result.lower_pps), result.goal.final_s, search.warmup, search.drain)
+            return frames_at_limit(generator, load)
+    return None
 
 
 async def find(generator: Generator, search: Search, tell: Tell = nobody) -> SearchResult:

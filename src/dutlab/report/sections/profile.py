@@ -1,4 +1,4 @@
-"""Where the cycles went: the top functions of each mode as a table, a flame graph a mode, and the difference of two modes."""
+"""Where the cycles went: the top functions of each mode as a table, a flame graph a mode, the difference of two modes, what it cost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import slug_of
+from dutlab.report.sections.profile_cost import cost_tables
+from dutlab.store.limit_trials import AT_LIMIT, profiled_host
 from dutlab.store.run_folder import RunFolder
 
 TOP = 12
@@ -25,34 +27,35 @@ def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[st
         return ()
     trials = {group.label: record.trial for group in groups for record in group.measured}
     tables, flames, taken = list[Table](), list[Flame](), list[str]()
-    for (workload, host), by_label in profiles.items():
-        about = f"{workload}, {host}"
+    for (workload, host, which), by_label in profiles.items():
+        place = f"{workload}-{host}{f'-{which}' if which else ''}".replace("_", "-")
+        about = f"{workload}, {host}{', at the limit' if which == AT_LIMIT else ''}"
         named = [label for label in labels if label in by_label]
-        tables.append(_table(slug_of(f"profile-{workload}-{host}", taken), about, {label: by_label[label] for label in named}, trials))
+        tables.append(_table(slug_of(f"profile-{place}", taken), about, {label: by_label[label] for label in named}, trials))
         taken.append(tables[-1].slug)
         for label in named:
             title = f"Where the cycles went: {label}, {about}"
-            flames.append(Flame(slug_of(f"flame-{workload}-{host}-{label}", taken), title, tuple(boxes(by_label[label])), ""))
+            flames.append(Flame(slug_of(f"flame-{place}-{label}", taken), title, tuple(boxes(by_label[label])), ""))
             taken.append(flames[-1].slug)
         for label in named[1:]:
             lead = f"Red boxes have a larger share in {label} than in {named[0]}, blue boxes a smaller one; widths are those of {label}."
             title = f"{label} against {named[0]}: {about}"
             made = tuple(boxes(by_label[label], by_label[named[0]]))
-            flames.append(Flame(slug_of(f"flame-difference-{workload}-{host}-{label}", taken), title, made, lead))
+            flames.append(Flame(slug_of(f"flame-difference-{place}-{label}", taken), title, made, lead))
             taken.append(flames[-1].slug)
+    tables += cost_tables(groups, count_disturbed=run.counts_disturbed, taken=taken)
     return (Section("profile", "", "Where the cycles went", LEAD.replace("`", ""), tuple(tables), flames=tuple(flames)),)
 
 
-def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str], dict[str, Stacks]]:
-    """(workload, host) → mode → its stacks."""
-    found: dict[tuple[str, str], dict[str, Counter[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(Counter))
+def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str, str], dict[str, Stacks]]:
+    """(workload, host, which of its trials) → mode → its stacks."""
+    found: dict[tuple[str, str, str], dict[str, Counter[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(Counter))
     for group in groups:
         for record in group.measured:
             for name in record.raw:
-                if name.startswith("raw/profile-") and name.endswith(".folded"):
-                    host = name.removeprefix("raw/profile-").removesuffix(".folded")
+                if of := profiled_host(name.removeprefix("raw/")):
                     text = (run.path / "trials" / f"{record.trial:04d}" / name).read_text("utf-8", "replace")
-                    found[group.cell.workload, host][group.label].update(Counter(folded(text)))
+                    found[group.cell.workload, *of][group.label].update(Counter(folded(text)))
     return {place: dict(of) for place, of in found.items()}
 
 

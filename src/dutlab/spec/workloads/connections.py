@@ -52,6 +52,11 @@ class ConnectionsSetting(Setting):
     timeout_s: SecondsLong
 
     @property
+    def at_limit_s(self) -> Seconds:
+        """A trial at the rate that was found; 0 where none is looked for."""
+        return Seconds(self.trial_s + _AROUND_S) if ConnectionsTest.RATE in self.tests else Seconds(0.0)
+
+    @property
     def flows(self) -> int:
         """The DUT's table must hold a trial's connections, those that have ended too."""
         of_rate = int(self.highest_per_s * self.trial_s) if ConnectionsTest.RATE in self.tests else 0

@@ -22,6 +22,8 @@ from dutlab.units import Pps, Seconds, si
 SHORTEST_RAMP = Seconds(2.0)
 """A ramp is read once a second."""
 MOST_TARGET = 10.0
+AT_LIMIT_S = Seconds(10.0)
+"""How long the load of the saturated second is offered once more."""
 
 
 class LoadtestSetting(DirectedSetting):
@@ -38,6 +40,11 @@ class LoadtestSetting(DirectedSetting):
     threshold_percent: Annotated[float, Field(ge=0, lt=100)]
     warmup_s: SecondsOrNone
     drain_s: SecondsOrNone
+
+    @property
+    def at_limit_s(self) -> Seconds:
+        """The load of the saturated second."""
+        return Seconds(AT_LIMIT_S + self.drain_s)
 
 
 class LoadtestWorkload(FramesAround):

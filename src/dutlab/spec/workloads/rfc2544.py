@@ -62,6 +62,7 @@ _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
 """Estimate for a throughput search: about two long trials and the short ones before."""
 _LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
 _HOPS, _HOP_S, _BURST_LENGTHS = 3, 60.0, 4
+_TRIAL_S = 60.0
 _WAITS_S = 9.0
 """Learning frames, residual frames, restabilising: 2 s, 2 s and 5 s."""
 
@@ -91,6 +92,11 @@ class Rfc2544Setting(DirectedSetting):
     """The same of every trial of the experiment with these frames; likewise `all_networks`."""
     all_networks: tuple[int, ...] = (1,)
     modifiers: tuple[Modifier, ...] = ()
+
+    @property
+    def at_limit_s(self) -> Seconds:
+        """A trial of section 24 with its waits."""
+        return self.seconds(_TRIAL_S + _WAITS_S)
 
     @property
     def on_dut(self) -> tuple[str, ...]:

@@ -95,6 +95,11 @@ class SearchSetting(FrameSetting):
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
 
+    @property
+    def at_limit_s(self) -> Seconds:
+        """A full trial of the longest goal."""
+        return Seconds(self.warmup_s + max(goal.final_s for goal in self.goals) + self.drain_s)
+
     @cached_property
     def params(self) -> Params:
         """Goals of a preset go by its name."""

@@ -58,6 +58,11 @@ class Setting(BaseModel):
         return Seconds(0.0)
 
     @property
+    def at_limit_s(self) -> Seconds:
+        """How long the load at the limit takes, offered once more; 0 of what finds none."""
+        return Seconds(0.0)
+
+    @property
     def modes(self) -> tuple[str, ...]:
         """That a trial puts the DUT into, beside its own."""
         return ()

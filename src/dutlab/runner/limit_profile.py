@@ -1,0 +1,58 @@
+"""The load at a limit that was found, offered twice more: once with the DUT profiled, and once without, as a control trial.
+
+Both come after the limit, so no figure of it was measured under a profiler. From repeat to repeat the two change places, so that what an
+earlier load leaves behind falls on both. What they differ by is what profiling costs (analysis in report/sections/profile_cost.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MeasurementError
+from dutlab.events import Tell
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.sensors.cpu_account import AccountReader
+from dutlab.sensors.perf import PerfProfile
+from dutlab.sensors.sensor import SensorSite
+from dutlab.sensors.totals import CpuTotals
+from dutlab.sensors.watch import Watch
+from dutlab.spec.sensors import PerfSensor
+from dutlab.store.limit_trials import AT_LIMIT, CONTROL, PROFILED, profile_file
+from dutlab.systems.linux import LINUX
+
+
+async def with_profile(measured: Measured, cell: Cell, site: SensorSite, accounts: AccountReader, tell: Tell) -> Measured:
+    """The same with the stacks of the DUT, at `site`, at its limit, and the rows of both trials.
+
+    What fails costs the limit nothing: a note tells it. Raises HostError.
+    """
+    if measured.at_limit is None:
+        return _noted(measured, "no limit was found")
+    host = site.host
+    if host.system.kernel != LINUX.kernel:
+        return _noted(measured, f"{host.name} is not a Linux host that commands reach")
+    rows, raw, doubts = list[Row](), dict[str, bytes](), list[Doubt]()
+    for which in (CONTROL, PROFILED) if cell.repeat % 2 else (PROFILED, CONTROL):
+        profiler = [PerfProfile(PerfSensor(name="profile", host=host.name), site)] if which == PROFILED else []
+        watch = Watch([CpuTotals(accounts), *profiler], tell)
+        try:
+            async with watch:
+                trial = await measured.at_limit()
+        except MeasurementError as error:
+            return _noted(measured, f"the load could not be offered again: {error}")
+        rows.append({"trial": which, **trial.row})
+        raw |= {f"at-limit-{which}-{name}": said for name, said in trial.raw.items()}
+        raw |= {profile_file(host.name, AT_LIMIT): said for said in watch.watched.raw.values()}
+        doubts += [Doubt(DoubtKind.SENSOR_FAILED, detail=fault) for fault in watch.watched.faults]
+    return replace(
+        measured,
+        tables={**measured.tables, AT_LIMIT: rows},
+        raw={**measured.raw, **raw},
+        doubts=(*measured.doubts, *doubts),
+    )
+
+
+def _noted(measured: Measured, why: str) -> Measured:
+    return replace(measured, notes=[*measured.notes, f"not profiled at its limit: {why}"])
