@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, SensedValue
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
-from dutlab.report import write_publication
+from dutlab.report import write_publication, write_report
 from dutlab.report.gather import gather
 from dutlab.report.questions.per import divided, per_of
 from dutlab.report.questions.sides import open_run
@@ -206,6 +206,22 @@ def test_what_the_report_says_of_it(tmp_path):
     spans = {curve.x_span for curve in section.curves}
     assert len(spans) == 1 and {curve.y for curve in section.curves} >= {"watts", "celsius"}
     assert [m.words for m in section.curves[0].moments] == [phase.name for phase in PHASES]
+
+
+def test_what_is_made_up_is_said_before_every_figure(tmp_path):
+    of = cell()
+    measured = carried(Device(), of)
+    measured = replace(measured, doubts=(*measured.doubts, Doubt(DoubtKind.SIMULATED_READINGS, detail="wall, heat")))
+    folder = write_imported(tmp_path, "x", [Imported(of, measured, {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    report = gather(folder, folder)
+    assert report.simulated == ("wall", "heat")
+    assert "Simulated: nothing measured wall, heat; figures that rest on these readings are made up." in report.answer.sure
+    (section,) = [s for s in report.sections if s.slug == "soak-power"]
+    assert all("(simulated)" in title for title in (section.title, *(t.title for t in section.tables)))
+    assert all("simulated" in words for words in (c.title for c in section.curves if c.y in ("watts", "celsius")))
+    for page in write_report([folder], formats=["html", "md"], out=tmp_path / "pages"):
+        said = page.read_text(encoding="utf-8")
+        assert "Simulated readings" in said and "nothing measured wall, heat" in said
 
 
 def test_what_cannot_be_done_is_said_before_anything_is_sent():

@@ -158,6 +158,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         per_cpu=per_cpu(groups, aside),
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
+        simulated=_simulated(records),
     )
     return replace(made, answer=answer_of(made, groups, book))
 
@@ -304,6 +305,12 @@ def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | No
         return str(lab)
     marked = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
     return str(testbed.get("name") or "embedded") if marked else None
+
+
+def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
+    """Names of the sensors, as the doubt of each trial has them."""
+    told = [d.detail.split(", ") for r in records for d in r.doubts if d.kind == "SIMULATED_READINGS"]
+    return tuple(dict.fromkeys(name for names in told for name in names))
 
 
 def _command(run: RunFolder, resolved: Mapping[str, Any], seed: object) -> str:

@@ -78,8 +78,9 @@ def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: i
     places: dict[str, int] = {}
     alive: int | None = sent
     for place, left in stations:
-        if left is None or alive is None or left > alive + TOLERATED or (left == 0 and alive > TOLERATED and received):
-            alive = None if left is None or left == 0 else left
+        ahead = left is not None and alive is not None and left > alive + TOLERATED  # it counts others' frames too, or its own again
+        if left is None or alive is None or ahead or (left == 0 and alive > TOLERATED and received):
+            alive = None if ahead or not left else left
             continue
         places[place] = max(0, alive - left)
         alive = left

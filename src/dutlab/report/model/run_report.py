@@ -324,6 +324,8 @@ class RunReport:
     """What could not be read while the report was made."""
     answer: Answer = field(default=Answer((), (), "", (), ()))
     additions: tuple[ShownAddition, ...] = ()
+    simulated: tuple[str, ...] = ()
+    """Sensors whose readings are made up."""
 
     @cached_property
     def places(self) -> Mapping[str, int]:

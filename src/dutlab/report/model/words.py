@@ -180,12 +180,17 @@ def unit_of(figure: str) -> Unit:
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
 
 
+_KILO = 1e3
+
+
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
     """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else that of its name."""
     if figure.endswith("capacity_bytes"):
         return next((unit for unit in _CAPACITIES if max(values, default=0.0) >= unit.scale), _CAPACITIES[-1])
     if figure.endswith("_pps"):
         return frame_rate_unit(values)
+    if figure.endswith("_pps_per_w"):
+        return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
     return bit_rate_unit(values) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
 
 

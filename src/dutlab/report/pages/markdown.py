@@ -34,6 +34,9 @@ def _parts(r: RunReport) -> Iterable[str]:
     )
     if r.lab is not None:
         yield "> **Embedded lab: relative figures.** Compare modes with one another; the absolute figures say nothing about real hardware."
+    if r.simulated:
+        named = text(", ".join(r.simulated))
+        yield f"> **Simulated readings.** Watts, temperatures and all that rests on them are made up: nothing measured {named}."
     if r.busy:
         yield f"> **⚠ {text(r.busy[:1].upper() + r.busy[1:])}**"
     for note in r.severe:

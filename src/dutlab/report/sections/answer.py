@@ -319,6 +319,8 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
         yield report.repeated
     if report.lab is not None:
         yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
+    if report.simulated:
+        yield f"Simulated: nothing measured {', '.join(report.simulated)}; figures that rest on these readings are made up."
     common = {mark for t in tables for mark in t.common_marks}
     marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks}
     bare = not any(isinstance(v, Figure) for v in values)

@@ -11,6 +11,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import Unit
 from dutlab.report.sections.watched import SampleMeans, WatchedKey, made_up
+from dutlab.workloads import plug_of
 
 WATTS = Unit("W", 1.0, 1)
 _JOULES = Unit("", 1.0, 2)
@@ -37,8 +38,10 @@ _WORKS = (
 
 
 def power_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
-    """A table a meter; nothing where no sample is in watts."""
-    meters = sorted({w for of in means.values() for w in of if w.unit == WATTS.name})
+    """A table a meter; nothing where no sample is in watts. A workload whose own section has them, state by state, is left out."""
+    groups = [g for g in groups if not plug_of(g.cell.workload).readings]
+    trials = {r.trial for g in groups for r in g.measured}
+    meters = sorted({w for trial, of in means.items() if trial in trials for w in of if w.unit == WATTS.name})
     tables = [_table(meter, means, groups, testbed) for meter in meters]
     return (Section("power", "", "Power", _LEAD, tuple(tables)),) if tables else ()
 
