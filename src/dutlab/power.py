@@ -172,10 +172,11 @@ class SnmpSwitch:
         from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- pysnmp is an extra
 
         spec = self._spec
-        found = asked_once(spec)
-        if found not in (spec.on, spec.off):
-            raise ValueError(f"{spec.oid} is {found:g}, which is neither on ({spec.on}) nor off ({spec.off})")
-        return found == spec.on
+        teller = spec.model_copy(update={"oid": spec.state or spec.oid})
+        found = asked_once(teller)
+        if found not in (spec.told_on, spec.told_off):
+            raise ValueError(f"{teller.oid} is {found:g}, which is neither on ({spec.told_on}) nor off ({spec.told_off})")
+        return found == spec.told_on
 
     def turn(self, *, on: bool) -> None:
         """As the Switch."""

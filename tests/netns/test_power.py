@@ -62,6 +62,10 @@ def test_an_outlet_of_a_distribution_unit_is_switched_by_snmp(tmp_path: Path) ->
     with snmp_agent(tmp_path) as port:
         at = {"kind": "snmp", "address": f"127.0.0.1:{port}", "oid": TRAPS, "community-from": "T_WRITE"}
         insist_on_switching(tmp_path, at)
+        told = {**at, "state": f".{TRAPS}", "state-on": 2, "state-off": 1}  # it says the other way round what it was set to
+        assert said(tmp_path, told, "status").output == "dut: off\n"
+        assert "which is neither on (7) nor off (8)" in fault_of(said(tmp_path, {**told, "state-on": 7, "state-off": 8}, "status"))
+        assert "nothing could tell them apart" in fault_of(said(tmp_path, {**told, "state-on": 1}, "status"))
         reader = {**at, "community-from": "T_LAB", "may-switch": True}
         assert "cannot be set" in fault_of(said(tmp_path, reader, "off"))
         assert "which is neither on (5) nor off (6)" in fault_of(said(tmp_path, {**at, "on": 5, "off": 6}, "status"))

@@ -20,8 +20,9 @@ from cryptography.x509.oid import NameOID
 from dutlab.errors import HostError
 from dutlab.hosts.local import LocalHost
 from dutlab.sensors import asked
-from dutlab.sensors.asked import Amount, Asked, TimedAnswer, oddities
+from dutlab.sensors.asked import Asked
 from dutlab.sensors.meter import make
+from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
 from dutlab.spec.sensors import MeterSensor
 from meter_server import Answers, serve
@@ -213,9 +214,8 @@ async def test_a_certificate_that_nobody_knows_is_refused_unless_it_is_pinned(an
 
 
 def _odd(values: list[float], *, every: float = 1.0, ended_s: float | None = None, unit: str = "W") -> list[str]:
-    spec = MeterSensor(name="wall", url="http://192.0.2.1", model="shelly", every=every, unit=unit)
-    readings = [TimedAnswer(float(at) * every, {"wall": Amount(value, unit)}, 0.0) for at, value in enumerate(values)]
-    return list(oddities(readings, 0.0, len(values) * every if ended_s is None else ended_s, spec))
+    readings = [(float(at) * every, {"wall": Amount(value, unit)}) for at, value in enumerate(values)]
+    return list(oddities(readings, 0.0, len(values) * every if ended_s is None else ended_s, every_s=every))
 
 
 def test_readings_that_are_right_have_no_doubt() -> None:

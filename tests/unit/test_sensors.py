@@ -67,15 +67,15 @@ async def test_a_command_is_read_once_a_period_with_its_unit_and_its_cost(tmp_pa
     sensor = command(f"cat {tmp_path}/watts")
     await sensor.start(lambda host, name, values: seen.append((host, name, values)))
     await until(lambda: len(seen) >= 2)
-    (tmp_path / "watts").write_text("-3e1\n")
-    await until(lambda: seen[-1][2] == {"wall": -30.0})
+    (tmp_path / "watts").write_text("3e1\n")
+    await until(lambda: seen[-1][2] == {"wall": 30.0})
     began_s = time.monotonic()
     await until(lambda: len(sensor._values) > len(seen) - 1 and sensor._values[-1][0] > began_s)
     found = await sensor.stop(began_s)
     values = [s for s in found.samples if s.name == "wall"]
     assert {(s.host, s.sensor, s.unit) for s in values} == {("here", "wall", "W")}
     assert [s.value for s in values][:2] == [12.5, 12.5]
-    assert values[-1].value == -30.0
+    assert values[-1].value == 30.0
     assert values[0].t_s < 0 <= values[-1].t_s, "times count from the trial's start"
     assert all(s.unit == "%" and s.value >= 0 for s in found.samples if s.name == WATCH_COST)
     assert any(s.name == WATCH_COST for s in found.samples)
@@ -107,6 +107,16 @@ async def test_what_is_no_number_is_a_fault_and_no_value(text: str, said: str) -
     assert "times)" in fault
     (doubt,) = doubts_of(found)
     assert doubt.kind is DoubtKind.SENSOR_FAILED
+
+
+async def test_watts_of_a_command_are_doubted_as_those_of_a_meter(tmp_path: Path) -> None:
+    (tmp_path / "watts").write_text("-12.5\n")
+    sensor = command(f"cat {tmp_path}/watts")
+    await sensor.start()
+    await until(lambda: len(sensor._values) > 1)
+    found = await sensor.stop()
+    assert {s.value for s in found.samples if s.unit == "W"} == {-12.5}
+    assert found.faults == ("wall: it says -12.5 W: is the meter the wrong way round?",)
 
 
 async def test_a_command_that_hangs_holds_no_trial_up_and_leaves_no_process() -> None:

@@ -1,4 +1,4 @@
-"""Sensors that this machine asks over the network, whatever they speak: the thread that asks, and what makes readings doubtful."""
+"""Sensors that this machine asks over the network, whatever they speak: the thread that asks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import fmean
 from typing import NamedTuple, Protocol
 
 from dutlab.errors import HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE
+from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import WATCH_COST, Sample, Watched, limits_once
 from dutlab.spec.sensors import AskedSensor
 
@@ -21,19 +21,6 @@ PATIENCE_S = 10.0
 """For one answer; what takes longer has not answered."""
 SHOWN = 60
 """Characters of an answer that a fault quotes."""
-SILENT_S, SILENT_PERIODS = 5.0, 3
-STUCK_S, STUCK_READINGS = 30.0, 20
-_LEAST_ZEROS = 3
-_NO_BOX_W = 30_000.0
-"""More than a distribution unit of a rack gives."""
-_JUMP, _ALIKE = 2.0, 1.2
-
-
-class Amount(NamedTuple):
-    """A number and its unit, as one writes it behind a number."""
-
-    value: float
-    unit: str
 
 
 class TimedAnswer(NamedTuple):
@@ -91,7 +78,8 @@ class Asked:
             return Watched()
         self._over.set()
         readings, ended_s = tuple(self._readings), time.monotonic()
-        odd = oddities(readings, self._began_s, ended_s, self._spec)
+        told = [(reading.at_s, reading.quantities) for reading in readings]
+        odd = oddities(told, self._began_s, ended_s, every_s=self._spec.every)
         again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
         faults = [f"{self._faults[0]}{again}"] if self._faults else []
         return Watched(
@@ -138,41 +126,6 @@ class Asked:
             self._loop.call_soon_threadsafe(self._tell, self._place, self.name, told)
         except RuntimeError:  # the loop has closed meanwhile
             self._over.set()
-
-
-def oddities(readings: Sequence[TimedAnswer], began_s: float, ended_s: float, spec: AskedSensor) -> Iterator[str]:
-    """What makes readings doubtful, each in words."""
-    if not readings:
-        if ended_s - began_s > SILENT_S:
-            yield "no reading"
-        return
-    times = [began_s, *(r.at_s for r in readings), ended_s]
-    longest = max(after - before for before, after in pairwise(times))
-    if longest > max(SILENT_S, SILENT_PERIODS * spec.every):
-        yield f"it said nothing for {longest:.0f} s"
-    names = dict.fromkeys(name for reading in readings for name in reading.quantities)
-    for name in names:
-        of = [(r.at_s, r.quantities[name]) for r in readings if name in r.quantities]
-        what = "" if len(names) == 1 else f"{name}: "
-        yield from (f"{what}{odd}" for odd in _odd([v.value for _, v in of], of[0][1].unit, of[-1][0] - of[0][0]))
-
-
-def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
-    if unit != "W":  # a fan that is off, a temperature that does not move: both are as they should be
-        return
-    if min(values) < 0:
-        yield f"it says {min(values):g} W: is the meter the wrong way round?"
-    if max(values) > _NO_BOX_W:
-        yield f"it says {max(values):g} W: if it tells milliwatts, write scale: 0.001"
-    if len(values) >= _LEAST_ZEROS and not any(values):
-        yield "it says 0 W all the time: an outlet without a meter does"
-    if len(values) >= STUCK_READINGS and span_s >= STUCK_S and len(set(values)) == 1 and not values[0].is_integer():
-        yield f"it says {values[0]:g} W to the digit for {span_s:.0f} s: it may be stuck"
-    for before, between, after in zip(values, values[1:], values[2:], strict=False):
-        near = min(before, after) > 0 and max(before, after) <= _ALIKE * min(before, after)
-        if near and not fmean((before, after)) / _JUMP <= between <= fmean((before, after)) * _JUMP:
-            yield f"one reading of {between:g} W lies between {before:g} and {after:g}"
-            return
 
 
 def secret(variable: str) -> str:

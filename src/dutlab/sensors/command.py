@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.sensors import CommandSensor
 from dutlab.systems.watched import loop_of, sections
@@ -35,6 +36,10 @@ class CommandLoop(ShellLoop):
         value = number_in(sections(text))
         self._values.append((at_s, value))
         self._tell(self.host, self.name, {self.name: value})
+
+    def _odd(self, ended_s: float) -> Iterable[str]:
+        readings = [(at_s, {self.name: Amount(value, self._unit)}) for at_s, value in self._values]
+        return oddities(readings, self._first_s, ended_s, every_s=self._interval_s)
 
     def _samples(self, began_s: float) -> Iterable[Sample]:
         for at_s, value in self._values:

@@ -12,7 +12,8 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 
-from dutlab.sensors.asked import Amount, Asked, Refused, secret
+from dutlab.sensors.asked import Asked, Refused, secret
+from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite, limit_name
 from dutlab.spec.sensors import IpmiDevice, IpmiSensor
 

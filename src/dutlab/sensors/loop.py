@@ -73,6 +73,7 @@ class ShellLoop(ABC):
         """Ends the loop. Without `began_s` the trial began with the first turn."""
         if self._process is None or self._reader is None:
             return Watched()
+        ended_s = time.monotonic()
         if self._reader.done() and not self._faults:
             self._faults.append("its loop ended before the trial did")
         await self._process.end(grace_s=1.0)
@@ -80,8 +81,15 @@ class ShellLoop(ABC):
         if not self._first.is_set():
             self._faults.append(f"no reading; {self.needs}")
         again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
-        faults = (f"{self.name}: {self._faults[0]}{again}",) if self._faults else ()
-        return Watched(list(self._samples(self._first_s if began_s is None else began_s)), faults=faults)
+        said = [f"{self._faults[0]}{again}"] if self._faults else self._odd(ended_s)
+        return Watched(
+            list(self._samples(self._first_s if began_s is None else began_s)), faults=tuple(f"{self.name}: {what}" for what in said)
+        )
+
+    def _odd(self, ended_s: float) -> Iterable[str]:
+        """What makes readings doubtful that are there, each in words."""
+        del ended_s
+        return ()
 
     @abstractmethod
     def _turn(self, at_s: float, text: str) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from dutlab.sensors import mfi
-from dutlab.sensors.asked import SHOWN, Amount, Asked, secret
+from dutlab.sensors.asked import SHOWN, Asked, secret
+from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import MeterSensor

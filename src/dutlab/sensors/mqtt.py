@@ -11,8 +11,9 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import SHOWN, Amount, Asked, Refused, secret
+from dutlab.sensors.asked import SHOWN, Asked, Refused, secret
 from dutlab.sensors.meter import number_at
+from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import MqttSensor
 

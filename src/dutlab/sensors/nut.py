@@ -7,7 +7,8 @@ import socket
 from collections.abc import Mapping
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import SHOWN, Amount, Asked
+from dutlab.sensors.asked import SHOWN, Asked
+from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import NutSensor
 

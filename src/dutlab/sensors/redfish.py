@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dutlab.sensors.asked import Amount, Asked
+from dutlab.sensors.asked import Asked
+from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite, limit_name
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import RedfishSensor

@@ -28,7 +28,8 @@ from pysnmp.hlapi.v3arch.asyncio import (
 )
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import Amount, Asked, Refused, secret
+from dutlab.sensors.asked import Asked, Refused, secret
+from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import SnmpDevice, SnmpSensor, secrets_of
 

@@ -17,7 +17,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, YesNo
 from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, PlugModel, SnmpDevice, login_faults, login_of
+from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
 
 LONGEST_OFF_S = 600.0
 LONGEST_BACK_S = 3600.0
@@ -72,13 +72,40 @@ class PlugPower(HttpDevice, PowerSpec):
 
 
 class SnmpPower(SnmpDevice, PowerSpec):
-    """An outlet of a power distribution unit: an integer that tells its state and sets it."""
+    """An outlet of a power distribution unit: an integer that sets its state and tells it, or another that tells it."""
 
     kind = "snmp"
 
     on: int = 1
-    """What the object is where the outlet is on, and what it is set to."""
+    """What the object is set to so that the outlet is on; without `state`, also what it is then."""
     off: int = 2
+    state: Oid | None = None
+    """The object that tells the outlet's state; None where `oid` does."""
+    state_on: int | None = Field(default=None, alias="state-on")
+    """What that is where the outlet is on; None for `on`."""
+    state_off: int | None = Field(default=None, alias="state-off")
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """What holds of any agent; values of `state` need it, and tell on from off."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        if made.state is None and (made.state_on is not None or made.state_off is not None):
+            faults.append(fault(("state",), "missing; state-on and state-off are its values"))
+        if made.on == made.off or made.told_on == made.told_off:
+            faults.append(fault(("off",), "on and off have one value: nothing could tell them apart"))
+        return faults
+
+    @property
+    def told_on(self) -> int:
+        """What is read where the outlet is on."""
+        return self.on if self.state_on is None else self.state_on
+
+    @property
+    def told_off(self) -> int:
+        """Likewise where it is off."""
+        return self.off if self.state_off is None else self.state_off
 
 
 class IpmiPower(IpmiDevice, PowerSpec):

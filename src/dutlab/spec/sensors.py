@@ -297,11 +297,15 @@ class NumberSensor(AskedSensor):
     """The meter's smallest step, in `unit`."""
 
 
+Oid = Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]
+"""An object identifier in numbers."""
+
+
 class SnmpDevice(SpecModel):
     """An object of an SNMP agent, and how it is asked."""
 
     address: Annotated[At, BeforeValidator(_address(161))]
-    oid: Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]
+    oid: Oid
     version: Literal["1", "2c", "3"] = "2c"
     community_from: Variable | None = Field(default=None, alias="community-from")
     """The environment variable that has the community; without it `public`."""

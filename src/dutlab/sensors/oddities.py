@@ -1,0 +1,57 @@
+"""What makes the readings of a sensor doubtful, wherever it runs: silence, and watts that no meter of a device tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple
+
+SILENT_S, SILENT_PERIODS = 5.0, 3
+STUCK_S, STUCK_READINGS = 30.0, 20
+_LEAST_ZEROS = 3
+_NO_BOX_W = 30_000.0
+"""More than a distribution unit of a rack gives."""
+_JUMP, _ALIKE = 2.0, 1.2
+
+
+class Amount(NamedTuple):
+    """A number and its unit, as one writes it behind a number."""
+
+    value: float
+    unit: str
+
+
+def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: float, ended_s: float, *, every_s: float) -> Iterator[str]:
+    """What makes readings, each with when it came and what it said by name, doubtful; each in words."""
+    if not readings:
+        if ended_s - began_s > SILENT_S:
+            yield "no reading"
+        return
+    times = [began_s, *(at_s for at_s, _ in readings), ended_s]
+    longest = max(after - before for before, after in pairwise(times))
+    if longest > max(SILENT_S, SILENT_PERIODS * every_s):
+        yield f"it said nothing for {longest:.0f} s"
+    names = dict.fromkeys(name for _, told in readings for name in told)
+    for name in names:
+        of = [(at_s, told[name]) for at_s, told in readings if name in told]
+        what = "" if len(names) == 1 else f"{name}: "
+        yield from (f"{what}{odd}" for odd in _odd([v.value for _, v in of], of[0][1].unit, of[-1][0] - of[0][0]))
+
+
+def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
+    if unit != "W":  # a fan that is off, a temperature that does not move: both are as they should be
+        return
+    if min(values) < 0:
+        yield f"it says {min(values):g} W: is the meter the wrong way round?"
+    if max(values) > _NO_BOX_W:
+        yield f"it says {max(values):g} W: if it tells milliwatts, write scale: 0.001"
+    if len(values) >= _LEAST_ZEROS and not any(values):
+        yield "it says 0 W all the time: an outlet without a meter does"
+    if len(values) >= STUCK_READINGS and span_s >= STUCK_S and len(set(values)) == 1 and not values[0].is_integer():
+        yield f"it says {values[0]:g} W to the digit for {span_s:.0f} s: it may be stuck"
+    for before, between, after in zip(values, values[1:], values[2:], strict=False):
+        near = min(before, after) > 0 and max(before, after) <= _ALIKE * min(before, after)
+        if near and not fmean((before, after)) / _JUMP <= between <= fmean((before, after)) * _JUMP:
+            yield f"one reading of {between:g} W lies between {before:g} and {after:g}"
+            return
