@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 import time
 from collections import defaultdict
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+import optic_outputs
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError
 from dutlab.events import Tell
@@ -26,11 +28,14 @@ from dutlab.sensors import watch
 from dutlab.sensors.command import CommandLoop
 from dutlab.sensors.hwmon import HwmonLoop, readings
 from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.modules import OpticsLoop
+from dutlab.sensors.modules import readings as readings_of_module
 from dutlab.sensors.processor import ProcessorLoop, turn_of
 from dutlab.sensors.sensor import THROTTLED, WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
-from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, ProcessorSensor, SensorSpec
+from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, OpticsSensor, ProcessorSensor, SensorSpec
 from dutlab.spec.testbed import HostSpec
+from dutlab.systems.optics import dbm, optic_of
 from dutlab.systems.windows import WINDOWS
 
 pytestmark = pytest.mark.timing
@@ -255,6 +260,48 @@ async def test_hardware_monitors_are_read_by_name_and_in_their_units(tmp_path: P
     limits = [s for s in found.samples if s.name.endswith("_limit_celsius")]
     assert len(limits) == 3, "a limit is told once"
     assert found.faults == ()
+
+
+async def test_modules_are_read_in_every_port_of_a_card_with_the_limit_that_they_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for port in ("eth4", "eth5"):
+        (tmp_path / "sys/class/net" / port / "device").mkdir(parents=True)
+    (tmp_path / "sys/class/net/veth0").mkdir()
+    (tmp_path / "eth4").write_text(optic_outputs.SFP)
+    program = tmp_path / "bin" / "ethtool"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n[ "$1" = -m ] && exec cat "{tmp_path}/$2"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    sensor = OpticsLoop(OpticsSensor(name="optics", every=0.1), here(), sys=str(tmp_path / "sys"))
+    await sensor.start()
+    await until(lambda: len(sensor._values) > 1)
+    found = await sensor.stop()
+    assert found.faults == ()
+    of = {s.name: (s.value, s.unit) for s in found.samples if s.name != WATCH_COST}
+    told = optic_of(optic_outputs.SFP)
+    assert told is not None
+    assert of["eth4_module_celsius"] == (told.values["temperature_c"][0], "degC")
+    assert of["eth4_module_limit_celsius"] == (told.limits["temperature_c"]["high_alarm"], "degC")
+    assert of["eth4_received_light_dbm"] == (pytest.approx(dbm(told.values["rx_power_mw"][0]), abs=0.005), "dBm")
+    assert not [name for name in of if name.startswith(("eth5", "veth0"))]
+    (tmp_path / "eth4").unlink()
+    sensor = OpticsLoop(OpticsSensor(name="optics", every=0.1), here(), sys=str(tmp_path / "sys"))
+    await sensor.start()
+    await until(lambda: sensor._faults)
+    assert "has no port that tells the temperature or the light of a module" in (await sensor.stop()).faults[0]
+
+
+@pytest.mark.parametrize(("text", "lanes"), [(optic_outputs.FREEBSD_QSFP, 1), (optic_outputs.OPENBSD, 1)])
+def test_modules_of_a_bsd_are_read_too(text: str, lanes: int) -> None:
+    optic = optic_of(text)
+    assert optic is not None
+    found = dict(readings_of_module("ixl0", optic))
+    assert found["ixl0_module_celsius"].value == optic.values["temperature_c"][0]
+    assert ("ixl0_module_limit_celsius" in found) == ("temperature_c" in optic.limits)
+    assert "inf" not in str(found), "a lane that is dark tells nothing"
+    assert len([name for name in found if "_received_light" in name]) == lanes
 
 
 async def test_a_host_without_monitors_says_so(tmp_path: Path) -> None:

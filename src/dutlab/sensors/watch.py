@@ -21,6 +21,7 @@ MODULES: Mapping[str, str] = {
     "cpu": "dutlab.sensors.cores",
     "hwmon": "dutlab.sensors.hwmon",
     "processor": "dutlab.sensors.processor",
+    "optics": "dutlab.sensors.modules",
     "perf": "dutlab.sensors.perf",
     "command": "dutlab.sensors.command",
     "meter": "dutlab.sensors.meter",

@@ -177,6 +177,15 @@ class ProcessorSensor(SensorSpec):
     measures = "energy (RAPL, never the power at the wall), frequency, and throttling by heat, of a Linux host's processors"
 
 
+class OpticsSensor(SensorSpec):
+    """What the modules in a host's ports tell."""
+
+    kind = "optics"
+    measures = "temperature and light of the modules in a host's ports"
+
+    every: Period = Duration(10.0)
+
+
 class PerfSensor(SensorSpec):
     """Where the cycles go."""
 
@@ -399,6 +408,7 @@ _KINDS: tuple[type[SensorSpec], ...] = (
     CpuSensor,
     HwmonSensor,
     ProcessorSensor,
+    OpticsSensor,
     PerfSensor,
     CommandSensor,
     MeterSensor,

@@ -1,0 +1,76 @@
+"""Sensor `optics`: the temperature of the modules in a host's ports, with the limit that each module names itself, and its light.
+
+A Linux is asked by `ethtool -m` for every port that is a card's, a BSD by ifconfig for every port. Reading a module goes over its slow bus,
+so it is done seldom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.oddities import Amount
+from dutlab.sensors.sensor import Sample, SensorSite, limit_name, limits_once
+from dutlab.spec.sensors import OpticsSensor
+from dutlab.systems.optics import Optic, dbm, optic_of
+from dutlab.systems.watched import loop_of, sections
+
+_PORT = "port "
+_ASKS = {
+    "Linux": r"""
+  for port in "$2"/class/net/*; do
+    [ -e "$port/device" ] && printf '\036port %s\n' "${port##*/}" && ethtool -m "${port##*/}" 2>/dev/null
+  done
+""",
+    "FreeBSD": r"""
+  for port in $(ifconfig -l); do printf '\036port %s\n' "$port"; ifconfig -v "$port" 2>/dev/null; done
+""",
+    "OpenBSD": r"""
+  for port in $(ifconfig | sed -n 's/^\([a-z]*[0-9]*\): .*/\1/p'); do printf '\036port %s\n' "$port"; ifconfig "$port" sff 2>/dev/null; done
+""",
+}
+
+
+class OpticsLoop(ShellLoop):
+    """Asks every port in a loop on its host."""
+
+    waits = False
+    needs = "the host needs sh, and a Linux ethtool"
+
+    def __init__(self, spec: OpticsSensor, site: SensorSite, *, sys: str = "/sys") -> None:
+        super().__init__(spec.name, site, loop_of(_ASKS[site.host.system.kernel]), [sys], interval_s=spec.every)
+        self._values: list[tuple[float, Mapping[str, Amount]]] = []
+
+    def _turn(self, at_s: float, text: str) -> None:
+        ports = {name.removeprefix(_PORT): said for name, said in sections(text).items() if name.startswith(_PORT)}
+        found = {name: amount for port, said in ports.items() if (optic := optic_of(said)) for name, amount in readings(port, optic)}
+        if not found:
+            raise ValueError(f"{self.host} has no port that tells the temperature or the light of a module")
+        self._values.append((at_s, found))
+        self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        yield from limits_once(
+            Sample(round(at_s - began_s, 3), self.host, self.name, name, amount.unit, amount.value)
+            for at_s, found in self._values
+            for name, amount in found.items()
+        )
+        yield from self._costs(began_s)
+
+
+def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
+    """Name and quantity of what one module tells now; a lane that is dark has no light in dBm."""
+    for celsius in optic.values.get("temperature_c", ())[:1]:
+        yield (name := f"{port}_module_celsius"), Amount(celsius, "degC")
+        if limit := optic.limits.get("temperature_c", {}).get("high_alarm"):
+            yield limit_name(name), Amount(limit, "degC")
+    for quantity, way in (("tx_power_mw", "sent"), ("rx_power_mw", "received")):
+        lanes = optic.values.get(quantity, ())
+        for lane, milliwatts in enumerate(lanes, 1):
+            if milliwatts > 0:
+                yield f"{port}_{way}_light{f'_{lane}' if len(lanes) > 1 else ''}_dbm", Amount(round(dbm(milliwatts), 2), "dBm")
+
+
+def make(spec: OpticsSensor, site: SensorSite) -> OpticsLoop | None:
+    """The sensor that `spec` describes; None on a system whose words for it nobody knows."""
+    return OpticsLoop(spec, site) if site.host.system.kernel in _ASKS else None
