@@ -1,21 +1,26 @@
 //! From the controller's words to templates and paces. A plan is refused whole, with every fault and its path.
 
+mod chains;
 mod flows;
 mod rate;
 mod raw;
 mod replay;
 mod sizes;
+mod table;
+mod vary;
 
 pub use rate::pace;
+pub use replay::Capture;
+pub use table::tabled;
+pub use vary::destinations;
 
 use crate::share::Share;
 use dutlab_port as port;
 use dutlab_port::iface::Interface;
-use dutlab_port::pcap::Replay;
 use dutlab_port::speed;
 use dutlab_protocol::plan::{self, ExtensionHeader, Rate, RawStream, SendPlan, Stream};
 use dutlab_protocol::reply::{ArmedSize, ArmedStream};
-use dutlab_traffic::{Profile, Sizes};
+use dutlab_traffic::{Chain, Profile, Sizes};
 use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::frame::{FrameRepr, Transport};
 use dutlab_wire::{Extension, Layout, Mac, Probe, extension, probe, tcp, vlan};
@@ -39,8 +44,10 @@ pub struct Lowered {
     pub links: Vec<Option<f64>>,
     /// How long; `NEVER` if only frame counts end the streams.
     pub duration: Nanos,
-    /// A capture, which then is the only stream.
-    pub replay: Option<Arc<Replay>>,
+    /// Streams that begin when others have ended.
+    pub chains: Vec<Chain>,
+    /// A capture, whose frames then are the only streams.
+    pub replay: Option<Arc<Capture>>,
 }
 
 impl Lowered {
@@ -49,7 +56,11 @@ impl Lowered {
     pub fn armed(&self) -> Vec<ArmedStream> {
         let each = self.plan.streams.iter().zip(&self.profiles).enumerate();
         each.map(|(i, (s, profile))| {
+            let chain = self.chains.iter().find(|c| c.has(i));
             let asked = match (self.duration, profile.asked(self.duration)) {
+                (Nanos::NEVER, _) if chain.is_some() => chain.map(|c| s.frames.saturating_mul(c.rounds().into())),
+                // When it begins, only the others' ends tell.
+                _ if chain.is_some() => None,
                 (Nanos::NEVER, _) | (_, None) => (s.frames < u64::MAX).then_some(s.frames),
                 (_, Some(n)) => Some(n.min(s.frames)),
             };
@@ -86,6 +97,7 @@ impl Lowered {
             sizes: share.pick(&self.sizes),
             links: share.pick(&self.links),
             duration: self.duration,
+            chains: self.chains.clone(),
             replay: self.replay.clone(),
         }
     }
@@ -114,16 +126,19 @@ pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
         means: Vec::new(),
         sizes: Vec::new(),
         links: Vec::new(),
+        chains: Vec::new(),
         duration: plan.duration_ns.map_or(Nanos::NEVER, Nanos),
         replay: None,
     };
     if let Some(replay) = &plan.replay {
-        if !plan.streams.is_empty() || !plan.raw_streams.is_empty() {
-            return Err("send.replay: a capture is sent alone; leave `streams` and `raw_streams` out".into());
+        if !plan.streams.is_empty() || !plan.raw_streams.is_empty() || !plan.chains.is_empty() {
+            return Err("send.replay: a capture is sent alone; leave `streams`, `raw_streams` and `chains` out".into());
         }
-        let (one, replay) = replay::lower(replay, iface).map_err(|e| format!("send.replay.{e}"))?;
-        lowered.push(one);
-        lowered.replay = Some(Arc::new(replay));
+        let (streams, capture) = replay::lower(replay, iface).map_err(|e| format!("send.replay.{e}"))?;
+        for one in streams {
+            lowered.push(one);
+        }
+        lowered.replay = Some(Arc::new(capture));
         return Ok(lowered);
     }
     if plan.streams.is_empty() && plan.raw_streams.is_empty() {
@@ -147,6 +162,10 @@ pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
             Err(more) => faults.extend(more.into_iter().map(|f| format!("{at}.{f}"))),
         }
     }
+    match chains::lower(plan, &numbers) {
+        Ok(chains) => lowered.chains = chains,
+        Err(more) => faults.extend(more),
+    }
     if faults.is_empty() { Ok(lowered) } else { Err(faults.join("\n")) }
 }
 
@@ -160,6 +179,7 @@ fn lower_raw(s: &RawStream, iface: &Interface) -> Result<One, Vec<String>> {
         order,
         flows: None,
         counters: Vec::new(),
+        varied: Vec::new(),
         pace: pace(&profile),
         frames: s.frames.unwrap_or(u64::MAX),
     };
@@ -233,9 +253,17 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
             Err(e) => keep("sizes", e.to_string()),
         }
     }
-    let flows = match (&s.flows, repr.layout()) {
+    let mut flows = match (&s.flows, repr.layout()) {
         (Some(flows), Ok(layout)) => flows::lower(flows, s, &layout).map_err(|e| keep("flows", e)).ok(),
         _ => None,
+    };
+    let shortest = templates.iter().map(|t: &port::Template| t.bytes.len()).min();
+    let varied = match (shortest, repr.layout()) {
+        (Some(shortest), Ok(layout)) => vary::lower(s, &layout, shortest, &mut flows).unwrap_or_else(|more| {
+            faults.extend(more);
+            Vec::new()
+        }),
+        _ => Vec::new(),
     };
     match (faults.is_empty(), sizes, profile) {
         (true, Some(sizes), Some((profile, link))) => {
@@ -245,6 +273,7 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
                 templates,
                 order: sizes.order().to_vec(),
                 flows,
+                varied,
                 pace: pace(&profile),
                 frames: s.frames.unwrap_or(u64::MAX),
             };

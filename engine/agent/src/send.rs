@@ -13,7 +13,7 @@ use dutlab_measure::Histogram;
 use dutlab_port::af_packet::Bursts;
 use dutlab_port::iface::Interface;
 use dutlab_port::{BurstSender, Gaps, PlanControl, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
-use dutlab_traffic::{Next, Pacer, Profile, Schedule};
+use dutlab_traffic::{Chain, Next, Pacer, Profile, Schedule};
 use dutlab_units::{FCS, Nanos};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,7 +103,10 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
 
 /// Sends what the plan makes, or a capture that it replays.
 fn run_bursts(queues: &mut [Box<dyn BurstSender>], job: Job) -> Account {
-    let used = queues.len().min(job.plan.plan.streams.len());
+    // What follows what is known to one thread only.
+    let together = job.plan.replay.is_some() || !job.plan.chains.is_empty();
+    let most = if together { 1 } else { job.plan.plan.streams.len() };
+    let used = queues.len().min(most);
     for tx in queues.iter_mut() {
         tx.go_through_link_loss(job.plan.plan.through_link_loss);
     }
@@ -114,7 +117,8 @@ fn run_bursts(queues: &mut [Box<dyn BurstSender>], job: Job) -> Account {
     match job.plan.replay.clone() {
         Some(replay) => {
             let (totals, error) = replay::run(tx, &replay, &job);
-            (vec![totals], vec![None], error)
+            let gaps = vec![None; totals.len()];
+            (totals, gaps, error)
         }
         None => Loop::new(job).run(tx),
     }
@@ -129,7 +133,15 @@ fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, Port
             remedy: "open the port with af_xdp or af_packet".into(),
         });
     }
-    tx.load(&job.plan.plan)
+    let refuse = |what: String| PortError::Unsupported {
+        iface: "this port".into(),
+        what,
+        remedy: "open the port with af_xdp or af_packet".into(),
+    };
+    if !job.plan.chains.is_empty() {
+        return Err(refuse("its back end begins all streams at once and cannot send chains".into()));
+    }
+    tx.load(&*lower::tabled(&job.plan.plan).map_err(refuse)?)
 }
 
 /// Lets the back end send; a second thread carries commands to it and counters from it.
@@ -182,6 +194,7 @@ impl Closing {
 /// Sends in bursts, and keeps the pace.
 struct Loop {
     schedule: Schedule,
+    chains: Vec<Chain>,
     writers: Vec<Writer>,
     totals: Vec<StreamTotals>,
     gaps: Vec<Histogram>,
@@ -198,11 +211,17 @@ struct Loop {
 impl Loop {
     fn new(job: Job) -> Self {
         let plan = &job.plan.plan;
-        let pacers = plan.streams.iter().zip(&job.plan.profiles);
+        let chains = job.plan.chains.clone();
+        let pacers = plan.streams.iter().zip(&job.plan.profiles).enumerate().map(|(i, (s, p))| {
+            match chains.iter().find(|c| c.has(i)).map(Chain::first) {
+                None => Pacer::new(p.clone(), plan.start, plan.end, s.frames),
+                Some(first) if first.stream == i => Pacer::new(p.clone(), plan.start + first.gap, plan.end, s.frames),
+                Some(_) => Pacer::idle(p.clone(), plan.end),
+            }
+        });
         Self {
-            schedule: Schedule::new(
-                pacers.map(|(s, p)| Pacer::new(p.clone(), plan.start, plan.end, s.frames)).collect(),
-            ),
+            schedule: Schedule::new(pacers.collect()),
+            chains,
             writers: plan.streams.iter().map(|s| Writer::new(plan.trial, s)).collect(),
             totals: vec![StreamTotals::default(); plan.streams.len()],
             gaps: vec![Histogram::default(); plan.streams.len()],
@@ -247,6 +266,9 @@ impl Loop {
         let late = if pacer.is_max() { Nanos::ZERO } else { now.since(pacer.next(now).min(now)) };
         if late > LAG && self.job.plan.plan.through_link_loss {
             pacer.take(overdue(pacer, now)); // refused: a link that is back is not to carry what fell due without it
+            if pacer.is_through() {
+                follow(&mut self.chains, &mut self.schedule, &self.job.plan, index, now);
+            }
             return Ok(());
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most burst_max, which is a usize")]
@@ -260,6 +282,9 @@ impl Loop {
         };
         let taken = (handed.sent + handed.refused) as u64;
         pacer.take(taken);
+        if pacer.is_through() {
+            follow(&mut self.chains, &mut self.schedule, &self.job.plan, index, now);
+        }
         self.held.note(taken == frames, self.schedule.pacers(), now);
         if handed.sent > 0 {
             if totals.sent == 0 {
@@ -335,6 +360,13 @@ impl Loop {
         streams
             .map(|((t, p), (held, (unsent, _)))| StreamTotals { backpressure: backpressure(p, *held, *unsent), ..*t })
             .collect()
+    }
+}
+
+/// Begins the stream that follows stream `index`, whose last frame left or was refused at `now`.
+fn follow(chains: &mut [Chain], schedule: &mut Schedule, plan: &Lowered, index: usize, now: Nanos) {
+    if let Some(next) = chains.iter_mut().find_map(|chain| chain.after(index)) {
+        schedule.pacers()[next.stream].begin(now + next.gap, plan.plan.streams[next.stream].frames);
     }
 }
 

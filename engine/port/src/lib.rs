@@ -39,7 +39,7 @@ pub mod sys;
 
 pub use batch::{Batch, Fill, Slot};
 pub use error::{ErrorKind, PortError, Refusal};
-pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template};
+pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template, Varied};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
     PlanSender, Receiver, Sender, StreamTotals, Unsent, Variation, Watch,

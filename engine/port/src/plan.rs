@@ -1,5 +1,6 @@
 //! A whole trial as a back end inside the kernel needs it: bytes, offsets, numbers. No header has a name here.
 
+use dutlab_traffic::{Series, Spaced};
 use dutlab_units::Nanos;
 
 /// What is to be sent.
@@ -31,6 +32,9 @@ pub struct PlanStream {
     /// What counts from frame to frame in each template, besides sequence number and send time. A back end that cannot
     /// count leaves what the templates have: their checksums are right for it.
     pub counters: Vec<Counter>,
+    /// Bits that vary from frame to frame by a rule of their own. No two have a bit in common, nor with a field of `flows` or
+    /// a counter.
+    pub varied: Vec<Varied>,
     /// When frames are due.
     pub pace: Pace,
     /// The stream ends after this many; `u64::MAX`: the plan's end ends it.
@@ -81,6 +85,52 @@ pub struct Field {
     pub in_ip_checksum: bool,
 }
 
+/// Bits of a frame that vary from frame to frame, in a few bytes around them that are read as one big-endian number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Varied {
+    /// Where these bytes are: an even place.
+    pub at: u16,
+    /// How many they are: an even number, at most 16.
+    pub length: u8,
+    /// Bits of the number below those that vary.
+    pub shift: u8,
+    /// The bits of the number that vary.
+    pub mask: u128,
+    /// The bits of the number that the transport's checksum covers.
+    pub in_checksum: u128,
+    /// The bits of the number that the IPv4 header checksum covers.
+    pub in_ip_checksum: u128,
+    /// Which value the bits have in which frame.
+    pub values: Series,
+}
+
+impl Varied {
+    /// The varying bits of frame `n` at their place in the number.
+    #[must_use]
+    #[inline]
+    pub fn bits(&self, n: u64) -> u128 {
+        self.values.at(n) << self.shift
+    }
+
+    /// The number in `frame`.
+    #[must_use]
+    #[inline]
+    pub fn read(&self, frame: &[u8]) -> u128 {
+        let mut number = [0; 16];
+        let length = usize::from(self.length);
+        number[16 - length..].copy_from_slice(&frame[usize::from(self.at)..][..length]);
+        u128::from_be_bytes(number)
+    }
+
+    /// Writes `bits` of `frame`, and leaves all others as they are.
+    #[inline]
+    pub fn write(&self, bits: u128, frame: &mut [u8]) {
+        let number = (self.read(frame) & !self.mask | bits).to_be_bytes();
+        let length = usize::from(self.length);
+        frame[usize::from(self.at)..][..length].copy_from_slice(&number[16 - length..]);
+    }
+}
+
 /// A number that grows with the frames of a stream: frame n has the low `length` bytes of `start` + n / `every` × `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
@@ -124,6 +174,8 @@ pub enum Pace {
         /// From the start of one burst to the start of the next.
         period: Nanos,
     },
+    /// Bursts at a rate of their own, with a pause between them.
+    Spaced(Spaced),
 }
 
 /// A while of linearly changing rate.

@@ -19,6 +19,9 @@ pub struct SendPlan {
     /// Streams of frames that are given byte by byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw_streams: Vec<RawStream>,
+    /// Streams of which each begins when the one before it has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<Chain>,
     /// Frames of a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
@@ -31,7 +34,7 @@ pub struct SendPlan {
     pub through_link_loss: bool,
 }
 
-/// Frames of a capture (pcap, of Ethernet), sent as they are. They carry no probe, so no receiver accounts for them.
+/// Frames of a capture (pcap, of Ethernet). Without `probe` they are sent as they are, and no receiver accounts for them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
@@ -46,6 +49,14 @@ pub struct Replay {
     /// How often the capture is sent, one round after another.
     #[serde(default = "one_round")]
     pub rounds: u32,
+    /// The probe is written over the start of each payload of UDP, TCP or ICMP that has room for it, and the checksum made right, so
+    /// that a receiver accounts for these frames.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub probe: bool,
+    /// With `probe`: the number of the frames that have no room for it. They are sent as they are. Absent: a capture with such frames
+    /// is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprobed_stream: Option<u16>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -111,6 +122,9 @@ pub struct Stream {
     /// How many flows, and which; absent: one, of the addresses and ports above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
+    /// Fields that vary from frame to frame, each by a rule of its own. No two may have a bit in common.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Vary>,
     /// Frame sizes.
     pub sizes: Sizes,
     /// How fast.
@@ -122,6 +136,155 @@ pub struct Stream {
 
 const fn default_ttl() -> u8 {
     64
+}
+
+/// Streams one after another. Each has `frames`, which it sends once a round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Chain {
+    /// The streams in their order; a stream is in one chain at most, and once.
+    pub steps: Vec<ChainStep>,
+    /// How often they are sent, one round after another.
+    #[serde(default = "one")]
+    pub rounds: u32,
+}
+
+/// One stream of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainStep {
+    /// Its number.
+    pub stream: u16,
+    /// From the last frame of the one before (first: from the start) to its first frame.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub gap_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_no_time(ns: &u64) -> bool {
+    *ns == 0
+}
+
+/// A field whose value is another in each frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Vary {
+    /// Which field.
+    pub field: VariedField,
+    /// Its values.
+    pub values: Values,
+    /// The place in the values, counted from 0, that frame 0 has.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub phase: u64,
+    /// So many frames have one value before the next follows.
+    #[serde(default = "one_frame", skip_serializing_if = "is_one_frame")]
+    pub every: u64,
+}
+
+const fn one_frame() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_one_frame(n: &u64) -> bool {
+    *n == 1
+}
+
+/// A field of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VariedField {
+    /// Source MAC.
+    SourceMac,
+    /// Destination MAC.
+    DestinationMac,
+    /// VLAN identifier of the outermost tag.
+    VlanId,
+    /// Priority of the outermost tag.
+    VlanPriority,
+    /// VLAN identifier of the inner of two tags.
+    InnerVlanId,
+    /// Priority of the inner of two tags.
+    InnerVlanPriority,
+    /// Source address, IPv4 or IPv6.
+    SourceAddress,
+    /// Destination address. The guard looks at all of its values.
+    DestinationAddress,
+    /// Differentiated services code point (RFC 2474), 6 bits.
+    Dscp,
+    /// Time to live, or hop limit.
+    Ttl,
+    /// Identification of IPv4.
+    Identification,
+    /// Flow label of IPv6, 20 bits.
+    FlowLabel,
+    /// Source port (ICMP echo: the identifier).
+    SourcePort,
+    /// Destination port.
+    DestinationPort,
+    /// Bits at a place in the frame. Those that say where headers and probe are, checksums and the probe are refused.
+    Bits(Bits),
+}
+
+/// Some bits of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bits {
+    /// The byte with the first of them, counted from the destination MAC.
+    pub byte: u16,
+    /// Bits of this byte in front of the first, from the most significant one.
+    #[serde(default)]
+    pub bit: u8,
+    /// How many, 1 to 64.
+    pub width: u8,
+}
+
+/// Values of a field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Values {
+    /// From one to another in equal steps, then again from the first; downwards where `from` is above `to`.
+    Step(StepValues),
+    /// Pseudo-random, with repetitions; the same in every trial.
+    Random(RandomValues),
+    /// These in this order, over and over.
+    List(Vec<FieldValue>),
+}
+
+/// Values in equal steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepValues {
+    /// The first.
+    pub from: FieldValue,
+    /// The last, if a step meets it.
+    pub to: FieldValue,
+    /// From one to the next, at least 1.
+    #[serde(default = "one_frame")]
+    pub by: u64,
+}
+
+/// Pseudo-random values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RandomValues {
+    /// The lowest.
+    pub from: FieldValue,
+    /// The highest.
+    pub to: FieldValue,
+    /// Which values they are.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A value of a field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FieldValue {
+    /// A number.
+    Number(u64),
+    /// An address, a MAC, or a number as in `0x1f`.
+    Text(String),
 }
 
 /// A stream whose frames are given byte by byte.
@@ -343,6 +506,8 @@ pub enum Rate {
     Bursts(Bursts),
     /// Bursts at a mean rate.
     BurstsAt(BurstsAt),
+    /// Bursts at a rate of their own, with a pause between them.
+    MultiBurst(MultiBurst),
 }
 
 /// A share of the link's speed.
@@ -376,6 +541,18 @@ pub struct Bursts {
     pub frames: u32,
     /// From the start of one burst to the start of the next.
     pub period_ns: u64,
+}
+
+/// Frames in bursts whose frames follow each other at a rate. The stream's `frames` says how many bursts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MultiBurst {
+    /// Frames in a burst.
+    pub frames: u32,
+    /// Frames per second within a burst.
+    pub pps: f64,
+    /// From the last frame of a burst to the first of the next, above 0.
+    pub gap_ns: u64,
 }
 
 /// Frames in bursts, at a mean rate. Refused where the period, in whole nanoseconds, would miss the rate by more than

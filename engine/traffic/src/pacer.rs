@@ -43,6 +43,25 @@ impl Pacer {
         }
     }
 
+    /// A stream that waits for [`begin`](Self::begin).
+    #[must_use]
+    pub const fn idle(profile: Profile, end: Nanos) -> Self {
+        Self::new(profile, Nanos::NEVER, end, 0)
+    }
+
+    /// Begins, or begins again, at `at`, with `frames` more than were taken so far.
+    pub const fn begin(&mut self, at: Nanos, frames: u64) {
+        self.origin = at;
+        (self.before, self.phase, self.floor) = (self.taken, 0.0, self.taken);
+        self.limit = self.taken.saturating_add(frames);
+    }
+
+    /// Whether all of its frames were taken.
+    #[must_use]
+    pub const fn is_through(&self) -> bool {
+        self.taken >= self.limit
+    }
+
     /// Takes `n` frames that were due.
     pub fn take(&mut self, n: u64) {
         self.taken += n;
@@ -74,7 +93,9 @@ impl Pacer {
     /// Frames that the plan has asked for at `now`, taken or not; `None` at the maximum rate.
     #[must_use]
     pub fn asked_by(&self, now: Nanos) -> Option<u64> {
-        let here = if now >= self.end {
+        let here = if now < self.origin.min(self.end) && !self.is_max() {
+            Some(0)
+        } else if now >= self.end {
             self.profile.asked_from(self.end.since(self.origin), self.phase)
         } else {
             self.profile.due_from(now.since(self.origin), self.phase)
@@ -115,7 +136,7 @@ fn whole(frames: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Piece;
+    use crate::profile::{Piece, Spaced};
     use proptest::prelude::*;
 
     const S: u64 = 1_000_000_000;
@@ -153,6 +174,23 @@ mod tests {
         assert_eq!(pacer.due(Nanos(1), 64), 36);
         pacer.take(36);
         assert_eq!((pacer.due(Nanos(1), 64), pacer.next(Nanos(1))), (0, Nanos::NEVER));
+    }
+
+    #[test]
+    fn a_stream_that_waits_asks_for_nothing_until_it_begins_and_can_begin_again() {
+        let mut pacer = Pacer::idle(Profile::constant(1000.0), Nanos(10 * S));
+        assert_eq!(
+            (pacer.due(Nanos(S), 9), pacer.next(Nanos(S)), pacer.asked_by(Nanos(S))),
+            (0, Nanos::NEVER, Some(0))
+        );
+        pacer.begin(Nanos(2 * S), 5);
+        assert_eq!((pacer.asked_by(Nanos(S)), pacer.next(Nanos(S))), (Some(0), Nanos(2 * S)));
+        assert_eq!(pacer.due(Nanos(3 * S), 9), 5);
+        pacer.take(5);
+        assert!(pacer.is_through() && pacer.next(Nanos(3 * S)) == Nanos::NEVER);
+        pacer.begin(Nanos(4 * S), 5);
+        assert_eq!((pacer.asked_by(Nanos(3 * S)), pacer.due(Nanos(4 * S), 9)), (Some(5), 1));
+        assert_eq!(pacer.asked_by(Nanos(5 * S)), Some(10));
     }
 
     #[test]
@@ -201,12 +239,17 @@ mod tests {
         prop_oneof![
             4 => proptest::collection::vec(piece, 1..4).prop_map(Profile::Linear),
             1 => (1_u32..50, 1_000_u64..S).prop_map(|(frames, period)| Profile::Bursts { frames, period: Nanos(period) }),
+            1 => (1_u32..50, 0.5_f64..1e6, 1_000_u64..S)
+                .prop_map(|(frames, pps, gap)| Profile::Spaced(Spaced { frames, pps, gap: Nanos(gap) })),
         ]
     }
 
     /// What a change may leave over: one frame, or one burst.
     fn grain(p: &Profile) -> f64 {
-        if let Profile::Bursts { frames, .. } = p { f64::from(*frames) + 1.0 } else { 1.0 }
+        match p {
+            Profile::Bursts { frames, .. } | Profile::Spaced(Spaced { frames, .. }) => f64::from(*frames) + 1.0,
+            _ => 1.0,
+        }
     }
 
     proptest! {

@@ -22,6 +22,47 @@ pub enum Profile {
         /// From the start of one burst to the start of the next.
         period: Nanos,
     },
+    /// Bursts of `frames` at a rate of their own, with a pause between them.
+    Spaced(Spaced),
+}
+
+/// Bursts that are not sent at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spaced {
+    /// Frames in a burst; at least 1.
+    pub frames: u32,
+    /// Frames per second within a burst; above 0.
+    pub pps: f64,
+    /// From the last frame of a burst to the first of the next; above 0.
+    pub gap: Nanos,
+}
+
+impl Spaced {
+    /// From the start of one burst to the start of the next.
+    fn period(&self) -> u64 {
+        self.within(self.frames - 1).0.saturating_add(self.gap.0)
+    }
+
+    /// When frame `n` of a burst is due, since the burst's start.
+    fn within(&self, n: u32) -> Nanos {
+        nanos(f64::from(n) / self.pps)
+    }
+
+    /// Frames due in `elapsed`; with `now`, also the one that is due at its end.
+    fn frames_by(&self, elapsed: Nanos, now: bool) -> u64 {
+        let (bursts, rest) = (elapsed.0 / self.period(), Nanos(elapsed.0 % self.period()));
+        let counts = |n: u32| self.within(n) < rest || now && self.within(n) == rest;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+        let mut here = ((rest.seconds() * self.pps) as u32).min(self.frames);
+        // Right but for rounding.
+        while here < self.frames && counts(here) {
+            here += 1;
+        }
+        while here > 0 && !counts(here - 1) {
+            here -= 1;
+        }
+        bursts * u64::from(self.frames) + u64::from(here)
+    }
 }
 
 /// A while of linearly changing rate.
@@ -73,6 +114,7 @@ impl Profile {
             Self::Max => None,
             Self::Linear(pieces) => Some(whole((phase + integral(pieces, span).0 - TINY).ceil())),
             Self::Bursts { frames, period } => Some(part(phase) + span.0.div_ceil(period.0) * u64::from(*frames)),
+            Self::Spaced(bursts) => Some(part(phase) + bursts.frames_by(span, false)),
         }
     }
 
@@ -94,6 +136,7 @@ impl Profile {
                 Some(if rate > 0.0 { whole((frames + TINY).floor()) + 1 } else { whole((frames - TINY).ceil()) })
             }
             Self::Bursts { frames, period } => Some(part(phase) + (elapsed.0 / period.0 + 1) * u64::from(*frames)),
+            Self::Spaced(bursts) => Some(part(phase) + bursts.frames_by(elapsed, true)),
         }
     }
 
@@ -110,6 +153,12 @@ impl Profile {
             Self::Max => Nanos::ZERO,
             Self::Linear(pieces) => when_linear(pieces, n as f64 - phase),
             Self::Bursts { frames, period } => Nanos(n.saturating_sub(part(phase)) / u64::from(*frames) * period.0),
+            #[expect(clippy::cast_possible_truncation, reason = "a remainder of 32 bits")]
+            Self::Spaced(bursts) => {
+                let n = n.saturating_sub(part(phase));
+                let (burst, place) = (n / u64::from(bursts.frames), (n % u64::from(bursts.frames)) as u32);
+                Nanos(burst.saturating_mul(bursts.period())) + bursts.within(place)
+            }
         }
     }
 
@@ -121,6 +170,7 @@ impl Profile {
             Self::Max => None,
             Self::Linear(pieces) => Some(integral(pieces, elapsed).0),
             Self::Bursts { frames, period } => Some(elapsed.0 as f64 / period.0 as f64 * f64::from(*frames)),
+            Self::Spaced(bursts) => Some(elapsed.0 as f64 / bursts.period() as f64 * f64::from(bursts.frames)),
         }
     }
 }
@@ -228,6 +278,19 @@ mod tests {
         assert_eq!(p.asked(Nanos(1001)), Some(32));
     }
 
+    #[test]
+    fn spaced_bursts_keep_their_rate_inside_and_their_pause_between() {
+        // 3 frames at 1 kpps take 2 ms from first to last, then 8 ms of pause: a burst every 10 ms.
+        let p = Profile::Spaced(Spaced { frames: 3, pps: 1000.0, gap: Nanos(8_000_000) });
+        let due: Vec<_> = (0..7).map(|n| p.when(n).0 / 1_000_000).collect();
+        assert_eq!(due, [0, 1, 2, 10, 11, 12, 20]);
+        assert_eq!(
+            (p.due(Nanos(1_999_999)), p.due(Nanos(2_000_000)), p.due(Nanos(9_999_999))),
+            (Some(2), Some(3), Some(3))
+        );
+        assert_eq!((p.asked(Nanos(S)), p.asked(Nanos(10_000_001)), p.asked(Nanos(0))), (Some(300), Some(4), Some(0)));
+    }
+
     fn pieces() -> impl Strategy<Value = Vec<Piece>> {
         let pps = prop_oneof![Just(0.0), 0.5_f64..1e7];
         let piece = (pps.clone(), pps, 1_u64..5 * S);
@@ -258,6 +321,17 @@ mod tests {
                 let before = p.due(when - Nanos(2)).unwrap();
                 prop_assert!(before <= n + 1 + whole(4e-9 * 1e7), "frame {} at {:?}: {} due before", n, when, before);
             }
+        }
+
+        #[test]
+        fn a_frame_of_spaced_bursts_is_due_when_it_is_due_and_not_before(
+            frames in 1_u32..200, pps in 0.5_f64..1e8, gap in 1_u64..S, n in 0_u64..1_000_000,
+        ) {
+            let p = Profile::Spaced(Spaced { frames, pps, gap: Nanos(gap) });
+            let when = p.when(n);
+            prop_assert!(p.due(when).unwrap() > n && p.asked(when + Nanos(1)).unwrap() > n);
+            prop_assert!(p.asked(when).unwrap() <= n);
+            prop_assert!(p.when(n + 1) >= when);
         }
 
         #[test]

@@ -72,7 +72,7 @@ impl Drive {
                 sender.set_pace(lane, plan::Pace::Bursts { frames: *frames, period_ns: period.0 as f64 })?;
             }
             (Profile::Linear(_), Pace::Linear(_)) => self.steered = true,
-            (Profile::Bursts { .. }, _) | (_, Pace::Bursts { .. }) => {
+            (Profile::Bursts { .. } | Profile::Spaced(_), _) | (_, Pace::Bursts { .. } | Pace::Spaced(_)) => {
                 return refuse("to or from bursts of another size");
             }
             (Profile::Max, _) | (_, Pace::Max) => return refuse("between the maximum and a set rate"),

@@ -31,6 +31,11 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
     if !stream.counters.is_empty() {
         return Err(Why::Plan("the xdp back end does not count a transport's own numbers (TCP, ICMP echo)".into()));
     }
+    if !stream.varied.is_empty() {
+        return Err(Why::Plan(
+            "the xdp back end varies addresses and ports by a table of flows, and nothing else".into(),
+        ));
+    }
     let templates = stream.templates.iter().map(|t| Template::new(t.bytes.clone())).collect::<Result<Vec<_>, _>>()?;
     if templates.iter().zip(&stream.templates).any(|(made, asked)| made.sequence_at() != usize::from(asked.sequence_at))
     {
@@ -43,6 +48,9 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
         plan::Pace::Bursts { frames, period } => Pace::Bursts { frames: *frames, period_ns: period.0 as f64 },
         plan::Pace::Linear(pieces) => {
             Pace::Every { gap_ns: constant(pieces).map_or(UNTIL_STEERED_NS, |pps| (1e9 / pps).max(1.0)) }
+        }
+        plan::Pace::Spaced(_) => {
+            return Err(Why::Plan("the xdp back end sends the frames of a burst at once, not at a rate".into()));
         }
     };
     Ok(LanePlan {
@@ -67,6 +75,7 @@ pub(crate) fn profile(pace: &plan::Pace) -> Profile {
     match pace {
         plan::Pace::Max => Profile::Max,
         plan::Pace::Bursts { frames, period } => Profile::Bursts { frames: *frames, period: *period },
+        plan::Pace::Spaced(bursts) => Profile::Spaced(*bursts),
         plan::Pace::Linear(pieces) => Profile::Linear(
             pieces.iter().map(|p| Piece { from_pps: p.from_pps, to_pps: p.to_pps, span: p.span }).collect(),
         ),

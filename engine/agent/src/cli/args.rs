@@ -271,6 +271,10 @@ pub struct Traffic {
     /// Time to live, or hop limit
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub ttl: u8,
+    /// A field that is another in each frame: source-port=1024..65535, vlan-id=100..1/3 (down, in steps of 3), ttl=64,128 (in turn),
+    /// source-address=random:10.0.0.1..10.0.255.254, bits@60.4+12=0..4095 (byte, bit and width). May be repeated
+    #[arg(long, value_name = "FIELD=VALUES", value_parser = super::vary::vary)]
+    pub vary: Vec<plan::Vary>,
 }
 
 /// Frames that are given whole.
@@ -283,7 +287,7 @@ pub struct Given {
     /// Where in each of them the probe is: an even number of bytes from the start
     #[arg(long, value_name = "BYTES", requires = "raw")]
     pub probe_at: Option<u16>,
-    /// Send the frames of a capture (pcap, of Ethernet) as they are, in their own time; they carry no probe
+    /// Send the frames of a capture (pcap, of Ethernet) in their own time; as they are, unless --with-probe
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "frames", "streams", "burst", "size"])]
     pub replay: Option<String>,
     /// So many times as fast as captured, or max
@@ -292,6 +296,12 @@ pub struct Given {
     /// How often the capture is sent
     #[arg(long, value_name = "N", requires = "replay", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
+    /// Write the probe over the start of each payload of the capture that has room for it: a receiver accounts for these frames
+    #[arg(long, requires = "replay")]
+    pub with_probe: bool,
+    /// Send frames without room for the probe as they are, counted under this number; otherwise they are refused
+    #[arg(long, value_name = "N", requires = "with_probe")]
+    pub unprobed_stream: Option<u16>,
 }
 
 /// How ports are used.

@@ -87,6 +87,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         answers: false,
         transport: Transport::Udp,
         extension_headers: Vec::new(),
+        vary: Vec::new(),
         source_port: 1024,
         destination_port: 5001,
         ttl: 64,

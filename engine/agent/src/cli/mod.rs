@@ -1,6 +1,6 @@
 //! The engine's own command line, for people who want no lab.
 //!
-//! - [`args`]: what may be said; [`quantity`]: rates, sizes, durations in words
+//! - [`args`]: what may be said; [`quantity`]: rates, sizes, durations in words; [`vary`]: fields that vary
 //! - [`traffic`]: from that to a plan, with the next hop's MAC
 //! - [`send`], [`receive`], [`forward_test`], [`bench`], [`probe`]: the commands
 //! - [`drive`]: waiting, Ctrl-C and the line once a second
@@ -21,6 +21,7 @@ mod receive;
 mod send;
 mod table;
 mod traffic;
+mod vary;
 mod verdict;
 mod words;
 

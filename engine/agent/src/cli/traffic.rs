@@ -127,6 +127,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         answers: false,
         transport: t.transport.into(),
         extension_headers: Vec::new(),
+        vary: t.vary.clone(),
         source_port: if t.flows > 1 { t.source_port } else { t.source_port.wrapping_add(i) },
         destination_port: t.destination_port,
         ttl: t.ttl,
@@ -149,7 +150,14 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
 /// A plan of frames that are given whole; `None` where none are.
 pub fn given(g: &Given, t: &Traffic) -> Result<Option<SendPlan>, Refused> {
     if let Some(path) = g.replay.clone() {
-        let replay = Replay { path, stream: t.first_stream, timing: g.replay_speed, rounds: g.rounds };
+        let replay = Replay {
+            path,
+            stream: t.first_stream,
+            timing: g.replay_speed,
+            rounds: g.rounds,
+            probe: g.with_probe,
+            unprobed_stream: g.unprobed_stream,
+        };
         let duration_ns = t.duration.map(|d| d.0);
         return Ok(Some(SendPlan { replay: Some(replay), duration_ns, ..bare(t) }));
     }

@@ -9,7 +9,7 @@ use dutlab_traffic::{Flow, Flows, macs};
 use dutlab_wire::{Layout, Mac};
 
 /// The most flows of a stream: their values are laid out in memory before the trial.
-const MOST: u32 = 1 << 21;
+pub(super) const MOST: u32 = 1 << 21;
 
 /// What a flow has in one column.
 type Value = Box<dyn Fn(&Flow) -> u32>;

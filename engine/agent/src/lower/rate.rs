@@ -3,7 +3,7 @@
 use dutlab_port as port;
 use dutlab_port::speed::Speed;
 use dutlab_protocol::plan::{self, Rate};
-use dutlab_traffic::{Piece, Profile};
+use dutlab_traffic::{Piece, Profile, Spaced};
 use dutlab_units::{L1Bits, L2Bits, Nanos};
 
 /// How far bursts at a mean rate may miss it, because their period is whole nanoseconds.
@@ -41,6 +41,13 @@ pub fn lower_on(rate: &Rate, mean: f64, speed: &dyn Fn() -> Speed) -> Result<(Pr
         }
         Rate::Bursts(b) => Ok((Profile::Bursts { frames: b.frames, period: Nanos(b.period_ns) }, None)),
         Rate::BurstsAt(b) => Ok((bursts_at(*b)?, None)),
+        Rate::MultiBurst(b) if b.frames == 0 || b.gap_ns == 0 => {
+            Err("multi_burst: frames and gap_ns must be above 0".into())
+        }
+        Rate::MultiBurst(b) => {
+            let pps = positive(b.pps).map_err(|e| format!("multi_burst: {e}"))?;
+            Ok((Profile::Spaced(Spaced { frames: b.frames, pps, gap: Nanos(b.gap_ns) }), None))
+        }
     }
 }
 
@@ -83,6 +90,7 @@ pub fn pace(profile: &Profile) -> port::Pace {
     match profile {
         Profile::Max => port::Pace::Max,
         Profile::Bursts { frames, period } => port::Pace::Bursts { frames: *frames, period: *period },
+        Profile::Spaced(bursts) => port::Pace::Spaced(*bursts),
         Profile::Linear(pieces) => port::Pace::Linear(
             pieces.iter().map(|p| port::plan::Piece { from_pps: p.from_pps, to_pps: p.to_pps, span: p.span }).collect(),
         ),

@@ -1,4 +1,4 @@
-//! From the controller's words to a capture in memory.
+//! From the controller's words to a capture in memory, with places for probes if they are wanted.
 
 use super::One;
 use dutlab_port as port;
@@ -6,13 +6,93 @@ use dutlab_port::iface::Interface;
 use dutlab_port::pcap::{Replay, Timing};
 use dutlab_protocol::plan;
 use dutlab_traffic::Profile;
-use dutlab_units::FCS;
+use dutlab_units::{FCS, Nanos};
+use dutlab_wire::checksum::Sum;
+use dutlab_wire::raw::{self, Carrier};
+use dutlab_wire::{Probe, probe};
 
 /// Ethernet header and a tag, which the MTU does not count.
 const AROUND_MTU: usize = 14 + 4;
 
-/// Reads and checks the capture. The error begins with the key that is at fault.
-pub fn lower(r: &plan::Replay, iface: &Interface) -> Result<(One, Replay), String> {
+/// A capture, and which of its frames carry a probe.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// Its frames; those with a probe have stream, sequence 0 and right checksums.
+    pub replay: Replay,
+    /// Of each frame of a round; empty: none carries a probe.
+    places: Vec<Option<Place>>,
+    /// How many of the first n frames of a round carry one, for n from 0 on.
+    before: Vec<u64>,
+}
+
+/// Where in a frame the things are that change with its probe.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    probe_at: usize,
+    checksum_at: usize,
+    udp: bool,
+}
+
+impl Capture {
+    /// Whether frame `n` carries a probe.
+    #[must_use]
+    pub fn is_probed(&self, n: u64) -> bool {
+        self.place(n).is_some()
+    }
+
+    /// How many of the first `n` frames carry one.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder of a usize")]
+    pub fn probed_before(&self, n: u64) -> u64 {
+        let round = self.places.len() as u64;
+        if round == 0 {
+            return 0;
+        }
+        n / round * self.before[round as usize] + self.before[(n % round) as usize]
+    }
+
+    /// Writes frame `n` into `b`, with this number and stamp if it carries a probe; returns its length.
+    pub fn write(&self, n: u64, sequence: u64, stamp: u64, b: &mut [u8]) -> usize {
+        let frame = self.replay.frame(n);
+        b[..frame.len()].copy_from_slice(frame);
+        if let Some(p) = self.place(n) {
+            let [_, _, number @ ..] = sequence.to_be_bytes();
+            b[p.probe_at + probe::SEQUENCE_AT..][..6].copy_from_slice(&number);
+            b[p.probe_at + probe::STAMP_AT..][..8].copy_from_slice(&stamp.to_be_bytes());
+            let before = u16::from_be_bytes([b[p.checksum_at], b[p.checksum_at + 1]]);
+            let sum = Sum::ZERO.word(!before).number(sequence).number(stamp);
+            let checksum = if p.udp { sum.udp_checksum() } else { sum.checksum() };
+            b[p.checksum_at..][..2].copy_from_slice(&checksum.to_be_bytes());
+        }
+        frame.len()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder of a usize")]
+    fn place(&self, n: u64) -> Option<Place> {
+        if self.places.is_empty() { None } else { self.places[(n % self.places.len() as u64) as usize] }
+    }
+
+    /// Puts a probe of `stream` at the start of each payload that has room for it.
+    fn put_probes(&mut self, stream: u16) {
+        let mut probed = 0;
+        self.before.push(0);
+        for n in 0..self.replay.round() {
+            let frame = self.replay.frame_mut(n);
+            let at = Carrier::of(frame).filter(|c| c.payload_at + probe::LEN <= c.end).map(|c| c.payload_at);
+            let sums = at.and_then(|at| {
+                let none = Probe { stream, sequence: 0, trial: 0, sent: Nanos::ZERO };
+                Some((at, raw::put_probe(frame, at, &none).ok()?))
+            });
+            let place = sums.map(|(probe_at, s)| Place { probe_at, checksum_at: s.checksum_at, udp: s.udp });
+            probed += u64::from(place.is_some());
+            self.places.push(place);
+            self.before.push(probed);
+        }
+    }
+}
+
+/// Reads and checks the capture: its streams, those of frames with a probe first. The error begins with the key that is at fault.
+pub fn lower(r: &plan::Replay, iface: &Interface) -> Result<(Vec<One>, Capture), String> {
     let timing = match r.timing {
         plan::ReplayTiming::Speed(speed) if speed > 0.0 && speed.is_finite() => Timing::Speed(speed),
         plan::ReplayTiming::Speed(speed) => return Err(format!("timing.speed: {speed}: must be above 0")),
@@ -21,6 +101,9 @@ pub fn lower(r: &plan::Replay, iface: &Interface) -> Result<(One, Replay), Strin
     };
     if r.rounds == 0 {
         return Err("rounds: at least 1".into());
+    }
+    if r.unprobed_stream.is_some_and(|n| !r.probe || n == r.stream) {
+        return Err("unprobed_stream: needs `probe`, and another number than `stream`".into());
     }
     let replay = Replay::load(&r.path, timing, r.rounds).map_err(|e| format!("path: {e}"))?;
     let most = iface.mtu as usize + AROUND_MTU;
@@ -32,15 +115,47 @@ pub fn lower(r: &plan::Replay, iface: &Interface) -> Result<(One, Replay), Strin
             iface.name,
         ));
     }
+    let all = replay.count();
+    let mean = replay.mean() + f64::from(FCS);
+    let mut capture = Capture { replay, places: Vec::new(), before: Vec::new() };
+    if !r.probe {
+        return Ok((vec![one(r.stream, all, mean)], capture));
+    }
+    capture.put_probes(r.stream);
+    let probed = capture.probed_before(all);
+    if probed == 0 {
+        return Err(format!(
+            "probe: no frame of {} has room for it: whole packets of UDP, TCP or ICMP with {} bytes of payload",
+            r.path,
+            probe::LEN
+        ));
+    }
+    let mut streams = vec![one(r.stream, probed, mean)];
+    match r.unprobed_stream {
+        Some(number) => streams.push(one(number, all - probed, mean)),
+        None if probed < all => {
+            let first = (0..all).find(|n| !capture.is_probed(*n)).unwrap_or(0) + 1;
+            return Err(format!(
+                "probe: {} of {all} frames have no room for it, the first is frame {first}; \
+                 give `unprobed_stream`, a number under which they are sent as they are",
+                all - probed
+            ));
+        }
+        None => {}
+    }
+    Ok((streams, capture))
+}
+
+fn one(stream: u16, frames: u64, mean: f64) -> One {
     let stream = port::PlanStream {
-        stream: r.stream,
+        stream,
         templates: Vec::new(),
         order: Vec::new(),
         flows: None,
         counters: Vec::new(),
+        varied: Vec::new(),
         pace: port::Pace::Max,
-        frames: replay.count(),
+        frames,
     };
-    let mean = replay.mean() + f64::from(FCS);
-    Ok((One { stream, profile: Profile::Max, link: None, mean, sizes: Vec::new() }, replay))
+    One { stream, profile: Profile::Max, link: None, mean, sizes: Vec::new() }
 }

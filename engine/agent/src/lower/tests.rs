@@ -34,12 +34,12 @@ fn stream(more: Value) -> Stream {
     serde_json::from_value(s).unwrap()
 }
 
-fn lowered(more: Value) -> Result<Lowered, String> {
+pub(crate) fn lowered(more: Value) -> Result<Lowered, String> {
     lower(&SendPlan { streams: vec![stream(more)], ..SendPlan::default() }, &iface())
 }
 
 /// The first `n` frames, written in bursts of three.
-fn frames(more: Value, n: usize) -> Vec<Vec<u8>> {
+pub(crate) fn frames(more: Value, n: usize) -> Vec<Vec<u8>> {
     let lowered = lowered(more).unwrap();
     let mut writer = Writer::new(lowered.plan.trial, &lowered.plan.streams[0]);
     let mut all = Vec::new();
@@ -56,7 +56,7 @@ fn frames(more: Value, n: usize) -> Vec<Vec<u8>> {
     all
 }
 
-fn found(frame: &[u8]) -> Found {
+pub(crate) fn found(frame: &[u8]) -> Found {
     match Seen::parse(frame) {
         Seen::Probe(found) => found,
         Seen::Foreign => panic!("no probe in {frame:02x?}"),

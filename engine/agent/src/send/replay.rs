@@ -1,21 +1,63 @@
-//! Sends the frames of a capture as they are, in their own time or another. They carry no probe.
+//! Sends the frames of a capture in their own time or another: as they are, or with a probe in those that have room for it.
 
 use super::{Closing, Job, LOOK, rest};
-use dutlab_port::pcap::Replay;
+use crate::handed::Handed;
+use crate::lower::Capture;
 use dutlab_port::{BurstSender, PortError, StreamTotals, clock};
 use dutlab_units::{FCS, Nanos};
+use dutlab_wire::probe::stamp;
 use std::sync::atomic::Ordering;
 
-/// Sends `replay` to its end, the plan's end, or a stop.
-pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotals, Option<PortError>) {
+/// What was sent so far: of the plan's only stream; or of frames with a probe, and then of those without.
+struct Account {
+    totals: Vec<StreamTotals>,
+    handed: Handed,
+}
+
+impl Account {
+    /// The stream of a frame.
+    fn stream(&self, is_probed: bool) -> usize {
+        usize::from(self.totals.len() > 1 && !is_probed)
+    }
+
+    /// A frame of `length` bytes left that was due at `due`.
+    fn sent(&mut self, stream: usize, length: usize, due: Nanos, now: Nanos) {
+        let totals = &mut self.totals[stream];
+        if totals.sent == 0 {
+            totals.first = now;
+        }
+        totals.last = now;
+        totals.late_max = totals.late_max.max(now.since(due));
+        totals.sent += 1;
+        totals.numbered += 1;
+        totals.bytes += length as u64 + u64::from(FCS);
+        self.handed.note(stream, 1);
+    }
+
+    /// Takes frames of this replay that the port threw away after all off what was sent.
+    fn take_unsent(&mut self, tx: &mut dyn BurstSender) {
+        let (totals, handed) = (&mut self.totals, &self.handed);
+        tx.take_unsent(&mut |frame| {
+            if let Some(stream) = handed.stream(frame.ago) {
+                totals[stream].sent -= 1;
+                totals[stream].bytes -= u64::from(frame.length) + u64::from(FCS);
+            }
+        });
+    }
+}
+
+/// Sends `capture` to its end, the plan's end, or a stop.
+pub fn run(tx: &mut dyn BurstSender, capture: &Capture, job: &Job) -> (Vec<StreamTotals>, Option<PortError>) {
     let (start, end) = (job.plan.plan.start, job.plan.plan.end);
-    let (mut totals, mut next, mut looked) = (StreamTotals::default(), 0, Nanos::ZERO);
-    let mut closing = Closing::default();
+    let streams = job.plan.plan.streams.len();
+    let mut account = Account { totals: vec![StreamTotals::default(); streams], handed: Handed::default() };
+    let (mut next, mut looked) = (0, Nanos::ZERO);
+    let (replay, mut closing) = (&capture.replay, Closing::default());
     let error = loop {
         let now = clock::monotonic();
         if now.since(looked) >= LOOK {
             looked = now;
-            job.live.sent(now, job.share, &[totals]);
+            job.live.sent(now, job.share, &account.totals);
             if job.stop.load(Ordering::Relaxed) {
                 break None;
             }
@@ -33,10 +75,12 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
         }
         let most = (tx.burst_max() as u64).min(replay.count() - next);
         let want = (1..most).find(|i| start + replay.when(next + i) > now.min(end)).unwrap_or(most);
+        // Numbers of frames that were refused are free again: they count what left.
+        let (number, stamp) = (account.totals[0].numbered, stamp(job.plan.plan.trial, now));
+        let probed = capture.probed_before(next);
         let mut copy = |i: usize, b: &mut [u8]| {
-            let frame = replay.frame(next + i as u64);
-            b[..frame.len()].copy_from_slice(frame);
-            frame.len()
+            let n = next + i as u64;
+            capture.write(n, number + capture.probed_before(n) - probed, stamp, b)
         };
         #[expect(clippy::cast_possible_truncation, reason = "at most burst_max, which is a usize")]
         let handed = match tx.send(want as usize, &mut copy) {
@@ -46,43 +90,32 @@ pub fn run(tx: &mut dyn BurstSender, replay: &Replay, job: &Job) -> (StreamTotal
                 break Some(e);
             }
         };
-        if handed.sent > 0 {
-            if totals.sent == 0 {
-                totals.first = now;
-            }
-            totals.last = now;
-            totals.late_max = totals.late_max.max(now.since(due));
-            totals.sent += handed.sent as u64;
-            totals.numbered += handed.sent as u64;
-            let frames = next..next + handed.sent as u64;
-            totals.bytes += frames.map(|n| replay.frame(n).len() as u64 + u64::from(FCS)).sum::<u64>();
-        } else if handed.refused == 0 {
+        for n in next..next + handed.sent as u64 {
+            account.sent(account.stream(capture.is_probed(n)), replay.frame(n).len(), due, now);
+        }
+        if handed.sent == 0 && handed.refused == 0 {
             std::thread::yield_now();
         }
         next += (handed.sent + handed.refused) as u64;
-        take_unsent(tx, &mut totals);
+        account.take_unsent(tx);
     };
     let error = error.or_else(|| tx.flush().err());
-    take_unsent(tx, &mut totals);
+    account.take_unsent(tx);
     // What was due by now and was not tried was refused too.
     let now = clock::monotonic().min(end);
     while next < replay.count() && start + replay.when(next) < now && !job.stop.load(Ordering::Relaxed) {
         next += 1;
     }
-    totals.asked = next;
-    totals.refused = next - totals.sent;
-    totals.backpressure = totals.numbered - totals.sent;
-    job.live.sent(clock::monotonic(), job.share, &[totals]);
-    (totals, error)
-}
-
-/// Takes frames of this replay that the port threw away after all off what was sent.
-fn take_unsent(tx: &mut dyn BurstSender, totals: &mut StreamTotals) {
-    let numbered = totals.numbered;
-    tx.take_unsent(&mut |frame| {
-        if frame.ago < numbered {
-            totals.sent -= 1;
-            totals.bytes -= u64::from(frame.length) + u64::from(FCS);
-        }
-    });
+    let probed = capture.probed_before(next);
+    for (i, totals) in account.totals.iter_mut().enumerate() {
+        totals.asked = match (streams, i) {
+            (1, _) => next,
+            (_, 0) => probed,
+            _ => next - probed,
+        };
+        totals.refused = totals.asked - totals.sent;
+        totals.backpressure = totals.numbered - totals.sent;
+    }
+    job.live.sent(clock::monotonic(), job.share, &account.totals);
+    (account.totals, error)
 }

@@ -3,7 +3,7 @@
 use super::next;
 use super::rows::{Rows, put};
 use dutlab_port::batch::Buffer;
-use dutlab_port::{Batch, Counter, PlanStream, Template};
+use dutlab_port::{Batch, Counter, PlanStream, Template, Varied};
 use dutlab_wire::checksum::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +21,9 @@ pub struct Prepared {
     ip_checksum_at: Option<usize>,
     zero_is_ffff: bool,
     counters: Box<[Counter]>,
+    varied: Box<[Varied]>,
+    /// Whether what varies is under the IPv4 header's checksum.
+    varies_ip: bool,
     transport: Sum,
     ip: Sum,
 }
@@ -48,7 +51,14 @@ impl Prepared {
                 transport = transport.without(word(at));
             }
         }
+        for v in &stream.varied {
+            let bits = v.read(b) & v.mask;
+            transport = words(bits & v.in_checksum).fold(transport, Sum::without);
+            ip = words(bits & v.in_ip_checksum).fold(ip, Sum::without);
+        }
         Self {
+            varied: stream.varied.clone().into_boxed_slice(),
+            varies_ip: stream.varied.iter().any(|v| v.mask & v.in_ip_checksum != 0),
             counters: stream.counters.clone().into_boxed_slice(),
             bytes: b.clone().into_boxed_slice(),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
@@ -101,10 +111,16 @@ impl Prepared {
         let [_, _, s @ ..] = sequence.to_be_bytes();
         put(b, self.sequence_at, s);
         put(b, self.stamp_at, stamp.to_be_bytes());
-        if let (Some(at), true) = (self.ip_checksum_at, rows.change()) {
-            put(b, at, self.ip.word(row.ip).checksum().to_be_bytes());
+        let (mut sum, mut ip) = (base.number(sequence).word(row.transport), self.ip.word(row.ip));
+        for v in &self.varied {
+            let bits = v.bits(sequence);
+            v.write(bits, b);
+            sum = plus_bits(sum, bits & v.in_checksum);
+            ip = plus_bits(ip, bits & v.in_ip_checksum);
         }
-        let mut sum = base.number(sequence).word(row.transport);
+        if let (Some(at), true) = (self.ip_checksum_at, rows.change() || self.varies_ip) {
+            put(b, at, ip.checksum().to_be_bytes());
+        }
         for counter in &self.counters {
             let value = counter.value(sequence);
             let all @ [_, _, low @ ..] = value.to_be_bytes();
@@ -120,4 +136,17 @@ impl Prepared {
         let checksum = if self.zero_is_ffff { sum.udp_checksum() } else { sum.checksum() };
         put(b, self.checksum_at, checksum.to_be_bytes());
     }
+}
+
+/// Adds bits that are at an even place.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "one half is meant")]
+const fn plus_bits(sum: Sum, bits: u128) -> Sum {
+    if bits == 0 { sum } else { sum.number((bits >> 64) as u64).number(bits as u64) }
+}
+
+/// A number as pairs of bytes.
+#[expect(clippy::cast_possible_truncation, reason = "one word is meant")]
+fn words(number: u128) -> impl Iterator<Item = u16> {
+    (0..8).map(move |i| (number >> (16 * i)) as u16)
 }

@@ -103,6 +103,18 @@ impl Replay {
         self.frames.iter().map(|f| f.length as f64).sum::<f64>() / self.frames.len() as f64
     }
 
+    /// Frames of one round.
+    #[must_use]
+    pub const fn round(&self) -> u64 {
+        self.frames.len() as u64
+    }
+
+    /// Frame `n` of a round, to be changed; its length stays.
+    pub fn frame_mut(&mut self, n: u64) -> &mut [u8] {
+        let frame = self.at(n).0;
+        &mut self.bytes[frame.offset..frame.offset + frame.length]
+    }
+
     /// Frame `n` without FCS.
     #[must_use]
     pub fn frame(&self, n: u64) -> &[u8] {
