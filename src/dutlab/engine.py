@@ -1,0 +1,333 @@
+"""Traffic from programs of your own: ports, streams, rates that change meanwhile, totals (docs/reference/python-engine.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from dutlab.ending import cancelled, to_its_end
+from dutlab.errors import InputError
+from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
+from dutlab.tools.engine.agent import REPLY_S, Agent, fault
+from dutlab.tools.engine.binary import find_engine
+
+Rate = float | Literal["max"] | Mapping[str, Any]
+"""Frames per second, "max", or a rate as the engine's protocol has it: `{"bps_l1": 1e9}`."""
+Sizes = int | str | Mapping[str, Any]
+"""Bytes with FCS, the name of a mix, or sizes as the protocol has them."""
+Load = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""Streams, or a whole SendPlan of the protocol."""
+
+TESTBEDS = (
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "198.18.0.0/15",
+    "192.0.2.0/24",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "2001:db8::/32",
+    "fc00::/7",
+    "2001:2::/48",
+)
+"""Networks that nobody routes on the Internet: those that the engine's command line allows."""
+
+_NS = 1_000_000_000
+_UNTIL_STOPPED_S = 30 * 86400.0
+_LEAD_S = 0.3
+"""From the request to the first frame: time to tell all agents, and for all to load their plans."""
+
+
+def stream(
+    number: int,
+    *,
+    source: str,
+    destination: str,
+    destination_mac: str,
+    rate: Rate,
+    size: Sizes = 64,
+    source_port: int = 40000,
+    destination_port: int = 5001,
+    **more: object,
+) -> dict[str, Any]:
+    """A Stream of the protocol. `more` are its other keys: `frames`, `vary`, `vlans`, `flows`, `transport`."""
+    sizes = {"fixed_bytes": size} if isinstance(size, int) else {"mix": size} if isinstance(size, str) else dict(size)
+    return {
+        "stream": number,
+        "destination_mac": destination_mac,
+        "source": source,
+        "destination": destination,
+        "source_port": source_port,
+        "destination_port": destination_port,
+        "sizes": sizes,
+        "rate": _rate(rate),
+        **more,
+    }
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    if isinstance(rate, Mapping):
+        return dict(rate)
+    return {"max": True} if rate == "max" else {"pps": float(rate)}
+
+
+@dataclass(frozen=True)
+class TrafficPort:
+    """An interface that the engine has opened."""
+
+    name: str
+    interface: str
+    namespace: str | None
+    backend: str
+    mac: str
+    addresses: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What one should know of it, as why not a faster back end."""
+
+
+@dataclass(frozen=True)
+class StreamCount:
+    """What a stream has come to so far; None where no port of this trial sends it, or receives it."""
+
+    sent: int | None
+    received: int | None
+    duplicated: int | None
+
+
+@dataclass(frozen=True)
+class StreamTotals:
+    """What became of a stream's frames; what concerns the receiver is None where no port of this trial receives it."""
+
+    asked: int
+    sent: int
+    refused: int
+    received: int | None
+    lost: int | None
+    duplicated: int | None
+    reordered: int | None
+    corrupted: int | None
+    latency: Mapping[str, Any] | None
+    """Percentiles and histogram in nanoseconds, as the protocol has them; None when nothing arrived."""
+    sender: Mapping[str, Any] = field(repr=False)
+    """All that the sender said of it."""
+    receiver: Mapping[str, Any] | None = field(repr=False)
+    """All that the receiver said of it."""
+
+
+class TrafficEngine:
+    """Agents of the engine: one here, and one in each network namespace that ports are opened in. An async context manager.
+
+    At its end all senders stop, and all ports are given back.
+    """
+
+    def __init__(self, *, binary: Path | None = None) -> None:
+        """`binary` is the engine [default: the one that dutlab finds]. Raises ToolMissing when there is none."""
+        self._binary = str(binary or find_engine())
+        self._agents: dict[str | None, Agent] = {}
+        self._hosts: list[LocalHost] = []
+        self._running: list[RunningTraffic] = []
+        self._names = itertools.count(1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await to_its_end(self.close())
+
+    async def close(self) -> None:
+        """Ends all that it started. Harmless when it has ended."""
+        running, self._running = self._running, []
+        await cancelled(*(one.sending for one in running))
+        agents, self._agents = self._agents, {}
+        await asyncio.gather(*(agent.close() for agent in agents.values()))
+        hosts, self._hosts = self._hosts, []
+        await asyncio.gather(*(host.close() for host in hosts))
+
+    async def open_port(
+        self,
+        interface: str,
+        *,
+        namespace: str | None = None,
+        backend: str = "auto",
+        cpus: Sequence[int] = (),
+        allow: Sequence[str] = (),
+        isolated: bool = False,
+    ) -> TrafficPort:
+        """Opens an interface, in a network namespace or here.
+
+        `allow` names the networks of the testbed [default: private and test networks], `isolated` says that nothing else is on the link.
+        Raises PortRefused when the guard refuses it (RFC 6815), HostError, ToolFailed.
+        """
+        agent = await self._agent(namespace)
+        name = f"{interface}#{next(self._names)}"
+        guard = {"allow": list(allow or TESTBEDS), "isolated": isolated}
+        opened = await agent.ask("open", port=name, iface=interface, backend=backend, cpu=list(cpus), guard=guard)
+        addresses, notes = tuple(opened["addresses"]), tuple(opened["notes"])
+        return TrafficPort(name, interface, namespace, opened["backend"], opened["mac"], addresses, notes)
+
+    async def _agent(self, namespace: str | None) -> Agent:
+        if namespace not in self._agents:
+            host = LocalHost("here") if namespace is None else NetnsHost(namespace, namespace)
+            self._hosts.append(host)
+            self._agents[namespace] = await Agent.start(host, self._binary)
+        return self._agents[namespace]
+
+    async def close_port(self, port: TrafficPort) -> None:
+        """Gives a port back. Raises HostError, ToolFailed."""
+        await self._of(port).ask("close", port=port.name)
+
+    def _of(self, port: TrafficPort) -> Agent:
+        agent = self._agents.get(port.namespace)
+        if agent is None:
+            raise InputError(f"{port.interface} belongs to an engine that was closed", remedy="open it again")
+        return agent
+
+    async def start(
+        self,
+        send: Mapping[TrafficPort, Load],
+        *,
+        receive: Mapping[TrafficPort, Sequence[int]] | None = None,
+        duration_s: float | None = None,
+    ) -> RunningTraffic:
+        """Begins to send; ports of `receive` account for the streams of these numbers. All senders begin at one instant.
+
+        Without `duration_s` a stream without `frames` is sent until it is stopped. Raises ToolFailed, HostError, PortRefused.
+        """
+        receive = receive or {}
+        if not send:
+            raise InputError("no port sends anything", remedy="give `send` a port and its streams")
+        trial = 1 + secrets.randbelow(2**16 - 1)
+        plans = {port: _plan(load, trial, duration_s) for port, load in send.items()}
+        absorbed = sorted({s["destination_port"] for plan in plans.values() for s in plan.get("streams", ()) if "destination_port" in s})
+        for port in dict.fromkeys([*send, *receive]):
+            half: dict[str, Any] = {}
+            if port in receive:
+                half["receive"] = {"streams": list(receive[port]), "trial": trial, "absorb_udp_ports": absorbed}
+            if port in plans:
+                half["send"] = plans[port]
+            await self._of(port).ask("arm", port=port.name, **half)
+        for agent, names in self._by_agent(receive):
+            await agent.ask("start", ports=names, half="receive")
+        senders = self._by_agent(send)
+        now_ns = int((await senders[0][0].ask("clock"))["replied_monotonic_ns"])
+        for agent, names in senders:
+            await agent.ask("start", ports=names, half="send", at_monotonic_ns=now_ns + round(_LEAD_S * _NS))
+        running = RunningTraffic(
+            {port: self._of(port) for port in dict.fromkeys([*send, *receive])}, tuple(send), {p: tuple(of) for p, of in receive.items()}
+        )
+        self._running.append(running)
+        return running
+
+    def _by_agent(self, ports: Mapping[TrafficPort, object]) -> list[tuple[Agent, list[str]]]:
+        """Agents with their ports among these."""
+        namespaces = dict.fromkeys(port.namespace for port in ports)
+        return [(self._agents[of], [p.name for p in ports if p.namespace == of]) for of in namespaces]
+
+
+def _plan(load: Load, trial: int, duration_s: float | None) -> dict[str, Any]:
+    plan: dict[str, Any] = dict(load) if isinstance(load, Mapping) else {"streams": [dict(s) for s in load]}
+    endless = any("frames" not in s for key in ("streams", "raw_streams") for s in plan.get(key, ()))
+    if duration_s is not None or ("duration_ns" not in plan and endless):
+        plan["duration_ns"] = round((_UNTIL_STOPPED_S if duration_s is None else duration_s) * _NS)
+    return {"trial": trial} | plan
+
+
+class RunningTraffic:
+    """Streams that are sent. Made by `TrafficEngine.start`."""
+
+    def __init__(
+        self, agents: Mapping[TrafficPort, Agent], senders: Sequence[TrafficPort], receivers: Mapping[TrafficPort, Sequence[int]]
+    ) -> None:
+        self._agents, self._senders, self._receivers = agents, senders, receivers
+        self.sending: asyncio.Future[list[dict[str, Any]]] = asyncio.gather(
+            *(agents[port].ask("wait", port=port.name, timeout_s=_UNTIL_STOPPED_S + REPLY_S) for port in senders)
+        )
+        """Ends when all senders have ended."""
+
+    async def change_rate(self, stream: int, rate: Rate) -> None:
+        """Gives a stream another rate from now on; no frame is lost or doubled by it. Raises InputError, ToolFailed, HostError."""
+        port = await self._sender_of(stream)
+        await self._agents[port].ask("rate", port=port.name, stream=stream, rate=_rate(rate))
+
+    async def _sender_of(self, stream: int) -> TrafficPort:
+        known: set[int] = set()
+        for port in self._senders:
+            status = await self._agents[port].ask("status", port=port.name)
+            numbers = {s["stream"] for s in status.get("sending", {}).get("streams", ())}
+            if stream in numbers:
+                return port
+            known |= numbers
+        raise InputError(f"no port sends stream {stream} (sent: {', '.join(map(str, sorted(known))) or 'none yet'})")
+
+    async def counts(self) -> dict[int, StreamCount]:
+        """What each stream has come to so far; frames are in flight meanwhile. Raises ToolFailed, HostError."""
+        sent: dict[int, Mapping[str, Any]] = {}
+        received: dict[int, Mapping[str, Any]] = {}
+        for port, agent in self._agents.items():
+            status = await agent.ask("status", port=port.name)
+            sent |= {s["stream"]: s for s in status.get("sending", {}).get("streams", ())}
+            received |= {s["stream"]: s for s in status.get("receiving", {}).get("streams", ())}
+        return {
+            n: StreamCount(_of(sent.get(n), "sent"), _of(received.get(n), "received"), _of(received.get(n), "duplicated"))
+            for n in sorted({*sent, *received})
+        }
+
+    async def stop(self) -> None:
+        """Ends sending, and waits until it has ended. Raises ToolFailed, HostError."""
+        for port in self._senders:
+            await self._agents[port].ask("stop", ports=[port.name])
+        await self.wait()
+
+    async def wait(self) -> None:
+        """Waits until all has been sent. Raises ToolFailed, HostError."""
+        await asyncio.shield(self.sending)
+
+    async def totals(self, *, drain_s: float = 0.5) -> dict[int, StreamTotals]:
+        """The whole account by stream, once all has been sent; frames are waited for `drain_s` after that. Ends the trial: ask once.
+
+        Raises ToolFailed when a port failed, HostError.
+        """
+        sent: dict[int, dict[str, Any]] = {}
+        for port, said in zip(self._senders, await asyncio.shield(self.sending), strict=True):
+            sent |= {s["stream"]: s for s in _sound(said, port)["streams"]}
+        settled = await asyncio.gather(*(self._settle(port, sent, drain_s) for port in self._receivers))
+        received = {s["stream"]: s for said in settled for s in said["streams"]}
+        return {n: _totals(of, received.get(n)) for n, of in sent.items()}
+
+    async def _settle(self, port: TrafficPort, sent: Mapping[int, Mapping[str, Any]], drain_s: float) -> dict[str, Any]:
+        told = [_told(n, sent[n]) for n in self._receivers[port] if n in sent]
+        said = await self._agents[port].ask("settle", port=port.name, sent=told, drain_ns=round(drain_s * _NS), timeout_s=drain_s + REPLY_S)
+        return _sound(said, port)
+
+
+def _told(number: int, sent: Mapping[str, Any]) -> dict[str, Any]:
+    """What a receiver must know of a stream: refused frames may have used numbers up."""
+    return {"stream": number, "frames": sent["sent"]} | ({"numbered": sent["numbered"]} if "numbered" in sent else {})
+
+
+def _totals(sent: Mapping[str, Any], received: Mapping[str, Any] | None) -> StreamTotals:
+    keys = ("received", "lost", "duplicated", "reordered", "corrupted", "latency")
+    of_receiver = {key: _of(received, key) for key in keys}
+    return StreamTotals(sent["asked"], sent["sent"], sent["refused"], **of_receiver, sender=sent, receiver=received)
+
+
+def _of(said: Mapping[str, Any] | None, key: str) -> Any:  # noqa: ANN401 - as the protocol has it
+    return None if said is None else said.get(key)
+
+
+def _sound(said: dict[str, Any], port: TrafficPort) -> dict[str, Any]:
+    """What an agent says of a port. Raises ToolFailed, HostError where the port failed."""
+    if (err := said.get("err")) is not None:
+        raise fault(err, host=port.namespace or "here")
+    return said
+
+
+__all__ = ["TESTBEDS", "RunningTraffic", "StreamCount", "StreamTotals", "TrafficEngine", "TrafficPort", "stream"]
