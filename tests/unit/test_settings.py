@@ -76,6 +76,7 @@ OF_WORKLOAD = {
         "tests": st.lists(st.sampled_from(ConnectionsTest), unique=True).map(tuple), "requests": counts, "request_bytes": counts,
         "response_bytes": st.integers(0, 10**6), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
         "highest_per_s": rates, "most_connections": counts, "fill_per_s": st.none() | rates, "timeout_s": seconds,
+        "sources": st.integers(1, 64),
     },
     "routes": {"goals": st.none(), "preset": st.none()},
     "fio": {

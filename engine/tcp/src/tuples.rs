@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 /// Ports that a connection may begin from: those that need no privilege (RFC 6335 section 6).
 pub const SOURCE_PORTS: RangeInclusive<u16> = 1024..=65535;
 
-/// All connections that can be told apart. The destination port changes first, then the source port, then the source address.
+/// All connections that can be told apart. The source address changes first, then the destination port, then the source port.
 pub struct Tuples {
     sources: Vec<IpAddr>,
     to: IpAddr,
@@ -36,12 +36,13 @@ impl Tuples {
     /// # Panics
     /// Never: each index is below the length of its list.
     pub fn take(&mut self) -> (SocketAddr, SocketAddr) {
-        let (n, of_ports, of_sources) = (self.next % self.count(), self.ports.len() as u64, SOURCE_PORTS.len() as u64);
+        let (n, addresses, ports) = (self.next % self.count(), self.sources.len() as u64, self.ports.len() as u64);
         self.next += 1;
         let at = |i: u64| usize::try_from(i).expect("below the length of a list");
-        let to = self.ports.clone().nth(at(n % of_ports)).expect("within the range");
-        let from = SOURCE_PORTS.clone().nth(at(n / of_ports % of_sources)).expect("within the range");
-        (SocketAddr::new(self.sources[at(n / of_ports / of_sources)], from), SocketAddr::new(self.to, to))
+        let source = self.sources[at(n % addresses)];
+        let to = self.ports.clone().nth(at(n / addresses % ports)).expect("within the range");
+        let from = SOURCE_PORTS.clone().nth(at(n / addresses / ports)).expect("within the range");
+        (SocketAddr::new(source, from), SocketAddr::new(self.to, to))
     }
 }
 
@@ -63,5 +64,7 @@ mod tests {
             assert!(seen.insert(tuples.take()));
         }
         assert_eq!(tuples.take(), first);
+        let (one, other) = (tuples.take(), tuples.take());
+        assert!(one.0.ip() != other.0.ip(), "addresses take turns");
     }
 }

@@ -29,6 +29,8 @@ class ConnectionLoad:
     """All stay open until the last was answered, and each is asked once more then."""
     resets: bool = False
     """They end with RST instead of FIN."""
+    sources: int = 1
+    """Addresses that they begin from, one after the other."""
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,9 @@ class _Trials:
             before = await self.states.counts()
         requests = 1 if hold else s.requests
         report = await self.connections.carry_out(
-            ConnectionLoad(self.link, rate, count, requests, s.request_bytes, s.response_bytes, s.timeout_s, hold, s.closes == "reset")
+            ConnectionLoad(
+                self.link, rate, count, requests, s.request_bytes, s.response_bytes, s.timeout_s, hold, s.closes == "reset", s.sources
+            )
         )
         if not report.balances:
             raise MeasurementError(f"of {report.begun} connections begun {report.completed} completed and {dict(report.failed)} failed")

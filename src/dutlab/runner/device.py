@@ -36,6 +36,8 @@ class JournaledDevice:
     kinds: Mapping[str, Reset]
     prober: Prober
     journal: Journal
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+    """Others, of which something may be changed for the DUT's sake."""
     restarted: bool = field(default=False, init=False)
     """Whether its power was switched since put_back() last came to its end: it has lost its mode and its counters."""
     mode: Mode | None = field(default=None, init=False)
@@ -129,7 +131,7 @@ class JournaledDevice:
         changed = bool(self._standing)
         while self._standing:
             change, steps = next(reversed(self._standing.items()))
-            await carry_out(steps, {} if isinstance(self.dut, BlackBox) else {self.dut.name: self.dut})
+            await carry_out(steps, self.hosts if isinstance(self.dut, BlackBox) else {**self.hosts, self.dut.name: self.dut})
             self.journal.write("dut-restored", application=change)
             del self._standing[change]
         self.restarted = False

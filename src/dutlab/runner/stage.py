@@ -252,7 +252,7 @@ async def _set_up(
     modes = _modes(experiment, testbed, hosts, cells)
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
-    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal)
+    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal, hosts)
     threads = None if lab is None or not (lab.ends_here or lab.guests) else lab.napi_threads if lab.guests else lab.napi_threads or None
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
     guests = lab.guests if lab is not None else frozenset[str]()
@@ -301,7 +301,7 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
         device=device,
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         management=Manager(site.hosts, testbed),
-        connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries),
+        connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
     )
     if not device.dut.system.kernel_tables:
         return bench

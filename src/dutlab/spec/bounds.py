@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dutlab.spec.address_blocks import MOST_SOURCES
 from dutlab.spec.mixes import ETH_FRAME_OVERHEAD
 from dutlab.units import BpsL1
 
@@ -27,6 +28,8 @@ class LinkBounds:
     shares_with: frozenset[str] = frozenset()
     """Links that are on the same port at one of its ends."""
     through_dut: bool = True
+    most_sources: int = MOST_SOURCES
+    """Addresses that its source's port can have."""
 
     @property
     def longest_frame(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from dutlab.spec.address_blocks import most_sources
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
@@ -115,6 +116,7 @@ def bounds_of(testbed: Testbed) -> TestbedBounds:
             is_segment=bool(link.segment),
             shares_with=frozenset(other.name for other in testbed.links.values() if other.name != name and {*other.ports} & {*link.ports}),
             through_dut=testbed.dut in link.forwarders,
+            most_sources=most_sources(link.source_address, [address.ip for address in link.addresses]),
         )
         for name, link in testbed.links.items()
     }

@@ -131,6 +131,7 @@ _WORDS = {
     "highest_per_s": "up to {} a second",
     "most_connections": "up to {} at once",
     "fill_per_s": "opened at {} a second",
+    "sources": "from {} addresses",
     "timeout_s": "{} s to answer",
     "table_flows": "a table of {} flows",
     "nat_ports": "translated to ports {}",

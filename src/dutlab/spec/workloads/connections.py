@@ -9,8 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.address_blocks import MOST_SOURCES
+from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Share
-from dutlab.spec.model import fault
+from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import alone, each_once, outside
 from dutlab.spec.workloads.setting import NotNegative, Positive, SecondsLong, Setting
@@ -38,6 +40,7 @@ class ConnectionsSetting(Setting):
     """What is asked of connections."""
 
     kind: Literal["connections"] = "connections"
+    left_out: ClassVar[frozenset[str]] = frozenset({"sources"})
     tests: tuple[ConnectionsTest, ...]
     requests: Annotated[int, Field(ge=1)]
     request_bytes: Annotated[int, Field(ge=0)]
@@ -49,7 +52,13 @@ class ConnectionsSetting(Setting):
     highest_per_s: Positive
     most_connections: Annotated[int, Field(ge=1)]
     fill_per_s: Positive | None = None
+    sources: Annotated[int, Field(ge=1)] = 1
     timeout_s: SecondsLong
+
+    @property
+    def at_source(self) -> tuple[str, ...]:
+        """For addresses beside the port's own."""
+        return ("dutlab.hosts.programs:IP",) if self.sources > 1 else ()
 
     @property
     def at_limit_s(self) -> Seconds:
@@ -88,6 +97,8 @@ class ConnectionsWorkload(WorkloadModel):
     """Concurrent connections that are tried at most."""
     fill_rate: _PerSecond | None = None
     """Connections a second while many are opened; None is half of the rate that was found."""
+    sources: Annotated[int, Strict(), Field(ge=1, le=MOST_SOURCES)] = 1
+    """Addresses of the source that connections begin from in turn."""
     timeout: Duration = Seconds(3.0)
     """A handshake or an answer that takes longer has failed."""
 
@@ -126,6 +137,13 @@ class ConnectionsWorkload(WorkloadModel):
                 highest_per_s=float(self.highest),
                 most_connections=self.most,
                 fill_per_s=None if self.fill_rate is None else float(self.fill_rate),
+                sources=self.sources,
                 timeout_s=self.timeout,
             )
             yield WorkloadDrive(links, setting, Seconds(seconds))
+
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+        """More sources than the network of a link's source has room for."""
+        for name in dict.fromkeys(name for links in self.link_sets(bounds) for name in links if name in bounds):
+            if self.sources > (most := bounds[name].most_sources):
+                yield ("sources",), f"{self.sources} addresses: the network at the source of link {name} has room for {most}"

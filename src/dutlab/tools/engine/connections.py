@@ -14,13 +14,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dutlab.dut.mode import Announce
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.running import together
 from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Percentiles
-from dutlab.methods.ports import IPAddress
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import TOOL
+from dutlab.tools.engine.source_addresses import SourceAddresses
 
 FIRST_PORT = 20000
 PORTS_EACH = 16
@@ -32,24 +33,38 @@ _GRACE_S = 20.0
 
 @dataclass(frozen=True)
 class _End:
-    """A host, what begins its commands, and the address that it is tested by."""
+    """A host, what begins its commands, and the addresses that it is tested by."""
 
     host: Host
     engine: tuple[str, ...]
-    address: str
+    addresses: tuple[str, ...]
+
+    @property
+    def address(self) -> str:
+        """The port's own."""
+        return self.addresses[0]
 
 
 class EngineConnections:
-    """`cpus` is host → cores; `binaries` where the engine lies on each host."""
+    """`cpus` is host → cores; `binaries` where the engine lies on each host; `announce` is told of addresses before they are there."""
 
-    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], binaries: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        hosts: Mapping[str, Host],
+        testbed: Testbed,
+        cpus: Mapping[str, Sequence[int]],
+        binaries: Mapping[str, str],
+        announce: Announce,
+    ) -> None:
         self._hosts, self._testbed, self._cpus, self._binaries = hosts, testbed, cpus, binaries
+        self._addresses = SourceAddresses(hosts, announce)
         self._first = itertools.count(0, 250_000)  # addresses and ports of an earlier trial may be in TIME-WAIT for a minute
 
     async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
         """Raises ToolFailed, HostError."""
         link = self._testbed.links[load.link]
-        source, sink = self._end(link.source.host, link.source_address.ip), self._end(link.sink.host, link.sink_address.ip)
+        source = self._end(link.source.host, *await self._addresses.of(link, load.sources))
+        sink = self._end(link.sink.host, str(link.sink_address.ip))
         each = await self._most_each(source.host, sink.host) if load.hold else load.count
         several, first = max(1, math.ceil(load.count / each)), next(self._first)
         async with AsyncExitStack() as ended:
@@ -58,9 +73,9 @@ class EngineConnections:
             seen = [await _asked(server, sink.host) for server in servers]
         return _report(clients, seen, raw=f"{json.dumps({'clients': clients, 'servers': seen})}\n".encode())
 
-    def _end(self, name: str, address: IPAddress) -> _End:
+    def _end(self, name: str, *addresses: str) -> _End:
         host = self._hosts[name]
-        return _End(host, (*host.system.pinned(self._cpus.get(name) or ()), self._binaries[name]), str(address))
+        return _End(host, (*host.system.pinned(self._cpus.get(name) or ()), self._binaries[name]), addresses)
 
     @staticmethod
     async def _most_each(*hosts: Host) -> int:
@@ -84,7 +99,7 @@ async def _server(sink: _End, ports: str, count: int, ended: AsyncExitStack) -> 
 
 
 async def _client(source: _End, to: str, ports: str, first: int, load: ConnectionLoad) -> dict[str, Any]:
-    argv = [*source.engine, "tcp-client", "--from", source.address, "--to", to, "--ports", ports, "--first", str(first)]
+    argv = [*source.engine, "tcp-client", "--from", ",".join(source.addresses), "--to", to, "--ports", ports, "--first", str(first)]
     argv += ["--rate", f"{load.rate_per_s:.6f}", "--count", str(load.count), "--requests", str(load.requests)]
     argv += ["--request-bytes", str(load.request_bytes), "--response-bytes", str(load.response_bytes)]
     argv += ["--timeout", f"{load.timeout:g}s", *(["--hold"] if load.hold else []), *(["--reset"] if load.resets else [])]

@@ -1,0 +1,33 @@
+"""Addresses beside those of a cable's two ports, in its own network: a block that no port of the testbed is in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+
+MOST_SOURCES = 64
+"""Addresses of one port, its own among them: each takes a place in the neighbour table of the DUT, which on Linux has 128 before it is
+swept (`gc_thresh1`, kernel, ip-sysctl.rst)."""
+
+
+def block_of(
+    address: IPv4Interface | IPv6Interface, count: int, taken: Collection[IPv4Address | IPv6Address]
+) -> IPv4Network | IPv6Network | None:
+    """The last block of `count` addresses, rounded up to a power of two, without `taken`, network and broadcast; None if there is none."""
+    network = address.network
+    bits = (count - 1).bit_length()
+    if network.max_prefixlen - bits <= network.prefixlen:
+        return None
+    kept = {int(ip) for ip in (*taken, network.network_address, network.broadcast_address)}
+    used = {(ip - int(network.network_address)) >> bits for ip in kept}
+    last = (network.num_addresses >> bits) - 1
+    place = next((n for n in range(last, max(last - len(used), 0) - 1, -1) if n not in used), None)
+    if place is None:
+        return None
+    first = network.network_address + (place << bits)
+    return type(network)((first, network.max_prefixlen - bits))
+
+
+def most_sources(address: IPv4Interface | IPv6Interface, taken: Collection[IPv4Address | IPv6Address]) -> int:
+    """How many addresses a port can have that begins with `address` alone."""
+    return next((n for n in range(MOST_SOURCES, 1, -1) if block_of(address, n - 1, taken) is not None), 1)
