@@ -1,7 +1,8 @@
 """New TCP connections a second through the same translator: the engine's two ends, and wrk with nginx, in turns; the ratio, round by round.
 
 ROUNDS=3 rounds of SECONDS=3 s each way; the order changes from round to round. Root, wrk, nginx and nft are needed. One object of 1 KByte a
-connection (RFC 9411 section 7.2), each connection ended after it. Both sides go as fast as they can.
+connection (RFC 9411 section 7.2), each connection ended after it. Both sides go as fast as they can. SOURCES=1: addresses that the engine begins
+from; wrk has one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from statistics import median
 from dutlab.tools.engine.binary import find_engine
 
 ROUNDS, SECONDS = int(os.environ.get("ROUNDS", "3")), int(os.environ.get("SECONDS", "3"))
+SOURCES = ["10.9.1.2", *(f"10.9.1.{128 + n}" for n in range(int(os.environ.get("SOURCES", "1")) - 1))]
 ASKED_PER_S = 60_000
 """More than this kernel takes."""
 SOURCE, DUT, SINK = (f"bench{os.getpid()}-{end}" for end in ("source", "dut", "sink"))
@@ -49,6 +51,8 @@ def translator() -> Iterator[None]:
                 run("ip", "-n", name, "address", "add", address, "dev", at)
                 run("ip", "-n", name, "link", "set", at, "up")
             run("ip", "-n", end, "route", "add", "default", "via", f"{net}.1")
+        for address in SOURCES[1:]:
+            run("ip", "-n", SOURCE, "address", "add", f"{address}/32", "dev", "e0")
         run("ip", "netns", "exec", DUT, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         rules = "add table ip t; add chain ip t p { type nat hook postrouting priority 100; }; add rule ip t p oifname d1 masquerade"
         run("ip", "netns", "exec", DUT, "nft", rules)
@@ -64,7 +68,8 @@ def by_engine(first: int) -> float:
     server = subprocess.Popen(["ip", "netns", "exec", SINK, engine, "tcp-server", "10.9.2.2"], stdin=-1, stdout=-1)
     try:
         server.stdout.readline()
-        client = ["tcp-client", "--from", "10.9.1.2", "--to", "10.9.2.2", "--rate", str(ASKED_PER_S), "--count", str(ASKED_PER_S * SECONDS)]
+        client = ["tcp-client", "--from", ",".join(SOURCES), "--to", "10.9.2.2", "--rate", str(ASKED_PER_S)]
+        client += ["--count", str(ASKED_PER_S * SECONDS)]
         said = json.loads(run("ip", "netns", "exec", SOURCE, engine, *client, "--first", str(first)))["connections"]
     finally:
         server.stdin.close()

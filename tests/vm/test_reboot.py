@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,9 @@ from capability import have_netns, need, need_engine
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs.guest import MODULES
 from dutlab.runner.journal import pending_undo, read_journal
+from guests import kernels
 from main_job import only_run, records
+from processes import LIMIT_S, eventually
 
 AT_BOOT = "$(findmnt -rn -t hostfs -o TARGET | grep -vx /)/ports-dut"
 """What the guest does when it boots, on its lab's own folder."""
@@ -71,3 +78,64 @@ def test_a_guest_that_does_not_come_back_ends_the_run_with_what_to_do(dutlab, tm
     assert "dutlab resume" in done.stderr
     assert [r["status"] for r in records(only_run(tmp_path))] == ["measured"]
     assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+@pytest.fixture
+def guest(dutlab) -> Iterator[str]:
+    """Label of a lab that outlives the runs on it."""
+    label = f"t{os.getpid()}-reboot"
+    done = dutlab("lab", "up", "uml-router", "--label", label)
+    assert done.returncode == 0, done.stderr
+    yield label
+    done = dutlab("lab", "down", label)
+    assert done.returncode == 0, done.stderr
+    assert not kernels(label)
+
+
+def told(run: Path, event: str) -> bool:
+    return any(e["event"] == event and e.get("application", "ttl=99") == "ttl=99" for e in read_journal(run / "journal.jsonl"))
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("event", ["level-applying", "trial-started"], ids=["while-it-is-set", "in-the-trial-after-its-boot"])
+def test_all_levels_of_a_killed_run_are_put_back_with_the_reboot_that_one_of_them_takes(
+    dutlab, guest: str, tmp_path: Path, python_env, event: str
+) -> None:
+    state = f"sysctl net.ipv4.ip_default_ttl net.ipv4.tcp_ecn net.ipv4.tcp_sack; grep -c ip_default_ttl {AT_BOOT}"
+
+    def seen() -> list[str]:
+        return dutlab("lab", "shell", guest, "dut", "sh", "-c", state).stdout.split("\n")
+
+    three = TEXT.replace('[found, "99"]', '["99"]').replace("tcp_ecn: [1]\n", "tcp_ecn: [1]\n  sysctl.net.ipv4.tcp_sack: [0]\n")
+    (tmp_path / "e.yaml").write_text(three.replace("duration: 1s", "duration: 10s"))
+    before = seen()
+    with (tmp_path / "said").open("w") as said:
+        argv = [sys.executable, "-m", "dutlab", "run", "e.yaml", "--lab", guest]
+        running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=said, stderr=said)
+        try:
+            reached = eventually(lambda: ((tmp_path / "runs").exists() and told(only_run(tmp_path), event)) or running.poll() is not None)
+            assert reached and running.poll() is None, (tmp_path / "said").read_text()
+        finally:
+            os.kill(running.pid, signal.SIGKILL)
+            running.wait(LIMIT_S)
+    run = only_run(tmp_path)
+    left = [name for name, _ in pending_undo(read_journal(run / "journal.jsonl"))]
+    assert "ttl=99" in left, left
+    if event == "trial-started":
+        assert {"sysctl.net.ipv4.tcp_ecn=1", "sysctl.net.ipv4.tcp_sack=0", "ttl=99"} < set(left), left
+        assert seen() != before
+    undone = list[str]()
+
+    def is_undone() -> bool:
+        done = dutlab("undo", str(run))  # of a host that boots it says so, and is told again
+        undone.append(done.stderr)
+        return done.returncode == 0
+
+    assert eventually(is_undone), undone
+    assert not pending_undo(read_journal(run / "journal.jsonl"))
+    assert seen() == before
+    resumed = dutlab("resume", str(run))
+    assert resumed.returncode == 0, resumed.stderr
+    assert [r["status"] for r in records(run)] == ["measured"]
+    assert seen() == before
+    assert "Unknown child process" not in resumed.stderr + "".join(undone)

@@ -6,7 +6,6 @@ Host keys are always checked. Where passwords come from, says passwords.py.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import asyncssh
 
 from dutlab.errors import HostError
 from dutlab.hosts.passwords import own_variables, password_of, password_variable
+from dutlab.hosts.proxy_command import ProxyCommand
 
 _SSH_PORT = 22
 CONNECT_S = 15.0
@@ -25,8 +25,6 @@ KEEPALIVE_MISSES = 3
 """A host that answers nothing for KEEPALIVE_S × KEEPALIVE_MISSES seconds is gone: sshd answers keep-alives also when it is busy."""
 _TARGET = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:]+)(?::(?P<port>\d+))?")
 _CONFIGS = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
-# asyncio warns of a ProxyCommand that ended with its host, if its transport reaps it first (BaseSubprocessTransport.close).
-logging.getLogger("asyncio").addFilter(lambda record: not str(record.msg).startswith("Unknown child process"))
 _KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("~/.ssh/known_hosts2"), Path("/etc/ssh/ssh_known_hosts"))
 
 
@@ -45,6 +43,13 @@ class _Client(asyncssh.SSHClient):
     """Never trusts a key that is in no known_hosts, but remembers it to be named."""
 
     offered: asyncssh.SSHKey | None = None
+    proxy: ProxyCommand | None = None
+    """What carries the connection, if a command does."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self.proxy is not None:
+            self.proxy.end()
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         del host, addr, port
@@ -59,6 +64,17 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
     password, no_keyring = await asyncio.to_thread(password_of, login.name, login.environment)
     try:
         options = await _options(login, password)
+        return await _connected(login, options, client)
+    except (OSError, asyncssh.Error, asyncssh.ConfigParseError, asyncssh.KeyImportError, ValueError) as e:
+        raise _refusal(login, options, client, e, no_keyring) from e
+
+
+async def _connected(login: Login, options: asyncssh.SSHClientConnectionOptions, client: _Client) -> asyncssh.SSHClientConnection:
+    """Over the ProxyCommand of the configuration, if there is one. Raises as asyncssh."""
+    sock = None
+    if options.proxy_command and not options.tunnel:
+        client.proxy, sock = ProxyCommand.open([*options.proxy_command])
+    try:
         async with asyncio.timeout(CONNECT_S + LOGIN_S):
             return await asyncssh.connect(
                 options.orig_host,
@@ -66,9 +82,13 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
                 config=_configs(login),  # again: by it the host of a ProxyJump is found
                 known_hosts=_known_hosts(options),
                 client_factory=lambda: client,
+                **({} if sock is None else {"sock": sock}),
             )
-    except (OSError, asyncssh.Error, asyncssh.ConfigParseError, asyncssh.KeyImportError, ValueError) as e:
-        raise _refusal(login, options, client, e, no_keyring) from e
+    except BaseException:
+        if client.proxy is not None and sock is not None:
+            client.proxy.end()
+            sock.close()
+        raise
 
 
 async def _options(login: Login, password: str | None) -> asyncssh.SSHClientConnectionOptions:
