@@ -52,8 +52,8 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
     heat = {key: points for key, points in series.items() if units[key] == CELSIUS and not key[2].endswith(LIMIT)}
     limits = {key: series[limit][0][1] for key in heat if (limit := (*key[:2], key[2].removesuffix("_celsius") + LIMIT)) in series}
     throttled = {key[0]: points for key, points in series.items() if key[2] == THROTTLED}
-    error_w = _resolution(meter, units, sensors)
-    rows = [_row(row, watts, error_w, throttled) for row in phases]
+    step_w, share = _resolution(meter, units, sensors), _accuracy(meter, sensors)
+    rows = [_row(row, watts, (step_w, share), throttled) for row in phases]
     rows = _above_idle(rows)
     figures, notes = _figures(rows, cell, meter), [*measured.notes]
     if meter is None:
@@ -70,7 +70,7 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
         measured,
         figures={**measured.figures, cell.link_label: {**measured.figures.get(cell.link_label, {}), **figures}},
         notes=notes,
-        facts={**measured.facts, **({"meter": _words(meter)} if meter else {})},
+        facts={**measured.facts, **({"meter": _words(meter) + _fine(step_w, share)} if meter else {})},
         tables={**measured.tables, "phases": rows, "temperatures": temperatures, **_course(watts, heat, series, rows)},
     )
 
@@ -88,6 +88,21 @@ def _resolution(meter: _Key | None, units: Mapping[_Key, str], sensors: Mapping[
     return step * _IN_WATTS[units[meter]] if meter and step is not None else None
 
 
+def _accuracy(meter: _Key | None, sensors: Mapping[str, SensorSpec]) -> float | None:
+    found = getattr(sensors.get(meter[1]), "accuracy", None) if meter else None
+    return float(found) if found is not None else None
+
+
+def _fine(step_w: float | None, share: float | None) -> str:
+    """`, in steps of 1 W, within 2 %`: what the testbed says of the meter."""
+    return f"{'' if step_w is None else f', in steps of {step_w:g} W'}{'' if share is None else f', within {share * 100:g} %'}"
+
+
+def _error(mean: float | None, step_w: float | None, share: float | None) -> float | None:
+    """A step, and beside it the share of the reading."""
+    return None if mean is None or (step_w is None and share is None) else (step_w or 0.0) + (share or 0.0) * abs(mean)
+
+
 def _words(key: _Key) -> str:
     return key[1] if key[1] == key[2] else f"{key[1]}: {key[2]}"
 
@@ -100,7 +115,9 @@ def _span(row: Row) -> tuple[float, float]:
     return float(row["from_s"] or 0.0), float(row["to_s"] or 0.0)
 
 
-def _row(row: Row, watts: _Points, error_w: float | None, throttled: Mapping[str, _Points]) -> dict[str, float | str | None]:
+def _row(
+    row: Row, watts: _Points, fine: tuple[float | None, float | None], throttled: Mapping[str, _Points]
+) -> dict[str, float | str | None]:
     from_s, to_s = _span(row)
     of = _inside(watts, (from_s + to_s) / 2, to_s)
     mean = fmean(of) if of else None
@@ -108,7 +125,7 @@ def _row(row: Row, watts: _Points, error_w: float | None, throttled: Mapping[str
     return {
         **row,
         "watts": mean,
-        "error_w": error_w if of else None,
+        "error_w": _error(mean, *fine),
         "above_idle_w": None,
         "j_per_gb": mean * 8e9 / float(bps) if mean is not None and bps else None,
         "j_per_mpkt": mean * 1e6 / float(pps) if mean is not None and pps else None,

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Duration, Name, YesNo, named
+from dutlab.spec.fields import Duration, Name, Share, YesNo, named
 from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
 
 __all__ = [
@@ -66,6 +66,15 @@ def _unit(text: str) -> str:
     if not _UNIT.fullmatch(text):
         raise ValueError(f"{text!r} is not a unit; write it as behind a number: W, degC, rpm, %, /s")
     return text
+
+
+def _accuracy(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ValueError("must be above 0% and at most 100%")
+    return share
+
+
+Accuracy = Annotated[Share, AfterValidator(_accuracy)]
 
 
 def _url(text: str) -> str:
@@ -207,6 +216,8 @@ class CommandSensor(SensorSpec):
     unit: Annotated[str, AfterValidator(_unit)]
     resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The smallest step of what it prints, in `unit`."""
+    accuracy: Accuracy | None = None
+    """How far a reading may be from the truth, as a share of it."""
 
 
 def secrets_of(device: object) -> tuple[str, ...]:
@@ -304,6 +315,8 @@ class NumberSensor(AskedSensor):
     """The number times this is in `unit`: 0.001 where a meter says milliwatts."""
     resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The meter's smallest step, in `unit`."""
+    accuracy: Accuracy | None = None
+    """How far a reading may be from the truth, as a share of it: what the maker of the meter says."""
 
 
 Oid = Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]

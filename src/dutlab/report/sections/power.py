@@ -78,11 +78,12 @@ def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testb
 
 
 def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
-    """How fine the meter is, where the testbed says it."""
+    """How fine the meter is and how true, where the testbed says it."""
     sensors = testbed.get("sensors")
     spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
-    step = spec.get("resolution") if isinstance(spec, Mapping) else None
-    return f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{made_up(meter.sensor, testbed)}"
+    step, share = (spec.get("resolution"), spec.get("accuracy")) if isinstance(spec, Mapping) else (None, None)
+    fine = f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{f', within {share}' if share else ''}"
+    return f"{fine}{made_up(meter.sensor, testbed)}"
 
 
 def _work_of(group: Group) -> _Work | None:

@@ -81,11 +81,9 @@ def _simulated(groups: Sequence[Group]) -> str:
 
 
 def _meter(groups: Sequence[Group]) -> str:
-    """`, by wall, in steps of 1 W`."""
+    """`, watts by wall, in steps of 1 W`."""
     names = dict.fromkeys(meter for g in groups for r in g.measured if (meter := r.tool_facts.get("meter")))
-    steps = {error for g in groups for r in g.measured for row in _phases(r) if (error := row.get("error_w")) is not None}
-    step = f", in steps of {next(iter(steps)):g} W" if len(steps) == 1 else ""
-    return f", watts by {' and '.join(names)}{step}" if names else ""
+    return f", watts by {' and '.join(names)}" if names else ""
 
 
 def _phases(record: TrialRecord) -> _Rows:
@@ -112,7 +110,7 @@ def _states(group: Group, book: NoteBook) -> Iterator[Row]:
             f"{_load(row)}{ended}",
             lasted,
             *values,
-            "" if error is None else f"± {error:g}",
+            "" if error is None else f"± {float(error):.3g}",
             "" if hot is None else f"{hot:.0f}",
         ]
         yield Row(group.label, tuple(cells), links=group.cell.link_label)
