@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from capability import need_program
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.sensors.asked import Asked
+from dutlab.sensors.ipmi_local import LocalIpmiLoop
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
 from dutlab.sensors.watch import make
 from dutlab.spec.sensors import SENSORS, SensorSpec
@@ -127,6 +129,33 @@ async def test_a_management_controller_tells_by_ipmi_and_is_asked_once_with_a_wr
         assert "unauthorized name" in found.faults[0] and "not asked again" in found.faults[0]
     found = await read(sensor("ipmi", **at, **{"password-from": "T_RIGHT"}), faults=2)
     assert found.faults[0].startswith("it: ipmitool ended with status 1"), "who does not answer may answer later"
+
+
+async def test_a_controller_tells_its_own_host_what_it_tells_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator has no local interface, so the host's ipmitool is led to its port; the words on both sides are the real ones."""
+    program = tmp_path / "bin" / "ipmitool"
+    program.parent.mkdir()
+    with management_controller(tmp_path) as port:
+        real = f"{need_program('ipmitool')} -I lanplus -H 127.0.0.1 -p {port} -U reader -P right -L USER -N 2 -R 1"
+        program.write_text(f'#!/bin/sh\nexec {real} "$@"\n', encoding="ascii")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        local = make(sensor("ipmi-local", host="dut"), SensorSite(LocalHost("dut")))
+        assert isinstance(local, LocalIpmiLoop)
+        await local.start()
+        while len(local._values) < 2 and not local._faults:
+            await asyncio.sleep(0.02)
+        found = await local.stop()
+        assert found.faults == ()
+        limit = {"cpu_temp_limit_celsius": (90.0, "degC")}
+        assert values(found) == {"cpu_temp_celsius": (55.0, "degC"), "fan_1_rpm": (2100.0, "rpm"), "psu_power_watts": (90.0, "W"), **limit}
+        assert {s.host for s in found.samples} == {"dut"}
+    local = make(sensor("ipmi-local", host="dut"), SensorSite(LocalHost("dut")))
+    assert isinstance(local, LocalIpmiLoop)
+    await local.start()
+    while not local._faults:
+        await asyncio.sleep(0.02)
+    assert "ipmitool told no number" in (await local.stop()).faults[0]
 
 
 async def test_a_management_controller_tells_by_redfish(tmp_path: Path) -> None:

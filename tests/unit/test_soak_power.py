@@ -134,7 +134,7 @@ def test_each_phase_has_its_watts_joules_and_heat():
     assert figures["at_100_pps_per_w"] == pytest.approx(4000 / 90) and figures["at_50_pps_per_w"] == pytest.approx(2000 / 80)
     assert {row["error_w"] for row in rows.values()} == {1.0}
     assert rows["full"]["stable"] == "yes" and rows["full"]["to_s"] - rows["full"]["from_s"] < 300
-    assert found.facts["meter"] == "wall, in steps of 1 W", "what a processor says of itself is never the wall"
+    assert found.facts["meter"] == "wall", "what a processor says of itself is never the wall"
     (heat,) = found.tables["temperatures"]
     assert heat["peak_in"] == "full" and 63 < heat["peak_c"] <= 64
     assert figures["steady_heat_s"] == pytest.approx(20 * math.log(10), abs=3), "of 10 degrees more, by 20 s, 1 is left then"
@@ -164,7 +164,7 @@ def test_the_error_of_watts_is_a_step_and_what_the_maker_of_the_meter_allows_of_
     found = carried(Device(), sensors=true)
     errors = {row["phase"]: row["error_w"] for row in found.tables["phases"]}
     assert errors["full"] == pytest.approx(0.5 + 0.02 * 90.0) and errors["off"] == pytest.approx(0.5 + 0.02 * 15.0)
-    assert found.facts["meter"] == "wall, in steps of 0.5 W, within 2 %"
+    assert found.facts["meter_error"] == "in steps of 0.5 W, within 2 %"
     with pytest.raises(ValidationError, match="above 0%"):
         MeterSensor(name="wall", url="http://192.0.2.1", model="shelly", accuracy="200%")
 

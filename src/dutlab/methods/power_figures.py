@@ -29,7 +29,7 @@ MOST_PIECES = 600
 THROTTLED = "throttled"
 LIMIT = "_limit_celsius"
 _IN_WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
-_METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi")
+_METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi", "ipmi-local")
 """Kinds of sensors that may see a whole device, the surest first; a processor's own account (RAPL) is never one."""
 _NEAR_C = 1.0
 
@@ -53,6 +53,7 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
     limits = {key: series[limit][0][1] for key in heat if (limit := (*key[:2], key[2].removesuffix("_celsius") + LIMIT)) in series}
     throttled = {key[0]: points for key, points in series.items() if key[2] == THROTTLED}
     step_w, share = _resolution(meter, units, sensors), _accuracy(meter, sensors)
+    fine = _fine(step_w, share)
     rows = [_row(row, watts, (step_w, share), throttled) for row in phases]
     rows = _above_idle(rows)
     figures, notes = _figures(rows, cell, meter), [*measured.notes]
@@ -70,7 +71,7 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
         measured,
         figures={**measured.figures, cell.link_label: {**measured.figures.get(cell.link_label, {}), **figures}},
         notes=notes,
-        facts={**measured.facts, **({"meter": _words(meter) + _fine(step_w, share)} if meter else {})},
+        facts={**measured.facts, **({"meter": _words(meter)} if meter else {}), **({"meter_error": fine} if fine else {})},
         tables={**measured.tables, "phases": rows, "temperatures": temperatures, **_course(watts, heat, series, rows)},
     )
 
@@ -94,8 +95,9 @@ def _accuracy(meter: _Key | None, sensors: Mapping[str, SensorSpec]) -> float | 
 
 
 def _fine(step_w: float | None, share: float | None) -> str:
-    """`, in steps of 1 W, within 2 %`: what the testbed says of the meter."""
-    return f"{'' if step_w is None else f', in steps of {step_w:g} W'}{'' if share is None else f', within {share * 100:g} %'}"
+    """`in steps of 1 W, within 2 %`: what the testbed says of the meter."""
+    step = None if step_w is None else f"in steps of {step_w:g} W"
+    return ", ".join(filter(None, (step, None if share is None else f"within {share * 100:g} %")))
 
 
 def _error(mean: float | None, step_w: float | None, share: float | None) -> float | None:

@@ -75,8 +75,8 @@ class IpmiController:
         if self._has_dcmi:
             status, said, _ = self._session.ask("dcmi", "power", "reading")
             self._has_dcmi = status == 0 and not _INACTIVE.search(said)
-            if watts := _DCMI.search(said):
-                found["dcmi_watts"] = Amount(float(watts[1]), "W")
+            if (watts := dcmi_watts(said)) is not None:
+                found["dcmi_watts"] = watts
         status, said, why = self._session.ask("-c", "sdr", "list", "full")
         if status != 0 and not found:
             raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
@@ -92,6 +92,11 @@ class IpmiController:
 
     def close(self) -> None:
         """Each question is a session of its own."""
+
+
+def dcmi_watts(text: str) -> Amount | None:
+    """What `ipmitool dcmi power reading` tells; None where the controller has no such reading."""
+    return Amount(float(watts[1]), "W") if not _INACTIVE.search(text) and (watts := _DCMI.search(text)) else None
 
 
 def records(text: str) -> Iterator[tuple[str, Amount]]:

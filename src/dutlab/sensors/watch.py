@@ -27,6 +27,7 @@ MODULES: Mapping[str, str] = {
     "meter": "dutlab.sensors.meter",
     "redfish": "dutlab.sensors.redfish",
     "ipmi": "dutlab.sensors.ipmi",
+    "ipmi-local": "dutlab.sensors.ipmi_local",
     "snmp": "dutlab.sensors.snmp",
     "mqtt": "dutlab.sensors.mqtt",
     "nut": "dutlab.sensors.nut",

@@ -307,6 +307,15 @@ class IpmiSensor(IpmiDevice, AskedSensor):
     every: Period = Duration(10.0)
 
 
+class LocalIpmiSensor(SensorSpec):
+    """A host's own management controller, asked by the host."""
+
+    kind = "ipmi-local"
+    measures = "power (DCMI), temperatures, fans and voltages, as a host's own management controller tells the host"
+
+    every: Period = Duration(10.0)
+
+
 class NumberSensor(AskedSensor):
     """One number."""
 
@@ -427,6 +436,7 @@ _KINDS: tuple[type[SensorSpec], ...] = (
     MeterSensor,
     RedfishSensor,
     IpmiSensor,
+    LocalIpmiSensor,
     SnmpSensor,
     MqttSensor,
     NutSensor,

@@ -82,7 +82,8 @@ def _simulated(groups: Sequence[Group]) -> str:
 
 def _meter(groups: Sequence[Group]) -> str:
     """`, watts by wall, in steps of 1 W`."""
-    names = dict.fromkeys(meter for g in groups for r in g.measured if (meter := r.tool_facts.get("meter")))
+    facts = [r.tool_facts for g in groups for r in g.measured if r.tool_facts.get("meter")]
+    names = dict.fromkeys(", ".join(filter(None, (of["meter"], of.get("meter_error")))) for of in facts)
     return f", watts by {' and '.join(names)}" if names else ""
 
 

@@ -1,0 +1,59 @@
+"""Sensor `ipmi-local`: what a host's own management controller tells the host itself, by ipmitool there.
+
+It needs no login and no network, and costs time of the host: its kernel asks the controller byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dutlab.sensors.ipmi import dcmi_watts, limits, records
+from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.oddities import Amount
+from dutlab.sensors.sensor import Sample, SensorSite, limits_once
+from dutlab.spec.sensors import LocalIpmiSensor
+from dutlab.systems.watched import loop_of, sections
+
+# Limits are asked once, after the first reading: some controllers take half a minute for all.
+_LOOP = loop_of(r"""
+  export LC_ALL=C
+  printf '\036dcmi\n'; ipmitool dcmi power reading 2>/dev/null
+  printf '\036records\n'; ipmitool -c sdr list full 2>&1
+  [ "$turn" = 1 ] && printf '\036limits\n' && ipmitool -c sensor 2>/dev/null
+  turn=$((turn + 1))
+""")
+_SHOWN = 80
+
+
+class LocalIpmiLoop(ShellLoop):
+    """Asks in a loop on the host."""
+
+    waits = False
+    needs = "the host needs ipmitool, root, and a management controller (/dev/ipmi0)"
+
+    def __init__(self, spec: LocalIpmiSensor, site: SensorSite) -> None:
+        super().__init__(spec.name, site, _LOOP, interval_s=spec.every)
+        self._values: list[tuple[float, Mapping[str, Amount]]] = []
+
+    def _turn(self, at_s: float, text: str) -> None:
+        parts = sections(text)
+        watts, said = dcmi_watts(parts["dcmi"]), parts["records"]
+        found = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(said))
+        if not found:
+            raise ValueError(f"ipmitool told no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
+        found |= dict(limits(parts.get("limits", "")))
+        self._values.append((at_s, found))
+        self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        yield from limits_once(
+            Sample(round(at_s - began_s, 3), self.host, self.name, name, amount.unit, amount.value)
+            for at_s, found in self._values
+            for name, amount in found.items()
+        )
+        yield from self._costs(began_s)
+
+
+def make(spec: LocalIpmiSensor, site: SensorSite) -> LocalIpmiLoop | None:
+    """The sensor that `spec` describes; None where a host has no shell of POSIX."""
+    return LocalIpmiLoop(spec, site) if site.host.system.kernel in ("Linux", "FreeBSD") else None
