@@ -160,7 +160,7 @@ def umid(label: str, role: str) -> str:
 def threads(namespace: str) -> list[int]:
     """The process of its kernel, which does all that its ports do."""
     identity = inside.namespace_id(NAMESPACES / namespace)
-    return [] if identity is None else sorted(pid for pid in inside.processes_in(identity) if _is_kernel(pid))[:1]
+    return [] if identity is None else sorted(pid for pid in inside.processes_in(identity) if is_kernel(pid))[:1]
 
 
 def _insist_on_parts() -> str:
@@ -182,7 +182,8 @@ def end_of(folder: Path, role: str) -> str:
     return said[-1] if said else "nobody knows why"
 
 
-def _is_kernel(pid: int) -> bool:
+def is_kernel(pid: int) -> bool:
+    """Whether this process is the kernel of a guest."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(KERNEL.encode())
     except OSError:  # ended meanwhile

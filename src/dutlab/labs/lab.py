@@ -87,7 +87,8 @@ class Lab:
     def kernels(self) -> tuple[int, ...]:
         """The processes of its guests' kernels as they are now: one that was switched off and on has another."""
         folder = StateFolder().ssh_folder(self.label)
-        return tuple(pid for role in self.guests if (pid := guest_power.kernel(folder, role)) is not None)
+        started = [guest_power.kernel(folder, role) for role in self.guests]
+        return tuple(pid for pid in started if pid is not None and guest.is_kernel(pid))
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
         """Name → host, made anew at each call."""

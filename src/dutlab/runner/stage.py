@@ -253,11 +253,13 @@ async def _set_up(
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal, hosts)
-    threads = None if lab is None or not (lab.ends_here or lab.guests) else lab.napi_threads if lab.guests else lab.napi_threads or None
-    unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
     guests = lab.guests if lab is not None else frozenset[str]()
+    threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
+    unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
     accounts = accounts_of(
-        {name: host for name, host in hosts.items() if name not in unread | guests}, threads, guests=lab.kernels if lab and guests else None
+        {name: host for name, host in hosts.items() if name not in unread | guests},
+        threads if threads or guests else None,
+        guests=lab.kernels if lab and guests else None,
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
