@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from dutlab.errors import InputError, SpecRefused, StoreError, TestbedError
 from dutlab.runner import campaign as of_campaigns
-from dutlab.runner.campaign import CampaignFolder, CampaignState, CampaignWork
+from dutlab.runner.campaign import CampaignWork
+from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
+from dutlab.runner.fleet.carrier import LocalCarrier
 from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, PlannedRun, read_campaign
 from dutlab.store.manifest import MANIFEST
 
@@ -164,7 +166,7 @@ class Told(CampaignWork):
     """Runs nothing: does as `ends` says, which has the exit statuses of each planned run; 0 finishes it."""
 
     def __init__(self, folder: CampaignFolder, ends: dict[int, list[int]], now: datetime | None = None) -> None:
-        super().__init__(folder, self.hear)
+        super().__init__(folder, self.hear, LocalCarrier(folder))
         self.ends, self.said, self.did, self.now = ends, list[str](), list[int](), now or datetime(2026, 1, 1, tzinfo=UTC)
         self.clock = lambda: self.now
 
@@ -182,6 +184,7 @@ class Told(CampaignWork):
             tries.write(json.dumps(entry) + "\n")
         if status == 0:
             finish(self.folder, planned.number, f"r{planned.number}")
+            self.folder.settle(planned)
         return status
 
 

@@ -180,6 +180,9 @@ def test_every_command_that_measures_or_reads_has_json() -> None:
         "note",
         "conductor convert",
         "export",
+        "campaign place",
+        "campaign scheduler",
+        "campaign worker",
     }  # they change something, or write files
     assert set(without) == acts | {"verify-claim"}, "the exit status of verify-claim is all of its answer"
 

@@ -15,7 +15,7 @@ from dutlab.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dutlab.runner.campaign import CampaignFolder, RunStanding
+    from dutlab.runner.campaign_folder import CampaignFolder, RunStanding
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 _FOLDER = click.argument("folder", metavar="CAMPAIGN", type=click.Path(path_type=Path, exists=True, file_okay=False))
@@ -43,7 +43,7 @@ def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> No
     Example:
       dutlab campaign run nightly.yaml
     """  # noqa: D301
-    from dutlab.runner.campaign import CampaignFolder, CampaignState, RunStanding  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder, CampaignState, RunStanding  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
 
     planned = read_campaign(file)
@@ -64,7 +64,7 @@ def resume(*, folder: Path, as_json: bool) -> None:
     Example:
       dutlab campaign resume campaigns/nightly
     """  # noqa: D301
-    from dutlab.runner.campaign import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     found = CampaignFolder(folder)
     found.insist_on_its_files(_version())
@@ -81,10 +81,72 @@ def status(*, folder: Path, as_json: bool) -> None:
     Example:
       dutlab campaign status campaigns/nightly
     """  # noqa: D301
-    from dutlab.runner.campaign import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     found = CampaignFolder(folder)
     _show([found.standing(run) for run in found.planned()], as_json=as_json)
+
+
+@campaign.command()
+@click.option("--listen", default="tcp://127.0.0.1:8786", metavar="ADDRESS", show_default=True,
+              help="tcp:// on loopback, or tls:// with certificates in DUTLAB_FLEET_TLS.")  # fmt: skip
+@click.option(
+    "--dashboard", type=click.IntRange(0, 65535), metavar="PORT", help="Show Dask's pages to browsers of this machine; 0 is any port."
+)
+def scheduler(*, listen: str, dashboard: int | None) -> None:
+    """Tell workers of several machines what to do, until Ctrl-C. Nothing is lost where it is killed.
+
+    \b
+    Example:
+      dutlab campaign scheduler
+      DUTLAB_FLEET_TLS=/etc/dutlab/fleet dutlab campaign scheduler --listen tls://192.0.2.1:8786
+    """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.scheduler import schedule  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.security import insist_on_dask  # noqa: PLC0415 -- `--help` needs none of it
+
+    insist_on_dask()
+    run_in_order(schedule(listen, dashboard, tell))
+
+
+@campaign.command()
+@click.option("--scheduler", "address", required=True, metavar="ADDRESS", help="As the campaign file has it under `fleet`.")
+@click.option("--testbed", "testbeds", required=True, multiple=True, metavar="NAME",
+              help="A lab, or the name of a testbed file without its ending, that this machine measures; repeatable.")  # fmt: skip
+def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
+    """Carry out runs of campaigns on testbeds beside this machine, until Ctrl-C, which ends its runs in order.
+
+    \b
+    Example:
+      dutlab campaign worker --scheduler tcp://127.0.0.1:8786 --testbed three-node
+    """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.security import insist_on_dask  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.worker import work  # noqa: PLC0415 -- `--help` needs none of it
+
+    insist_on_dask()
+    run_in_order(work(address, testbeds, _version(), tell))
+
+
+@campaign.command(hidden=True)
+@_FOLDER
+@click.argument("number", type=int)
+def place(*, folder: Path, number: int) -> None:
+    """Carry out one planned run; what `run` and workers start.
+
+    \b
+    Example:
+      dutlab campaign place campaigns/nightly 3
+    """  # noqa: D301
+    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.leases import lease_store  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.place import PlaceWork  # noqa: PLC0415 -- `--help` needs none of it
+
+    found = CampaignFolder(folder)
+    (planned,) = (run for run in found.planned() if run.number == number)
+    status = run_in_order(PlaceWork(found, planned, found.fleet, lease_store(), _version()).carry_out())
+    click.get_current_context().exit(status if status >= 0 else 128 - status)
 
 
 def _version() -> str:
@@ -95,9 +157,9 @@ def _version() -> str:
 
 def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.campaign import CampaignState, CampaignWork  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignState  # noqa: PLC0415 -- `--help` needs none of it
 
-    standings = run_in_order(CampaignWork(folder, tell).carry_out())
+    standings = run_in_order(_standings(folder))
     _show(standings, as_json=as_json)
     if not as_json and any(s.state is CampaignState.DONE for s in standings):
         say(f"Every run of it: dutlab runs --runs {folder.runs}")
@@ -105,6 +167,17 @@ def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
     if left and not as_json:
         say(f"{len(left)} of {len(standings)} not measured; `dutlab campaign resume {folder.path}` tries again")
     click.get_current_context().exit(1 if left else 0)
+
+
+async def _standings(folder: CampaignFolder) -> list[RunStanding]:
+    from dutlab.runner.campaign import CampaignWork  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.carrier import LocalCarrier  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.dask_carrier import DaskCarrier  # noqa: PLC0415 -- `--help` needs none of it
+
+    if folder.fleet.is_local:
+        return await CampaignWork(folder, tell, LocalCarrier(folder)).carry_out()
+    async with DaskCarrier.opened(folder, _version(), tell) as carrier:
+        return await CampaignWork(folder, tell, carrier).carry_out()
 
 
 def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:

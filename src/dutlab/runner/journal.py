@@ -17,6 +17,7 @@ from typing import Any
 
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
+from dutlab.runner.fence import Fence
 from dutlab.store.read import read_plain
 from dutlab.store.seal import LineSeal
 
@@ -48,11 +49,14 @@ class Journal:
         if not _locked(self._file.fileno()):
             self._file.close()
             raise InputError(f"{path.parent}: another dutlab is running it", remedy="wait for it, or end it first")
+        self._fence = Fence.of_process()
         self._seal = self._new_line()
         self._is_torn = False
 
     def write(self, event: str, **facts: object) -> None:
-        """Appends one entry and waits for the disk. Raises StoreError."""
+        """Appends one entry and waits for the disk. Raises StoreError. Ends a process whose lease another one has taken."""
+        if self._fence is not None:
+            self._fence.end_if_stale()
         if self._is_torn:
             self._seal = self._new_line()
         line = self._seal.sealed({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})

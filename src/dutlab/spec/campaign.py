@@ -28,6 +28,7 @@ from dutlab.errors import Fault, SpecRefused
 from dutlab.spec.experiment import LabRef, TestbedPath, TestbedRef
 from dutlab.spec.factors import VERSION, CommandsOfLevel
 from dutlab.spec.fields import Duration, Name
+from dutlab.spec.fleet import Fleet, as_fleet
 from dutlab.spec.loader import given_experiment, path_of_testbed
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
 from dutlab.spec.yaml_source import parse, read_file
@@ -95,8 +96,9 @@ class Campaign(SpecModel):
     versions: Annotated[dict[Name, CommandsOfLevel], Field(default_factory=dict)]
     nights: Annotated[int, Field(ge=1, le=1000)] = 1
     hours: Annotated[Hours | None, BeforeValidator(_hours)] = None
-    at_once: Annotated[int, Field(ge=1, le=64)] = 1
-    """Testbeds that are used at the same time."""
+    fleet: Annotated[Fleet, BeforeValidator(as_fleet)] = Fleet()
+    at_once: Annotated[int | None, Field(ge=1, le=64)] = None
+    """Testbeds that are used at the same time; None: one on this machine, all of them with workers."""
     tries: Annotated[int, Field(ge=1, le=MOST_TRIES)] = 3
     """Of a run that ends early."""
     again_after: Annotated[Duration, AfterValidator(_positive)] = Seconds(600.0)

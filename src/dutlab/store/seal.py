@@ -30,7 +30,7 @@ _KEY_BYTES = 32
 
 def own_key() -> bytes | None:
     """The user's key, made at its first use; None where no file can be kept: such a run is sealed by nobody."""
-    path = _state_folder() / "dutlab" / "journal.key"
+    path = state_folder() / "dutlab" / "journal.key"
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -143,7 +143,7 @@ def _read(folder: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _state_folder() -> Path:
+def state_folder() -> Path:
     """XDG_STATE_HOME, or ~/.local/state (XDG base directory specification 0.8) of the user that the process acts as: sudo may keep HOME."""
     if (named := os.environ.get("XDG_STATE_HOME", "")).startswith("/"):
         return Path(named)

@@ -1,0 +1,291 @@
+"""A campaign on disk, and what became of each of its runs.
+
+A campaign is a folder of plain files, as a run is, and what is done is what lies in it:
+
+    plan.json             every planned run with its arguments, and the hash of each file that they are read from
+    lock                  held by the one process that carries the campaign out
+    end                   there while an end is asked for: whoever works on a place ends its run in order
+    store                 the identity of the store that its workers have their leases in
+    planned/003/runs/     where planned run 3 makes its run folder; what is in it was cut, or goes on
+    planned/003/lock      held by the process that works on it and by its run's, also when nobody waits for them any more
+    planned/003/fence/    the tokens of the leases under which it was worked on; the highest one counts (runner/fence.py)
+    planned/003/run       the name of its run, once that has finished
+    planned/003/tries     a line of JSON for each process: when it began and ended, and with which status
+    planned/003/said      what they said
+    runs/                 finished runs
+
+A run is a `dutlab run` of its own, so its lock, journal and clean-up are those of any other. One that was cut goes on with `dutlab resume`,
+which puts back first what it had changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from dutlab.errors import InputError, StoreError, TestbedError
+from dutlab.spec.campaign import PlannedCampaign, PlannedRun
+from dutlab.spec.fleet import Fleet
+from dutlab.store.find import is_running, run_names
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.replace import replace_file
+from dutlab.store.write import AlreadyWritten, as_store_error, write_once
+
+SCHEMA_VERSION = 1
+_PLAN, _LOCK, _RUN, _TRIES, _SAID, _RUNS = "plan.json", "lock", "run", "tries", "said", "runs"
+_END, _STORE, _FENCE = "end", "store", "fence"
+
+
+class CampaignState(StrEnum):
+    """What became of a planned run."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    CUT = "cut"
+    """It began and has not finished; nobody works on it."""
+    REFUSED = "refused"
+    """A process for it ended before there was a run."""
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class RunStanding:
+    """A planned run, and what became of it."""
+
+    planned: PlannedRun
+    state: CampaignState
+    run: str | None
+    """The name of its run, if there is one."""
+    tries: int
+    exit_status: int | None
+    """Of the last process that ended."""
+    said: str
+    """The last line of that one, where it did not end well."""
+
+
+@dataclass(frozen=True)
+class CampaignFolder:
+    """A campaign on disk. Nothing is cached: what a method returns is what the files say now."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, planned: PlannedCampaign, dutlab_version: str) -> Self:
+        """A new folder. Raises InputError where there is one, StoreError."""
+        if (path / _PLAN).exists():
+            raise InputError(f"{path}: there is a campaign already", remedy=f"`dutlab campaign resume {path}` goes on with it")
+        campaign = planned.campaign
+        plan = {
+            "schema_version": SCHEMA_VERSION,
+            "campaign": campaign.name,
+            "dutlab_version": dutlab_version,
+            "hours": None if campaign.hours is None else str(campaign.hours),
+            "at_once": campaign.at_once,
+            "fleet": campaign.fleet.model_dump(mode="json"),
+            "tries": campaign.tries,
+            "again_after_s": campaign.again_after,
+            "files": {str(file): _hash(file) for file in planned.files},
+            "runs": [asdict(run) for run in planned.runs],
+        }
+        replace_file(path / _PLAN, json.dumps(plan, indent=1).encode())
+        return cls(path)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """plan.json. Raises InputError where there is none, StoreError."""
+        try:
+            plan = json.loads((self.path / _PLAN).read_bytes())
+        except FileNotFoundError:
+            raise InputError(f"{self.path}: not a campaign", remedy="name the folder that holds plan.json and planned") from None
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.path / _PLAN}: cannot be read: {error}") from error
+        if not isinstance(plan, dict) or plan.get("schema_version") != SCHEMA_VERSION or "runs" not in plan:
+            raise InputError(f"{self.path / _PLAN}: not a campaign's plan of this version of dutlab")
+        return plan
+
+    @property
+    def runs(self) -> Path:
+        """Where finished runs are."""
+        return self.path / _RUNS
+
+    @property
+    def fleet(self) -> Fleet:
+        """Who carries it out."""
+        return Fleet.model_validate(self.plan["fleet"])
+
+    def planned(self) -> list[PlannedRun]:
+        """Its runs, in their order. Raises InputError, StoreError."""
+        return [PlannedRun(**{**run, "arguments": tuple(run["arguments"])}) for run in self.plan["runs"]]
+
+    def place(self, planned: PlannedRun) -> Path:
+        """The folder of a planned run."""
+        return self.path / "planned" / f"{planned.number:03d}"
+
+    def settle(self, planned: PlannedRun) -> str | None:
+        """The name of its run, if that has finished: then it is brought to the others, and found there after a kill at any instant.
+
+        For the process alone that holds the place: another one could take the run away from a process that still writes its report.
+        """
+        place = self.place(planned)
+        if not (place / _RUN).exists():
+            finished = [run.name for run in self._own(planned) if (run / MANIFEST).exists()]
+            if not finished:
+                return None
+            replace_file(place / _RUN, finished[-1].encode())
+        return self.done(planned)
+
+    def done(self, planned: PlannedRun) -> str | None:
+        """The name of its run, once that has been settled."""
+        try:
+            name = (self.place(planned) / _RUN).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        self.runs.mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # where it is with the others already
+            (self.own_runs(planned) / name).rename(self.runs / name)
+        return name
+
+    def own_runs(self, planned: PlannedRun) -> Path:
+        """Where it makes its run."""
+        return self.place(planned) / _RUNS
+
+    def cut_run(self, planned: PlannedRun) -> Path | None:
+        """The run that it began and has not finished."""
+        return next(iter(reversed(self._own(planned))), None)
+
+    def fences(self, planned: PlannedRun) -> Path:
+        """Where those who had the place left their tokens."""
+        return self.place(planned) / _FENCE
+
+    def lock_of(self, planned: PlannedRun) -> Path:
+        """Held by whoever works on the place. Makes its folder; raises StoreError."""
+        own = self.own_runs(planned)
+        try:
+            own.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise as_store_error(error, own, None) from error
+        return self.place(planned) / _LOCK
+
+    def said_by(self, planned: PlannedRun) -> Path:
+        """What its processes print."""
+        return self.place(planned) / _SAID
+
+    def tried(self, planned: PlannedRun, began: datetime, ended: datetime, exit_status: int, command: str) -> None:
+        """Notes a process that ended. Raises StoreError."""
+        entry = {"began": began.isoformat(), "ended": ended.isoformat(), "exit_status": exit_status, "command": command}
+        tries = self.place(planned) / _TRIES
+        try:
+            tries.parent.mkdir(parents=True, exist_ok=True)
+            with tries.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise as_store_error(error, tries, None) from error
+
+    def ask_to_end(self) -> None:
+        """Has every process that works on a place end its run in order."""
+        replace_file(self.path / _END, b"")
+
+    def ask_no_more(self) -> None:
+        """Lets places be worked on."""
+        (self.path / _END).unlink(missing_ok=True)
+
+    def is_end_asked(self) -> bool:
+        """Whether runs are to end."""
+        return (self.path / _END).exists()
+
+    def first_store(self, identity: str) -> str:
+        """The store that the first worker on this campaign had its leases in; `identity` where this is the first."""
+        with contextlib.suppress(AlreadyWritten):
+            write_once(self.path / _STORE, identity.encode())
+        return (self.path / _STORE).read_text(encoding="utf-8")
+
+    def _own(self, planned: PlannedRun) -> list[Path]:
+        own = self.own_runs(planned)
+        return [own / name for name in _names(own)]
+
+    def standing(self, planned: PlannedRun) -> RunStanding:
+        """What became of a planned run. Changes nothing."""
+        place = self.place(planned)
+        tries = [json.loads(line) for line in _lines(place / _TRIES)]
+        last = tries[-1]["exit_status"] if tries else None
+        said = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
+        names = _names(place / _RUNS)
+        if (place / _RUN).exists():
+            return RunStanding(planned, CampaignState.DONE, (place / _RUN).read_text(encoding="utf-8"), len(tries), last, said)
+        run = names[-1] if names else None
+        if _is_held(place / _LOCK) or (run is not None and is_running(place / _RUNS / run)):
+            return RunStanding(planned, CampaignState.RUNNING, run, len(tries), None, "")
+        state = CampaignState.CUT if run else CampaignState.REFUSED if tries else CampaignState.PLANNED
+        return RunStanding(planned, state, run, len(tries), last, said)
+
+    def last_began(self, planned: PlannedRun) -> datetime | None:
+        """When its last process began; None without one."""
+        tries = _lines(self.place(planned) / _TRIES)
+        return datetime.fromisoformat(json.loads(tries[-1])["began"]) if tries else None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Raises TestbedError where another process carries the campaign out."""
+        with (self.path / _LOCK).open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TestbedError(
+                    f"{self.path}: another process carries this campaign out", remedy="wait for it, or end it with Ctrl-C"
+                ) from None
+            yield
+
+    def insist_on_its_files(self, dutlab_version: str) -> None:
+        """Raises InputError where the runs that are left would be others than those that were made."""
+        plan = self.plan
+        if plan["dutlab_version"] != dutlab_version:
+            raise InputError(
+                f"{self.path}: was begun with dutlab {plan['dutlab_version']}, and this is {dutlab_version}",
+                remedy="go on with that version, or begin another campaign",
+            )
+        if changed := [file for file, was in plan["files"].items() if _hash(Path(file)) != was]:
+            raise InputError(
+                f"{self.path}: changed since the campaign began: {', '.join(changed)}", remedy="put them back, or begin another campaign"
+            )
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _names(runs: Path) -> list[str]:
+    return run_names(runs) if runs.is_dir() else []
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_bytes().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _hash(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None

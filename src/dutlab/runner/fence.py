@@ -1,0 +1,68 @@
+"""Keeps a process that lost its lease from going on with a run: each holder of a place leaves its token there, and the highest one counts.
+
+A token is the name of a file, made once and never replaced. So two holders that write at the same instant cannot undo one another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from dutlab.errors import TestbedError
+from dutlab.store.write import write_once
+
+_NAMED = "DUTLAB_FENCE"
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Before a place; `token` is that of this process's lease."""
+
+    folder: Path
+    token: int
+
+    @classmethod
+    def of_process(cls) -> Self | None:
+        """The one that the process's parent put up for it (`environment`)."""
+        folder, _, token = os.environ.get(_NAMED, "").rpartition(":")
+        return cls(Path(folder), int(token)) if folder and token.isdecimal() else None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Tells a child of it."""
+        return {_NAMED: f"{self.folder}:{self.token}"}
+
+    def put_up(self, facts: dict[str, str]) -> None:
+        """From now on older tokens are stale. Raises StoreError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_once(self.folder / f"{self.token:0{_DIGITS}d}", json.dumps(facts).encode())
+
+    def is_stale(self) -> bool:
+        """Whether a later lease was taken."""
+        newest = newest_token(self.folder)
+        return newest is not None and newest > self.token
+
+    def end_if_stale(self) -> None:
+        """Ends this process at once, as kill -9 would: whoever holds the place now puts back what it changed, so it must not do so too."""
+        if self.is_stale():
+            sys.stderr.write(f"dutlab: {self.folder.parent}: another process holds this place now; ended without a further step\n")
+            sys.stderr.flush()
+            os._exit(TestbedError.exit_status)
+
+
+def newest_token(folder: Path) -> int | None:
+    """Of all holders that there were; None where there was none."""
+    try:
+        return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
+    except FileNotFoundError:
+        return None
+
+
+def facts_of(folder: Path, token: int) -> dict[str, Any]:
+    """What that holder said of itself."""
+    return dict(json.loads((folder / f"{token:0{_DIGITS}d}").read_bytes()))

@@ -1,0 +1,40 @@
+"""Starts the process of a place and waits for it, here. With Dask, for other machines, that has the same face (dask_carrier.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import Protocol
+
+from dutlab.runner.campaign_folder import CampaignFolder
+from dutlab.runner.fleet.place import ended_in_order
+from dutlab.spec.campaign import PlannedRun
+
+
+class PlaceCarrier(Protocol):
+    """How a campaign gets its planned runs carried out."""
+
+    async def carry(self, planned: PlannedRun) -> int:
+        """The exit status of the process, which has ended in order when this is cancelled. Raises TestbedError."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalCarrier:
+    """By a child of this process."""
+
+    folder: CampaignFolder
+
+    async def carry(self, planned: PlannedRun) -> int:
+        return await ended_in_order(await begin_place(self.folder, planned))
+
+
+async def begin_place(folder: CampaignFolder, planned: PlannedRun) -> asyncio.subprocess.Process:
+    """A process that outlives this one, whatever kills it: what it has begun, it finishes."""
+    folder.lock_of(planned)
+    with folder.said_by(planned).open("ab") as said:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dutlab", "campaign", "place", str(folder.path), str(planned.number),
+            stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+        )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Has places carried out by workers that a Dask scheduler knows. What is done is looked up in the campaign's folder, never asked of Dask.
+
+So a scheduler or a worker that dies costs nothing but time: the place is asked for anew, and its process finds what was finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dutlab.errors import TestbedError
+from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
+from dutlab.runner.fleet.security import insist_on_dask, security_for
+from dutlab.runner.fleet.worker import carry_out_here, offered, resource
+from dutlab.spec.campaign import PlannedRun
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_LOOK_S = 0.1
+_WORKERS_S = 2.0
+"""Between two looks at who offers what."""
+_CONNECTS_S = 5.0
+
+
+@dataclass
+class DaskCarrier:
+    """By workers. `patience_s` is how long a scheduler, or a worker for a testbed, may be away before it counts as away."""
+
+    folder: CampaignFolder
+    version: str
+    note: Callable[[str], None]
+    patience_s: float
+    _client: Client | None = None
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _said: set[str] = field(default_factory=set)
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, folder: CampaignFolder, version: str, note: Callable[[str], None]) -> AsyncIterator[DaskCarrier]:
+        """Raises InputError."""
+        insist_on_dask()
+        carrier = cls(folder, version, note, float(folder.fleet.lease))
+        security_for(folder.fleet.scheduler)
+        try:
+            yield carrier
+        finally:
+            await carrier._disconnect()
+
+    async def carry(self, planned: PlannedRun) -> int:
+        try:
+            while (status := await self._asked(planned)) is None:  # noqa: ASYNC110 - the scheduler went away
+                await asyncio.sleep(_LOOK_S)
+        except asyncio.CancelledError:
+            self.folder.ask_to_end()
+            while self.folder.standing(planned).state is CampaignState.RUNNING:  # noqa: ASYNC110 - a process elsewhere
+                await asyncio.sleep(_LOOK_S)
+            raise
+        return status
+
+    async def _asked(self, planned: PlannedRun) -> int | None:
+        """None where the scheduler went away meanwhile, with all that it knew. Raises TestbedError."""
+        client = await self._connected()
+        if not await self._offered_in_time(client, planned.testbed):
+            return self._away(planned) if client.status == "running" else None
+        future = client.submit(
+            carry_out_here, str(self.folder.path.absolute()), planned.number,
+            key=f"{self.folder.path.name}-{planned.number}-{uuid.uuid4()}",
+            resources={resource(planned.testbed, self.version): 1.0}, pure=False, retries=0,
+        )  # fmt: skip
+        try:
+            return await self._status_of(future, client, planned)
+        finally:
+            future.release()
+
+    async def _status_of(self, future: Future, client: Client, planned: PlannedRun) -> int | None:
+        looked = time.monotonic()
+        while future.status == "pending" and client.status == "running":
+            if time.monotonic() - looked > _WORKERS_S:
+                if not await self._offered_in_time(client, planned.testbed):
+                    return self._away(planned) if client.status == "running" else None
+                looked = time.monotonic()
+            await asyncio.sleep(_LOOK_S)
+        if future.status == "finished":
+            return int(await future.result())
+        if future.status == "error":
+            self.note(f"{planned.number}: {await future.exception()}")
+            return 1
+        await self._disconnect(client)
+        return None
+
+    def _away(self, planned: PlannedRun) -> int:
+        """Nobody is there for the testbed: noted as a try, as one of a testbed that cannot be reached."""
+        now = datetime.now().astimezone()
+        self.folder.lock_of(planned)
+        with self.folder.said_by(planned).open("a", encoding="utf-8") as said:
+            said.write(f"no worker with dutlab {self.version} is there for testbed {planned.testbed}\n")
+        self.folder.tried(planned, now, now, TestbedError.exit_status, "worker")
+        return TestbedError.exit_status
+
+    async def _offered_in_time(self, client: Client, testbed: str) -> bool:
+        until = time.monotonic() + self.patience_s
+        while not await self._is_offered(client, testbed):
+            if time.monotonic() > until or client.status != "running":
+                return False
+            await asyncio.sleep(_WORKERS_S / 4)
+        return True
+
+    async def _is_offered(self, client: Client, testbed: str) -> bool:
+        try:
+            found = await client.scheduler.identity()
+        except (OSError, TimeoutError):
+            await self._disconnect(client)
+            return False
+        is_there = False
+        for address, worker in found["workers"].items():
+            for told in filter(None, map(offered, worker["resources"])):
+                is_there |= told == (testbed, self.version)
+                if told[0] == testbed and told[1] != self.version:
+                    self._say_once(
+                        f"worker {worker.get('name', address)} refused for {testbed}: it has dutlab {told[1]}, and this is {self.version}"
+                    )
+        return is_there
+
+    async def _connected(self) -> Client:
+        """Raises TestbedError where there is no scheduler for long."""
+        from distributed import Client  # noqa: PLC0415 -- an extra, and slow to load
+
+        address = self.folder.fleet.scheduler
+        async with self._connecting:
+            until = time.monotonic() + self.patience_s
+            while self._client is None or self._client.status != "running":
+                await self._disconnect()
+                try:
+                    self._client = await Client(
+                        address, asynchronous=True, security=security_for(address), timeout=_CONNECTS_S, set_as_default=False
+                    )
+                except (OSError, TimeoutError) as error:
+                    if time.monotonic() > until:
+                        raise TestbedError(
+                            f"{address}: no scheduler answers", remedy="start `dutlab campaign scheduler`, then `dutlab campaign resume`"
+                        ) from error
+                    self._say_once(f"{address}: no scheduler answers; tried again")
+                    await asyncio.sleep(_WORKERS_S)
+            return self._client
+
+    async def _disconnect(self, client: Client | None = None) -> None:
+        if (mine := self._client) is None or (client is not None and client is not mine):
+            return
+        self._client = None
+        with contextlib.suppress(OSError, TimeoutError):
+            await mine.close(timeout=_CONNECTS_S)
+
+    def _say_once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.note(line)

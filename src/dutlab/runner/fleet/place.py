@@ -1,0 +1,246 @@
+"""One process's work on one place of a campaign: takes the lease on its testbed, makes the run or goes on with it, gives the lease back.
+
+The lease is renewed while the run's process lives. Where it cannot be, the run is ended in order at half of the lease and killed before its
+end, by a clock that only goes forward. Where this process dies, the kernel ends the run with it (setpriv --pdeathsig). Whoever has the
+place next puts back what the run had changed, and its fence ends a run that was only asleep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import signal
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from dutlab.errors import DutlabError, InputError, TestbedError
+from dutlab.runner import recovery
+from dutlab.runner.campaign_folder import CampaignFolder
+from dutlab.runner.fence import Fence, facts_of, newest_token
+from dutlab.runner.fleet.leases import LEASES, BedLease, LeasesAway, LeaseStore
+from dutlab.spec.campaign import PlannedRun
+from dutlab.spec.fleet import Fleet
+from dutlab.store.run_folder import RunFolder
+
+T = TypeVar("T")
+_LOOK_S = 0.2
+_RENEWALS = 6
+"""In the time of a lease."""
+_END_AT, _KILL_AT = 0.5, 0.9
+"""Parts of a lease's time without a renewal."""
+
+
+@dataclass(frozen=True)
+class PlaceWork:
+    """What one process does for one planned run."""
+
+    folder: CampaignFolder
+    planned: PlannedRun
+    fleet: Fleet
+    store: LeaseStore
+    version: str
+    """Of dutlab, here."""
+    clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
+
+    async def carry_out(self) -> int:
+        """The exit status of the run's process. Raises InputError, StoreError, TestbedError: then it counts as a try."""
+        began = self.clock()
+        try:
+            return await self._carried_out()
+        except DutlabError as error:
+            self.folder.tried(self.planned, began, self.clock(), error.exit_status, "place")
+            raise
+
+    async def _carried_out(self) -> int:
+        self.folder.insist_on_its_files(self.version)
+        await self._insist_on_one_store()
+        async with self._alone() as lock:
+            if lock is None:
+                return self._status_now()
+            async with self._leased() as lease:
+                if lease is None:
+                    return self._status_now()
+                if self.folder.settle(self.planned) is not None:  # its process was killed at the end
+                    return 0
+                fence = Fence(self.folder.fences(self.planned), lease.token)
+                self._insist_on_reach()
+                fence.put_up({"machine": this_machine(), "host": platform.node(), "since": self.clock().isoformat(timespec="seconds")})
+                status = await self._run(lock, lease, fence)
+                if not fence.is_stale():
+                    self.folder.settle(self.planned)
+                return status
+
+    def _status_now(self) -> int:
+        """Of a place that this process had no part in."""
+        return 0 if self.folder.done(self.planned) is not None else 128 + signal.SIGINT
+
+    def _is_over(self) -> bool:
+        return self.folder.is_end_asked() or self.folder.done(self.planned) is not None
+
+    async def _asked(self, question: Callable[[], T]) -> T:
+        """What the store answers; a restart of it is waited for. Raises LeasesAway."""
+        until = _now() + self.fleet.lease
+        while True:
+            try:
+                return await asyncio.to_thread(question)
+            except LeasesAway:
+                if _now() > until:
+                    raise
+            await asyncio.sleep(_LOOK_S)
+
+    async def _insist_on_one_store(self) -> None:
+        if self.fleet.is_of_many and self.store.is_for_one_machine:
+            raise InputError(
+                "workers of several machines need leases in one PostgreSQL", remedy=f"set {LEASES}=postgresql://USER@HOST/DATABASE"
+            )
+        store = await self._asked(self.store.identity)
+        if (first := self.folder.first_store(store)) != store:
+            raise InputError(
+                f"{self.folder.path}: other workers have their leases in another store ({first}, and here {store})",
+                remedy=f"set {LEASES} to the same everywhere",
+            )
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[int | None]:
+        """The place's lock, also the run's; None where there is nothing left to do."""
+        lock = os.open(self.folder.lock_of(self.planned), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        try:
+            while not _taken(lock):
+                if self._is_over():
+                    yield None
+                    return
+                await asyncio.sleep(_LOOK_S)
+            yield None if self._is_over() else lock
+        finally:
+            os.close(lock)
+
+    @asynccontextmanager
+    async def _leased(self) -> AsyncIterator[BedLease | None]:
+        """Waits for whoever has the testbed; None where nothing is left to do then."""
+        holder = f"{platform.node()} (process {os.getpid()}, {uuid.uuid4()})"
+        while (lease := await self._asked(lambda: self.store.take(self.planned.testbed, holder, self.fleet.lease))) is None:
+            await asyncio.sleep(_LOOK_S)
+            if self._is_over():
+                yield None
+                return
+        try:
+            yield None if self._is_over() else lease
+        finally:
+            await asyncio.shield(asyncio.ensure_future(self._give_back(lease)))
+
+    async def _give_back(self, lease: BedLease) -> None:
+        """At the latest it ends by itself."""
+        with contextlib.suppress(LeasesAway):
+            await self._asked(lambda: self.store.give_back(lease))
+
+    def _insist_on_reach(self) -> None:
+        """Raises TestbedError where a run was cut on another machine, and what it changed there is out of reach from here."""
+        last = newest_token(self.folder.fences(self.planned))
+        cut = self.folder.cut_run(self.planned)
+        if last is None or cut is None:
+            return
+        facts = facts_of(self.folder.fences(self.planned), last)
+        if facts["machine"] == this_machine():
+            return
+        testbed = recovery.testbed_in(RunFolder.open(cut))
+        if testbed.lab is not None or any(host.local for host in testbed.hosts.values()):
+            raise TestbedError(
+                f"{cut.name}: was cut on {facts['host']}, and part of {self.planned.testbed} is that machine",
+                remedy=f"start `dutlab campaign worker --testbed {self.planned.testbed}` there again: it goes on with it",
+            )
+
+    async def _run(self, lock: int, lease: BedLease, fence: Fence) -> int:
+        own = self.folder.own_runs(self.planned)
+        cut = self.folder.cut_run(self.planned)
+        # Whoever writes into the campaign's folder could as well change its experiments, so its runs are trusted as these are.
+        argv = ["resume", str(cut), "--trust"] if cut else ["run", *self.planned.arguments, "--runs", str(own), "--unattended"]
+        tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+        began = self.clock()
+        with self.folder.said_by(self.planned).open("ab") as said:
+            process = await asyncio.create_subprocess_exec(
+                *tie, sys.executable, "-m", "dutlab", *argv, "--yes",
+                stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, pass_fds=(lock,),
+                env={**os.environ, **fence.environment},
+            )  # fmt: skip
+            keeping = asyncio.ensure_future(self._keep(lease, process))
+            try:
+                status = await ended_in_order(process)
+            finally:
+                keeping.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await keeping
+        self.folder.tried(self.planned, began, self.clock(), status, argv[0])
+        return status
+
+    async def _keep(self, lease: BedLease, process: asyncio.subprocess.Process) -> None:
+        """Renews the lease, and ends the run when it is lost or when an end is asked for."""
+        good_since, renew_at, is_ending = _now(), 0.0, False
+        while True:
+            if self.folder.is_end_asked() and not is_ending:
+                is_ending = True
+                _tell(process, signal.SIGINT)
+            if (asked := _now()) >= renew_at:
+                try:
+                    if not await asyncio.to_thread(self.store.renew, lease, self.fleet.lease):
+                        _tell(process, signal.SIGKILL)
+                        return
+                    good_since, renew_at = asked, asked + self.fleet.lease / _RENEWALS
+                except LeasesAway:
+                    pass
+            without = _now() - good_since
+            if without > self.fleet.lease * _KILL_AT:
+                _tell(process, signal.SIGKILL)
+                return
+            if without > self.fleet.lease * _END_AT and not is_ending:
+                is_ending = True
+                _tell(process, signal.SIGINT)
+            await asyncio.sleep(_LOOK_S)
+
+
+async def ended_in_order(process: asyncio.subprocess.Process) -> int:
+    """The status of a process; it is ended in order, and waited for, when this one is to end."""
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        _tell(process, signal.SIGINT)
+        await asyncio.shield(process.wait())
+        raise
+
+
+def this_machine() -> str:
+    """The same after a boot, and nothing that another machine has: machine-id(5), which asks not to be told as it is."""
+    try:
+        told = Path("/etc/machine-id").read_bytes().strip()
+    except OSError:
+        told = b""
+    return hashlib.sha256(b"dutlab " + (told or platform.node().encode())).hexdigest()[:16]
+
+
+def _now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)  # goes on while the machine sleeps, and nobody sets it
+
+
+def _tell(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""A worker beside testbeds: does what the scheduler has for them, and finds a scheduler again that went away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+import signal
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dutlab.runner.campaign_folder import CampaignFolder
+from dutlab.runner.fleet.carrier import begin_place
+from dutlab.runner.fleet.security import security_for
+
+_AGAIN_S = 1.0
+_AT_WORK = set[asyncio.subprocess.Process]()
+"""Of this worker; they go on when it is killed, and end in order when it is ended."""
+
+
+def resource(testbed: str, version: str) -> str:
+    """What a worker offers and a place asks for. A worker with another version of dutlab offers something else."""
+    return f"testbed:{testbed}@{version}"
+
+
+def offered(name: str) -> tuple[str, str] | None:
+    """(testbed, version) of such a name."""
+    kind, _, rest = name.partition(":")
+    testbed, _, version = rest.rpartition("@")
+    return (testbed, version) if kind == "testbed" and testbed else None
+
+
+async def carry_out_here(campaign: str, number: int) -> int:
+    """What Dask has a worker do: the process of the place does it all. The process stays where the worker loses its scheduler."""
+    folder = CampaignFolder(Path(campaign))
+    (planned,) = (run for run in folder.planned() if run.number == number)
+    process = await begin_place(folder, planned)
+    _AT_WORK.add(process)
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is not None:
+            _AT_WORK.discard(process)
+
+
+async def work(address: str, testbeds: Sequence[str], version: str, note: Callable[[str], None]) -> None:
+    """Until it is cancelled, whatever becomes of the scheduler. Raises InputError."""
+    import dask  # noqa: PLC0415 -- an extra
+    from distributed import Worker  # noqa: PLC0415 -- an extra, and slow to load
+
+    security = security_for(address)
+    host = "127.0.0.1" if security is None else None
+    options = {"protocol": urlsplit(address).scheme, "security": security} if security is not None else {}
+    was_away = False
+    with tempfile.TemporaryDirectory(prefix="dutlab-worker-") as scratch, dask.config.set({"distributed.worker.http.routes": []}):
+        try:
+            while True:
+                try:
+                    async with Worker(
+                        address, nthreads=len(testbeds), resources={resource(name, version): 1.0 for name in testbeds}, host=host,
+                        name=f"{platform.node()}-{scratch.rpartition('-')[2]}", dashboard=False, dashboard_address="127.0.0.1:0",
+                        local_directory=scratch, memory_limit=None, death_timeout=30, **options,
+                    ) as worker:  # fmt: skip
+                        note(f"{worker.address}: works for {address} on {', '.join(testbeds)}")
+                        was_away = False
+                        await worker.finished()
+                except (OSError, TimeoutError, RuntimeError) as error:
+                    if not was_away:
+                        note(f"{address}: {error or type(error).__name__}; tried again")
+                        was_away = True
+                await asyncio.sleep(_AGAIN_S)
+        finally:
+            for process in _AT_WORK:
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGINT)
+            for process in list(_AT_WORK):
+                await process.wait()

@@ -1,0 +1,73 @@
+"""Who carries a campaign's runs out: this machine, or workers beside each testbed, which one Dask scheduler knows.
+
+fleet: local                              # what it is when the key is left out
+fleet: tls://controller.example:8786
+fleet: {scheduler: tcp://127.0.0.1:8786, lease: 20s}
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from dutlab.spec.fields import Duration
+from dutlab.spec.model import SpecModel
+from dutlab.units import Seconds
+
+LOCAL = "local"
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+_SHORTEST_S = Seconds(5.0)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nothing but this machine can reach it."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def scheduler_address(text: str) -> str:
+    """`tcp://` on loopback, or `tls://`: whoever may speak to a scheduler has its workers run anything. Raises ValueError."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
+        raise ValueError("must be `local` or a scheduler, as in tls://controller.example:8786")
+    if found[1] == "tcp" and not is_loopback(found[2]):
+        raise ValueError("only tls:// may leave this machine: whoever reaches a scheduler without it has its workers run anything")
+    return text
+
+
+def _scheduler(text: str) -> str:
+    return text if text == LOCAL else scheduler_address(text)
+
+
+def _long_enough(value: Seconds) -> Seconds:
+    if value < _SHORTEST_S:
+        raise ValueError(f"must be at least {_SHORTEST_S:g}s")
+    return value
+
+
+class Fleet(SpecModel):
+    """The key `fleet` of a campaign."""
+
+    scheduler: Annotated[str, AfterValidator(_scheduler)] = LOCAL
+    lease: Annotated[Duration, AfterValidator(_long_enough)] = Seconds(60.0)
+    """How long a testbed stays with a worker that is not heard of."""
+
+    @property
+    def is_local(self) -> bool:
+        """Without Dask."""
+        return self.scheduler == LOCAL
+
+    @property
+    def is_of_many(self) -> bool:
+        """Of several machines."""
+        return self.scheduler.startswith("tls://")
+
+
+def as_fleet(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """A scheduler alone stands for a fleet."""
+    return {"scheduler": value} if isinstance(value, str) else value

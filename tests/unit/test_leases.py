@@ -1,0 +1,154 @@
+"""Leases on testbeds, in SQLite and in a real PostgreSQL: one holder at a time, tokens that only grow, and clocks that are hours apart."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from capability import need_program
+from dutlab.errors import InputError, StoreError
+from dutlab.runner.fleet import leases as of_leases
+from dutlab.runner.fleet.leases import LEASES, LeasesAway, LeaseStore, PostgresLeases, SqliteLeases, lease_store
+from postgres_cluster import PostgresCluster, postgres_cluster
+from processes import eventually
+
+LONG_S, SHORT_S = 3600.0, 0.2
+WRONG_CLOCK = Path(__file__).parents[1] / "wrong_clock.c"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PostgresCluster]:
+    with postgres_cluster() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], LeaseStore]]:
+    """Opens the same empty store, as each process does for itself."""
+    if request.param == "sqlite":
+        yield lambda: SqliteLeases(tmp_path / "below" / "leases.sqlite")
+        return
+    import psycopg  # noqa: PLC0415
+
+    where = request.getfixturevalue("cluster").where
+    with psycopg.connect(where, autocommit=True) as db:
+        db.execute("DROP TABLE IF EXISTS dutlab_lease, dutlab_store, dutlab_schema")
+    yield lambda: PostgresLeases(where)
+
+
+def test_a_testbed_has_one_holder_and_each_lease_a_greater_token(opened: Callable[[], LeaseStore]) -> None:
+    one, two = opened(), opened()
+    assert one.identity() == two.identity()
+    first = one.take("rack", "a", LONG_S)
+    assert first is not None
+    assert two.take("rack", "b", LONG_S) is None, "held"
+    other = two.take("shelf", "b", LONG_S)
+    assert other is not None and one.held() == [first, other], "another testbed is free"
+    assert one.renew(first, LONG_S)
+    one.give_back(first)
+    assert one.held() == [other]
+    assert not one.renew(first, LONG_S), "given back, it cannot be had again"
+    second = two.take("rack", "b", LONG_S)
+    assert second is not None and second.token > first.token
+    one.give_back(first)
+    assert second in two.held(), "who comes late gives nothing of another holder back"
+    again = two.take("rack", "b", LONG_S)
+    assert again is not None and again.token > second.token, "a holder whose answer was lost asks again"
+
+
+def test_a_lease_that_ended_is_taken_over_and_its_holder_learns_of_it(opened: Callable[[], LeaseStore]) -> None:
+    one, two = opened(), opened()
+    first = one.take("rack", "a", SHORT_S)
+    assert first is not None
+    taken: list[object] = []
+    assert eventually(lambda: bool(taken.append(two.take("rack", "b", LONG_S)) or taken[-1]))
+    assert not one.renew(first, LONG_S)
+    assert [lease.holder for lease in one.held()] == ["b"]
+
+
+def test_of_many_that_ask_at_once_one_gets_it_and_the_tables_are_made_once(opened: Callable[[], LeaseStore]) -> None:
+    got: list[object] = []
+    asking = [threading.Thread(target=lambda n=n: got.append(opened().take("rack", f"holder {n}", LONG_S))) for n in range(12)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(got) == 12 and sum(lease is not None for lease in got) == 1
+
+
+def test_tables_of_a_newer_dutlab_are_refused(opened: Callable[[], LeaseStore], monkeypatch: pytest.MonkeyPatch) -> None:
+    known = of_leases.MIGRATIONS
+    monkeypatch.setattr(of_leases, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",)))
+    assert opened().take("rack", "a", LONG_S) is not None
+    monkeypatch.setattr(of_leases, "MIGRATIONS", known)
+    with pytest.raises(StoreError, match="made by a newer dutlab"):
+        opened().held()
+    monkeypatch.setattr(of_leases, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",), ("DROP TABLE dutlab_more",)))
+    assert [lease.holder for lease in opened().held()] == ["a"], "what was there stays, and the missing step alone is taken"
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_host_whose_clock_is_an_hour_off_neither_steals_nor_lends_a_lease(
+    opened: Callable[[], LeaseStore], tmp_path: Path, python: str, python_env: dict[str, str], hours: int
+) -> None:
+    (tmp_path / "added").write_text(str(hours * 3600))
+    library = tmp_path / "wrong_clock.so"
+    subprocess.run([need_program("cc"), "-shared", "-fPIC", "-o", str(library), str(WRONG_CLOCK), "-ldl"], check=True)
+    store = opened()
+    held = store.take("rack", "a", 600.0)
+    made = f"{type(store).__name__}({store.where!r})" if isinstance(store, PostgresLeases) else f"SqliteLeases(Path({str(store.path)!r}))"
+    asks = (
+        "import time\nfrom pathlib import Path\nfrom dutlab.runner.fleet.leases import PostgresLeases, SqliteLeases\n"
+        f"store = {made}\nprint(time.time(), store.take('rack', 'b', 600.0), store.take('shelf', 'b', 600.0) is not None)"
+    )
+    env = {**python_env, "LD_PRELOAD": str(library), "WRONG_CLOCK": str(tmp_path / "added")}
+    said = subprocess.run([python, "-c", asks], env=env, capture_output=True, text=True, check=True).stdout.split()
+    import time  # noqa: PLC0415
+
+    assert abs(float(said[0]) - time.time() - hours * 3600) < 1800, "its clock was off"
+    assert said[1:] == ["None", "True"]
+    assert held in store.held() and {lease.testbed for lease in store.held()} == {"rack", "shelf"}
+    assert store.take("shelf", "a", 600.0) is None
+
+
+def test_a_lease_of_an_earlier_boot_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteLeases(tmp_path / "leases")
+    first = store.take("rack", "a", LONG_S)
+    assert first is not None
+    monkeypatch.setattr(of_leases, "_boot", lambda: "the next")
+    assert store.held() == [] and not store.renew(first, LONG_S)
+    second = store.take("rack", "b", LONG_S)
+    assert second is not None and second.token > first.token
+
+
+def test_leases_and_tokens_survive_a_crash_of_the_database_and_meanwhile_it_is_away(cluster: PostgresCluster) -> None:
+    import signal  # noqa: PLC0415
+
+    store = PostgresLeases(cluster.where)
+    lease = store.take("crashed", "a", LONG_S)
+    assert lease is not None
+    cluster.stop(signal.SIGQUIT)
+    with pytest.raises(LeasesAway, match="see that PostgreSQL runs"):
+        store.renew(lease, LONG_S)
+    cluster.start()
+    assert store.renew(lease, LONG_S) and PostgresLeases(cluster.where).take("crashed", "b", LONG_S) is None
+
+
+def test_the_environment_names_the_store_and_its_faults_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: PostgresCluster
+) -> None:
+    monkeypatch.setenv(LEASES, str(tmp_path / "x"))
+    assert lease_store() == SqliteLeases(tmp_path / "x")
+    monkeypatch.setenv(LEASES, cluster.where)
+    assert lease_store() == PostgresLeases(cluster.where)
+    monkeypatch.setenv(LEASES, "")
+    assert isinstance(lease_store(), SqliteLeases), "this user's own"
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(LeasesAway, match=LEASES):
+        SqliteLeases(tmp_path / "file" / "leases").held()
+    with pytest.raises(InputError, match=r"write postgresql://"):
+        PostgresLeases("postgresql://dutlab@/postgres?nonsense=1").held()
