@@ -60,13 +60,13 @@ faults: ## Kills, tamperings, mutated imports, SQL for MINUTES=10, as root; the 
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	nice -n 10 scripts/isolated $(PY) tests/faults/faults.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-static: ## dist/dutlab-engine: one static file for x86-64 Linux, proven to run with nothing installed
+static: ## dist/dutlab-engine: one static file for x86-64 Linux, or ARCH=aarch64, proven to run with nothing installed
 	scripts/static
 
-wheel: $(VENV)/.installed ## dist/dutlab-VERSION-….whl with the static engine inside, and the source archive; the same commit gives the same wheel
+wheel: $(VENV)/.installed ## dist/dutlab-VERSION-….whl with the static engine inside, and the source archive; the same commit gives the same wheel; ARCH=aarch64
 	scripts/wheel
 
-packages: $(VENV)/.installed ## The wheel and the Debian package, each installed, used, upgraded and removed in a bare Debian root, as root
+packages: $(VENV)/.installed ## The wheel, the Debian package and the source archive, each installed, used and removed in a bare Debian root, as root
 	scripts/needs packages
 	scripts/packages
 

@@ -1,8 +1,8 @@
-//! Compiles the eBPF programs of `engine/xdp/bpf`, which this crate carries inside of it.
+//! The eBPF programs that this crate has inside of it: compiled from `bpf`, or carried in `objects` where a source archive has them.
 
 #[path = "bpf/compile.rs"]
 mod compile;
 
 fn main() {
-    compile::compile_all(std::path::Path::new("bpf"));
+    compile::provide_all(std::path::Path::new("bpf"), std::path::Path::new("objects"));
 }

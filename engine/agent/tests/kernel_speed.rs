@@ -347,7 +347,7 @@ fn whatever_ends_the_agent_nothing_stays_attached() {
         agent.signal("KILL");
         lab.until_detached();
     }
-    assert!(at.elapsed() < Duration::from_mins(2), "{:?}", at.elapsed());
+    assert!(at.elapsed() < Duration::from_secs(120), "{:?}", at.elapsed());
 }
 
 #[test]

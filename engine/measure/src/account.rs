@@ -149,7 +149,7 @@ impl Account {
         };
         // The same order as in `engine/xdp/bpf/receiver.bpf.c`: what is of another trial is not looked at further.
         let ahead = Nanos(at.0.wrapping_add_signed(self.sender_ahead));
-        found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_sub_signed(self.sender_ahead);
+        found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_add_signed(self.sender_ahead.wrapping_neg());
         if found.probe.trial != self.trial || found.probe.sent < self.begin {
             self.stale += 1;
         } else {

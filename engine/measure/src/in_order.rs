@@ -45,7 +45,8 @@ impl<T> InOrder<T> {
             let bound = others.map(|(_, q)| q.next()).min().unwrap_or(Nanos::NEVER);
             let queue = &mut self.queues[oldest];
             let mut gave = false;
-            while let Some((_, what)) = queue.waiting.pop_front_if(|(at, _)| *at <= bound) {
+            while queue.waiting.front().is_some_and(|(at, _)| *at <= bound) {
+                let Some((_, what)) = queue.waiting.pop_front() else { break };
                 gave = true;
                 take(what);
             }

@@ -24,3 +24,7 @@ pub use ipdv::Ipdv;
 pub use latency::Latency;
 pub use ledger::{Ledger, Settled};
 pub use settlement::Settlement;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

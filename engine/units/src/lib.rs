@@ -16,3 +16,7 @@ pub use time::Nanos;
 pub const ETH_L1_OVERHEAD: u32 = 7 + 1 + 12;
 /// Length of the frame check sequence, in bytes (IEEE 802.3 clause 3.2.9).
 pub const FCS: u16 = 4;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

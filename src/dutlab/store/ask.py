@@ -2,8 +2,8 @@
 
 Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value), `doubts` (run, trial, kind, grade and its words) and `samples`
 (run, trial, t_s, host, sensor, name, unit, value). `SHOW TABLES` and `DESCRIBE TABLE` list them and their columns.
-A question reads these and changes nothing: question.py admits one SELECT, and DuckDB may open no file but the samples, which it reads
-where they lie. It writes no temporary files either, which a killed process would leave behind.
+A question reads these and changes nothing: question.py admits one SELECT, and DuckDB may open no file but the samples, where they lie or
+in packs of them (packs.py). It writes no temporary files either, which a killed process would leave behind.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dutlab.errors import InputError, StoreError
+from dutlab.store.packs import discard_damaged, packs_of, place_of_file, sample_file
 from dutlab.store.question import QUESTION_REMEDY, insist_on_question
 from dutlab.store.samples import damaged_samples, literal_glob
 
@@ -34,7 +35,7 @@ _SHOW = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _DESCRIBE = re.compile(rf"\s*(?:describe|desc|show)\s+({'|'.join(TABLES)})\s*;?\s*", re.IGNORECASE)
 _BATCH = 100_000
 _MEMORY_LIMIT = "2GB"
-_NO_SAMPLES = "SELECT ''::VARCHAR AS filename, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, '' AS unit, 0.0 AS value WHERE false"
+_NO_SAMPLES = "SELECT '' AS run, 0 AS trial, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, '' AS unit, 0.0 AS value WHERE false"
 _ZONED = "WITH TIME ZONE"
 
 
@@ -57,17 +58,20 @@ def ask(index: sqlite3.Connection, runs: Path, question: str) -> QueryAnswer:
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     insist_on_question(question)
+    packs = packs_of(index, runs.resolve()) if "samples" in question.lower() else []
     samples = _sample_files(index, runs) if "samples" in question.lower() else []
     try:
-        return _answer(index, samples, question)
-    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        return _answer(index, packs, samples, question)
+    except duckdb.Error as error:
+        if packs and discard_damaged(index, packs):
+            return ask(index, runs, question)
         if not (damaged := damaged_samples(samples)):
             raise InputError(_first_line(error), remedy=QUESTION_REMEDY) from error
     left = [path for path in samples if path not in damaged]
     notes = tuple(f"left out, its samples cannot be read: {_place(path)}: {why}" for path, why in damaged.items())
     try:
-        found = _answer(index, left, question)
-    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        found = _answer(index, packs, left, question)
+    except duckdb.Error as error:
         raise StoreError(f"samples cannot be read: {_first_line(error)}", remedy="verify the run with its MANIFEST.sha256") from error
     return QueryAnswer(found.columns, found.rows, notes)
 
@@ -88,8 +92,8 @@ def _columns(index: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
     return [(name, _KINDS[kind]) for _, name, kind, *_ in index.execute(f"PRAGMA table_info({table})") if name != "seen"]
 
 
-def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -> QueryAnswer:
-    """Raises InputError for what DuckDB refuses; what may be a damaged file is left to the caller."""
+def _answer(index: sqlite3.Connection, packs: Sequence[Path], samples: Sequence[Path], question: str) -> QueryAnswer:
+    """Raises InputError for what DuckDB refuses, and duckdb.Error for what may be a damaged file."""
     import duckdb  # noqa: PLC0415 - as above
 
     with duckdb.connect(
@@ -98,8 +102,8 @@ def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -
         for table in _FROM_INDEX:
             if table in question.lower():
                 _copy(index, connection, table)
-        _view_samples(connection, samples)
-        names = [name for path in samples for name in {str(path), literal_glob(path)}]  # the second is how globs name it
+        _view_samples(connection, packs, samples)
+        names = [name for path in (*packs, *samples) for name in {str(path), literal_glob(path)}]  # the second is how globs name it
         connection.execute(f"SET allowed_paths = {_list(names)}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -109,20 +113,21 @@ def _answer(index: sqlite3.Connection, samples: Sequence[Path], question: str) -
             if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
                 found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
             return QueryAnswer(columns, found.fetchall())
-        except (duckdb.IOException, duckdb.InvalidInputException):
-            raise
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"the question needs more than {_MEMORY_LIMIT} of memory", remedy="ask for fewer rows, or for sums and medians of them"
             ) from error
         except duckdb.Error as error:
+            if isinstance(error, duckdb.IOException | duckdb.InvalidInputException) or type(error) is duckdb.Error:
+                raise  # the last is what DuckDB's reader throws of bytes that it has no word for
             raise InputError(_first_line(error), remedy=QUESTION_REMEDY) from error
 
 
 def _sample_files(index: sqlite3.Connection, runs: Path) -> list[Path]:
+    """Files of samples that no pack has."""
     base = runs.resolve()
-    found = index.execute("SELECT run, trial FROM trials WHERE samples = 1 ORDER BY run, trial")
-    paths = (base / run / "trials" / f"{trial:04d}" / "samples.parquet" for run, trial in found)
+    select = "SELECT run, trial FROM trials WHERE samples = 1 EXCEPT SELECT run, trial FROM packed ORDER BY run, trial"
+    paths = (sample_file(base, (run, trial)) for run, trial in index.execute(select))
     return [path for path in paths if path.is_file()]  # a pipe in its place would never end
 
 
@@ -156,11 +161,15 @@ def _batches(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
         yield batch
 
 
-def _view_samples(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
-    source = f"read_parquet({_list([literal_glob(p) for p in paths])}, filename = true)" if paths else f"({_NO_SAMPLES})"
-    place = "split_part(filename, '/', -4) AS run, split_part(filename, '/', -2)::INTEGER AS trial"
+def _view_samples(connection: duckdb.DuckDBPyConnection, packs: Sequence[Path], files: Sequence[Path]) -> None:
     columns = "t_s, host, sensor, name, unit, value"
-    connection.execute(f"CREATE VIEW samples AS SELECT {place}, {columns} FROM {source}")  # noqa: S608 - paths are quoted
+    sources = []
+    if packs:
+        sources.append(f"SELECT run, trial, {columns} FROM read_parquet({_list([literal_glob(p) for p in packs])})")  # noqa: S608 - paths are quoted
+    if files:
+        read = f"read_parquet({_list([literal_glob(p) for p in files])}, filename = true)"
+        sources.append(f"SELECT {place_of_file('filename')}, {columns} FROM {read}")  # noqa: S608 - as above
+    connection.execute(f"CREATE VIEW samples AS {' UNION ALL '.join(sources) or _NO_SAMPLES}")
 
 
 def _list(texts: Sequence[str]) -> str:

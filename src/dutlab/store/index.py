@@ -20,11 +20,12 @@ from dutlab.store.cell_figures import counts, without_details
 from dutlab.store.find import is_running, run_folders
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells
+from dutlab.store.packs import TABLES as PACK_TABLES
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 
 INDEX = ".index.sqlite"
-_VERSION = 5
+_VERSION = 6
 _TABLES = """
 CREATE TABLE runs (
   name TEXT PRIMARY KEY, seen TEXT NOT NULL, folder INTEGER NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
@@ -48,7 +49,7 @@ CREATE INDEX runs_by_experiment ON runs (experiment, started);
 _COLUMNS = (
     "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, disturbed, status, modes, worst_doubt, fault"
 )
-_HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"))
+_HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"), ("packed", "run"))
 """Each table, and its column that names the run."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
 _FINISHED = "finished"
@@ -220,9 +221,9 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
 
 def _make(connection: sqlite3.Connection) -> None:
     with connection:
-        for table, _ in _HOLDERS:
+        for table in (*(table for table, _ in _HOLDERS), "packs"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
-    connection.executescript(f"{_TABLES} PRAGMA user_version = {_VERSION};")
+    connection.executescript(f"{_TABLES} {PACK_TABLES} PRAGMA user_version = {_VERSION};")
 
 
 def _discard(path: Path) -> None:

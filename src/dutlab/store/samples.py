@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_COLUMNS = ("t_s", "host", "sensor", "name", "unit", "value")
+
 
 class SampleRow(Protocol):
     """One value at one time. `t_s` counts from the trial's start; `unit` is as one writes it behind a number."""
@@ -96,7 +98,7 @@ def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> li
         raise StoreError(what, remedy="verify the run with its MANIFEST.sha256") from error
 
 
-def damaged_samples(paths: Sequence[Path]) -> dict[Path, str]:
+def damaged_samples(paths: Sequence[Path], *, columns: Sequence[str] = _COLUMNS) -> dict[Path, str]:
     """Those of `paths` that cannot be read to their end, and why; reads every value, so only a failed reader asks."""
     import duckdb  # noqa: PLC0415 - as above
 
@@ -104,7 +106,7 @@ def damaged_samples(paths: Sequence[Path]) -> dict[Path, str]:
     with duckdb.connect(":memory:") as connection:
         for path in paths:
             try:
-                read = "SELECT sum(hash(t_s, host, sensor, name, unit, value)) FROM read_parquet($path)"
+                read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own words
                 connection.execute(read, {"path": literal_glob(path)}).fetchall()
             except duckdb.Error as error:
                 found[path] = str(error).splitlines()[0]

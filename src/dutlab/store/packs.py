@@ -1,0 +1,173 @@
+"""Samples of many trials in few files beside the index: to open a hundred thousand files takes longer than to read what is in them.
+
+Packs follow from the trials' own files and may be deleted at any time. A question makes them where LEAST trials or more have none.
+Only small files of finished runs are taken; the others are read where they lie. Table `packed` of the index says which pack has a trial:
+a run that leaves the index takes its rows along, and a pack with more trials than rows is discarded whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dutlab.store.samples import damaged_samples, literal_glob
+
+PACKS = ".index.samples"
+TABLES = """
+CREATE TABLE packs (pack TEXT PRIMARY KEY, trials INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE packed (run TEXT NOT NULL, trial INTEGER NOT NULL, pack TEXT NOT NULL, PRIMARY KEY (run, trial)) STRICT, WITHOUT ROWID;
+CREATE INDEX packed_by_pack ON packed (pack);
+"""
+LEAST = 1000
+"""Trials that are worth a pack."""
+_MOST = 5000
+"""Trials of a pack."""
+_LARGEST = 256 << 10
+"""Bytes of a file that is taken: a larger one takes so long to read that to open it does not count."""
+_COLUMNS = ("run", "trial", "t_s", "host", "sensor", "name", "unit", "value")
+
+Trial = tuple[str, int]
+"""A run's name, and the number of the trial in it."""
+
+
+def sample_file(runs: Path, trial: Trial) -> Path:
+    """Where a trial's samples lie."""
+    return runs / trial[0] / "trials" / f"{trial[1]:04d}" / "samples.parquet"
+
+
+def place_of_file(filename: str) -> str:
+    """SQL: run and trial of the file that the column `filename` names, as sample_file() has it."""
+    return f"split_part({filename}, '/', -4) AS run, split_part({filename}, '/', -2)::INTEGER AS trial"
+
+
+def packs_of(index: sqlite3.Connection, runs: Path) -> list[Path]:
+    """The packs of the index's trials, after those are made that are worth it now."""
+    folder = runs / PACKS
+    if not index.execute("PRAGMA database_list").fetchone()[2] or folder.is_symlink():
+        return []  # an index in memory: here nothing can be written, or it is somebody else's
+    try:
+        _forget_stale(index, folder)
+        wanted = _unpacked(index)
+        if len(wanted) >= LEAST:
+            with _alone(folder) as is_alone:
+                if is_alone:
+                    _remove_unknown(index, folder)
+                    _make(index, runs, folder, _small(runs, wanted))
+    except (OSError, sqlite3.OperationalError):
+        pass  # no room, or no permission: what has no pack is read where it lies
+    return [folder / pack for (pack,) in index.execute("SELECT pack FROM packs ORDER BY pack")]
+
+
+def discard_damaged(index: sqlite3.Connection, packs: Sequence[Path]) -> bool:
+    """Whether any of the packs cannot be read; those are discarded."""
+    damaged = damaged_samples(packs, columns=_COLUMNS)
+    _forget(index, [path.name for path in damaged])
+    for path in damaged:
+        path.unlink(missing_ok=True)
+    return bool(damaged)
+
+
+def _forget(index: sqlite3.Connection, packs: Sequence[str]) -> None:
+    with index:
+        for table in ("packed", "packs"):
+            index.executemany(f"DELETE FROM {table} WHERE pack = ?", [(pack,) for pack in packs])  # noqa: S608 - our own words
+
+
+def _forget_stale(index: sqlite3.Connection, folder: Path) -> None:
+    made = index.execute("SELECT pack, trials, (SELECT count(*) FROM packed WHERE packed.pack = packs.pack) FROM packs").fetchall()
+    if stale := [pack for pack, trials, left in made if left != trials or not (folder / pack).is_file()]:
+        _forget(index, stale)
+
+
+def _unpacked(index: sqlite3.Connection) -> list[Trial]:
+    """Trials of finished runs that have samples and no pack."""
+    select = (
+        "SELECT t.run, t.trial FROM trials t JOIN runs r ON r.name = t.run LEFT JOIN packed p ON p.run = t.run AND p.trial = t.trial"
+        " WHERE t.samples = 1 AND r.status = 'finished' AND p.run IS NULL ORDER BY t.run, t.trial"
+    )
+    return [(run, trial) for run, trial in index.execute(select)]
+
+
+def _small(runs: Path, trials: Sequence[Trial]) -> list[Trial]:
+    found = list[Trial]()
+    for trial in trials:
+        try:
+            told = sample_file(runs, trial).stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(told.st_mode) and told.st_size <= _LARGEST:
+            found.append(trial)
+    return found
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Whether no other process makes packs here; as long as the block lasts, none does."""
+    folder.mkdir(exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unknown(index: sqlite3.Connection, folder: Path) -> None:
+    """Removes what an index that is gone, or a killed process, left."""
+    known = {pack for (pack,) in index.execute("SELECT pack FROM packs")}
+    for path in folder.iterdir():
+        if path.name not in known:
+            path.unlink()
+
+
+def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[Trial]) -> None:
+    if len(trials) < LEAST:
+        return
+    count = -(-len(trials) // _MOST)
+    for n in range(count):
+        some = trials[n * len(trials) // count : (n + 1) * len(trials) // count]
+        pack = f"{secrets.token_hex(8)}.parquet"
+        some = _write(runs, folder / pack, some)
+        if not some:
+            continue
+        with index:
+            index.execute("INSERT INTO packs VALUES (?, ?)", (pack, len(some)))
+            index.executemany("INSERT OR REPLACE INTO packed VALUES (?, ?, ?)", [(run, trial, pack) for run, trial in some])
+
+
+def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
+    """Writes the samples of `trials`, and gives those that it has: damaged ones are left out."""
+    import duckdb  # noqa: PLC0415 - 80 ms that only this needs
+
+    try:
+        _copy(runs, pack, trials)
+    except duckdb.Error:
+        pack.unlink(missing_ok=True)
+        damaged = damaged_samples([sample_file(runs, trial) for trial in trials])
+        trials = [trial for trial in trials if sample_file(runs, trial) not in damaged]
+        if not damaged or not trials:
+            return []
+        try:
+            _copy(runs, pack, trials)
+        except duckdb.Error:
+            pack.unlink(missing_ok=True)
+            return []
+    return trials
+
+
+def _copy(runs: Path, pack: Path, trials: Sequence[Trial]) -> None:
+    import duckdb  # noqa: PLC0415 - as above
+
+    with duckdb.connect(":memory:", config={"memory_limit": "2GB", "temp_directory": ""}) as connection:
+        connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(sample_file(runs, trial)) for trial in trials]})
+        read = "read_parquet(getvariable('globs'), filename = true)"
+        select = f"SELECT {place_of_file('filename')}, t_s, host, sensor, name, unit, value FROM {read}"  # noqa: S608 - our own words
+        connection.execute(f"COPY ({select}) TO $pack (FORMAT PARQUET, COMPRESSION ZSTD)", {"pack": str(pack)})
