@@ -1,4 +1,4 @@
-"""The kernels of guests that run here: user-mode Linux."""
+"""The kernels of guests that run here: user-mode Linux, and QEMU."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def kernels(label: str) -> list[int]:
             words = path.read_bytes().split(b"\0")
         except OSError:  # ended meanwhile
             continue
-        if any(word.startswith(f"umid={label}-".encode()) for word in words):
+        if any(word.startswith((f"umid={label}-".encode(), f"guest={label}-".encode())) for word in words):
             found.append(int(path.parent.name))
     return found

@@ -99,7 +99,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, nat, nat-open, own, router, vxlan; did you mean router?)"),
+        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, nat, nat-open, own, router, vxlan, wireguard; did you mean router?)"),
         ("router, own", "router, router", ":4:18: factors.mode.1: duplicate 'router'; `repeats` repeats trials"),
         ("[router, own]", "[]", ":4:3: factors.mode: empty; a factor has at least one level"),
         ("[router, own]", "router", ":4:3: factors.mode: must be a list, as in [a, b]"),
@@ -107,7 +107,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
         ("[1500, 9000]", "[1500, ~]", ":5:15: factors.mtu.1: must be text"),
         ("  mtu:", "  MTU size:", ":5:3: factors.MTU size: 'MTU size' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"),
         ("  mode: [router, own]\n", "", ":3:1: factors.mode: missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"),
-        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: back-to-back, fan-in, flat, four-hosts, jbod, raid, three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-routers, uml-router, uml-two-sites; did you mean three-node?)"),
+        ("lab: three-node", "lab: three-nodes", ":2:11: testbed.lab: there is no lab 'three-nodes' (known: back-to-back, fan-in, flat, four-hosts, jbod, qemu-router, qemu-router-vmxnet3, qemu-two-sites, raid, three-node, three-node-rfc2544, three-node-rfc5180, three-node-ssh, two-routers, uml-router, uml-two-sites; did you mean three-node?)"),
         ("lab: three-node", "lab: three-node, path: x", ":2:28: testbed.path: unknown key (known: lab, sensors)"),
         (
             "lab: three-node",
@@ -176,7 +176,7 @@ workloads:
 """
     assert faults(tmp_path, text) == [
         ":1:1: experiment: 'Bad' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
-        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, nat, nat-open, router, vxlan; did you mean router?)",
+        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, nat, nat-open, router, vxlan, wireguard; did you mean router?)",
         ":5:14: workloads.0.iperf3.duration: 10 has no unit; write it as in 30s",
         ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",
         ":6:34: workloads.1.sweep.colour: unknown key (known: directions, drain, duration, frame_sizes, generator, links, rates, traffic, warmup)",

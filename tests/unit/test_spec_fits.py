@@ -99,7 +99,10 @@ def test_a_lab_with_one_end_for_tunnels_names_the_lab_with_two() -> None:
     text = "experiment: e\ntestbed: {{lab: {}}}\nfactors: {{mode: [ipsec-3des-md5]}}\nworkloads: [iperf3: {{links: [[a]]}}]\n"
     with pytest.raises(SpecRefused, match=r"cannot have mode ipsec-3des-md5: .*use lab uml-two-sites"):
         given_experiment(text.format("uml-router").encode(), Path("e.yaml"))
-    assert given_experiment(text.format("uml-two-sites").encode(), Path("e.yaml"))
+    with pytest.raises(SpecRefused, match=r"cannot have mode ipsec-3des-md5: .*use lab qemu-two-sites"):
+        given_experiment(text.format("qemu-router").encode(), Path("e.yaml"))
+    for two in ("uml-two-sites", "qemu-two-sites"):
+        assert given_experiment(text.format(two).encode(), Path("e.yaml"))
 
 
 def test_a_sender_is_any_host_at_an_end_of_what_is_driven(tmp_path: Path) -> None:

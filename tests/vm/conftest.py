@@ -13,8 +13,8 @@ import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.labs import drives
-from dutlab.labs.guest import MODULES
 from dutlab.labs.state import StateFolder
+from dutlab.labs.uml import MODULES
 from guests import kernels
 
 LIMIT_S = 780.0

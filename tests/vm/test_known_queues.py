@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from capability import have_netns, need, need_engine
-from dutlab.labs.guest import MODULES
+from dutlab.labs.uml import MODULES
 from dutlab.runner.known_queues import verify
 from dutlab.tools.engine.binary import find_engine
 

@@ -14,7 +14,7 @@ import pytest
 
 from capability import have_netns, need, need_engine
 from dutlab.hosts.netns import NAMESPACES
-from dutlab.labs.guest import MODULES
+from dutlab.labs.uml import MODULES
 from dutlab.runner.journal import pending_undo, read_journal
 from guests import kernels
 from main_job import only_run, records

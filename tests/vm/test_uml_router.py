@@ -11,8 +11,8 @@ import pytest
 
 from capability import have_netns, need, need_engine
 from dutlab.hosts.netns import NAMESPACES
-from dutlab.labs.guest import MODULES
 from dutlab.labs.state import StateFolder
+from dutlab.labs.uml import MODULES
 from guests import kernels
 from main_job import only_run, records
 from processes import LIMIT_S, eventually

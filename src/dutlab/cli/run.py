@@ -36,8 +36,8 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 @click.command()
 @click.argument("job", metavar="[storage]", required=False, type=click.Choice(["storage"]))
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
-@click.option("--lab", type=click.Choice(["three-node", "uml-router"]), default="three-node", show_default=True,
-              help="The router: a namespace with every mode, or a guest with a kernel of its own, near, far away and lossy.")  # fmt: skip
+@click.option("--lab", type=click.Choice(["three-node", "uml-router", "qemu-router"]), default="three-node", show_default=True,
+              help="A namespace with every mode, or a guest: near, far away and lossy in UML, firewall and NAT in QEMU.")  # fmt: skip
 @RUNS
 @manner_options
 def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) -> None:
@@ -60,7 +60,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
     if lab != "three-node":
-        path = example("guest") / "demo.yaml"
+        path = example("guest") / ("demo.yaml" if lab == "uml-router" else "firewall.yaml")
     if job:
         path = example("storage") / "demo.yaml"
         _tell_theory()

@@ -17,6 +17,7 @@ from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
+from dutlab.dut.linux_wireguard import wireguard_modes
 from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -98,7 +99,7 @@ _MODES = (
 
 def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
-    return encrypted | tunnel_modes(_MODES[0], hosts)
+    return encrypted | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _tunnels)

@@ -28,6 +28,7 @@ _PROGRAMS = (IP, UNSHARE)
 _MODULES = {
     "gre": "CONFIG_NET_IPGRE (module ip_gre)", "ipip": "CONFIG_NET_IPIP (module ipip)", "vxlan": "CONFIG_VXLAN (module vxlan)",
 }  # fmt: skip
+_WIREGUARD = {"wireguard": "CONFIG_WIREGUARD (module wireguard)"}  # linux_wireguard.py
 """Kind of tunnel, as ip-link(8) calls it too → what a kernel needs for it."""
 _VXLAN_PORT = 4789
 """RFC 7348 section 8; ip-link(8) would take 8472."""
@@ -63,13 +64,13 @@ class TunnelMode:
                 raise HostError(
                     f"its kernel has no tunnel as mode {self.name} needs: {said[0] if said else f'`ip link` ended with {done.status}'}",
                     host=host.name,
-                    remedy=f"boot a kernel with {_MODULES[self.name]}, or leave the mode out",
+                    remedy=f"boot a kernel with {(_MODULES | _WIREGUARD)[self.name]}, or leave the mode out",
                 )
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when a kernel has no such tunnel, or a port has the name of one of ours."""
         await self.insist(dut, testbed)
-        ours = [name for name, _ in _named(testbed)]
+        ours = [name for name, _ in named_tunnels(testbed)]
         steps = []
         for host in (dut, self._source()):
             there = {port["ifname"] for port in json.loads((await host.run(["ip", "-j", "link"])).text)}
@@ -110,7 +111,7 @@ class TunnelMode:
         return checks
 
     def _words(self, testbed: Testbed, *, is_dut: bool) -> Iterator[str]:
-        for number, (name, link) in enumerate(_named(testbed)):
+        for number, (name, link) in enumerate(named_tunnels(testbed)):
             near, far = str(link.source_address.ip), str(link.dut_in_address.ip)
             own, other = (far, near) if is_dut else (near, far)
             port = link.dut_in.interface if is_dut else link.source.interface
@@ -133,7 +134,7 @@ class TunnelMode:
         return self.source
 
 
-def _named(testbed: Testbed) -> Iterator[tuple[str, Link]]:
+def named_tunnels(testbed: Testbed) -> Iterator[tuple[str, Link]]:
     """The tunnel of each link."""
     return ((f"dutlab-t{number}", link) for number, link in enumerate(testbed.links.values()))
 
@@ -145,7 +146,7 @@ def _mac(number: int, *, is_dut: bool) -> str:
 
 async def _counted(host: Host, testbed: Testbed) -> dict[tuple[str, str], int]:
     """Name of a tunnel that is up, and `rx` or `tx` → packets."""
-    ours = {name for name, _ in _named(testbed)}
+    ours = {name for name, _ in named_tunnels(testbed)}
     ports = [
         port for port in json.loads((await host.run(["ip", "-j", "-s", "link"])).text) if port["ifname"] in ours and "UP" in port["flags"]
     ]

@@ -39,6 +39,7 @@ TASKSET = Program("taskset", "util-linux")
 TC = Program("tc", "iproute2")
 UNSHARE = Program("unshare", "util-linux")
 VPPCTL = Program("vppctl", "vpp")
+WG = Program("wg", "wireguard-tools")
 
 
 async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissing]:

@@ -23,7 +23,7 @@ status) if runs; then echo on; else echo off; fi ;;
 off)
   touch off-{role}
   runs || exit 0
-  kill -KILL "-$pid"
+  kill -KILL "-$pid" 2>/dev/null || kill -KILL "$pid"
   while runs; do sleep 0.05; done ;;
 on)
   runs && exit 0

@@ -21,7 +21,9 @@ from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
 from dutlab.labs import drives, guest, guest_power, inside, napi, recipe, sshd
 from dutlab.labs.labfile import LabDescription, description
+from dutlab.labs.qemu import Qemu
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
+from dutlab.labs.uml import UserMode
 from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1
@@ -32,6 +34,8 @@ PRIORITY = -10
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
 _PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
 """What this machine needs for a lab, by how its hosts are reached."""
+_KERNELS: Mapping[str, guest.Kernel] = {"uml": UserMode(), "qemu": Qemu()}
+"""What guests may be, by their lab's word for it."""
 
 
 class LabGone(LabError):
@@ -147,7 +151,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
 def programs(name: str) -> tuple[Program, ...]:
     """What this machine must have to build the lab `name`."""
     plan = description(name)
-    guests = (SSHD, *guest.PROGRAMS) if plan.settings.guests else ()
+    guests = (SSHD, *guest.PROGRAMS, *_KERNELS[plan.settings.kernel].programs) if plan.settings.guests else ()
     loops = (drives.LOSETUP,) if plan.testbed.drives and not guests else ()
     return tuple(dict.fromkeys((*_PROGRAMS[plan.settings.reach], *guests, *loops)))
 
@@ -320,12 +324,12 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     if plan.settings.reach == "ssh":
         await _open_doors(machine, state, folder)
     if plan.settings.guests:
-        await _boot(plan, state, folder)
+        notes += await _boot(plan, state, folder)
     return notes, threads
 
 
-async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> None:
-    """The hosts with a kernel of their own. Raises LabError, HostError."""
+async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
+    """The hosts with a kernel of their own; returns notes. Raises LabError, HostError."""
     ours = {role: state.namespaces[role] for role in plan.settings.guests}
     doors = [guest.door(role, namespace) for role, namespace in ours.items()]
     await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
@@ -339,10 +343,13 @@ async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> N
             setup=recipe.setup_script(plan, role) if plan.testbed.links else "",
             cpus=state.cpus[role],
             nice=state.nice,
+            card=plan.settings.card,
         )
         for role, namespace in ours.items()
     ]
-    await asyncio.gather(*(guest.up(each, folder.ssh_folder(state.label)) for each in guests))
+    kernel, place = _KERNELS[plan.settings.kernel], folder.ssh_folder(state.label)
+    notes = await asyncio.gather(*(guest.up(each, place, kernel) for each in guests))
+    return [note for of_guest in notes for note in of_guest]
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:

@@ -62,6 +62,10 @@ class LabSettings(_Strict):
     """How its hosts are reached: by entering their namespaces, or through an ssh server in each."""
     guests: tuple[str, ...] = ()
     """Hosts with a kernel of their own (guest.py), which are reached over ssh."""
+    kernel: Literal["uml", "qemu"] = "uml"
+    """Whose these are: user-mode Linux, or Debian's kernel for clouds in QEMU."""
+    card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
+    """What the ports of a guest in QEMU are."""
     box: bool = False
     """The DUT is as a box from a shop: it forwards by itself, neighbours find one another, and source and sink are one host, the tester."""
     layout: str

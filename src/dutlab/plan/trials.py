@@ -39,7 +39,7 @@ from dutlab.spec.shape import bounds_of
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
-from dutlab.systems.system import PLAIN_TUNNELS, XFRM_IPSEC
+from dutlab.systems.system import WRAPPING, XFRM_IPSEC
 from dutlab.units import BpsL1, Seconds
 
 LAB_S = Seconds(4.0)
@@ -263,7 +263,7 @@ def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell) -> dict[st
     if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         mtu = cell.mtu(link.mtu)
-        tunnel = XFRM_IPSEC.get(cell.mode) or (cell.mode if cell.mode in PLAIN_TUNNELS else None)
+        tunnel = XFRM_IPSEC.get(cell.mode) or (cell.mode if cell.mode in WRAPPING else None)
         if version is Ip.V4 and tunnel is not None:
             with suppress(ValueError):  # no TCP fits inside
                 return {"goodput_bps": tunnel_goodput(speed, tunnel, mtu=mtu)}

@@ -16,7 +16,7 @@ from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
-from dutlab.systems.system import PLAIN_TUNNELS, XFRM_IPSEC
+from dutlab.systems.system import WRAPPING, XFRM_IPSEC
 
 MOST_TRIALS = 100_000
 
@@ -79,7 +79,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         )
     if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(XFRM_IPSEC))):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
-    if isinstance(workload, FrameWorkload) and (wrapping := sorted(modes & set(PLAIN_TUNNELS))):
+    if isinstance(workload, FrameWorkload) and (wrapping := sorted(modes & set(WRAPPING))):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
 
 

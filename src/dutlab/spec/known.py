@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.system import FIREWALL, PLAIN_TUNNELS, XFRM_IPSEC
+from dutlab.systems.system import FIREWALL, WRAPPING, XFRM_IPSEC
 
 ROLES = ("source", "dut", "sink")
 
@@ -59,16 +59,21 @@ class KnownLab:
 
 
 _NO_FILTER = dict.fromkeys((name for name in FIREWALL if name != "router"), "the guest's kernel has no nf_tables for IP")
-_NO_TUNNEL = dict.fromkeys(
-    (*XFRM_IPSEC, *PLAIN_TUNNELS), "a tunnel ends on the source too, whose kernel is this machine's: use lab uml-two-sites"
-)
 """Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
+_NO_WIREGUARD = {"wireguard": "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
+_NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
+    dict.fromkeys((*XFRM_IPSEC, *WRAPPING), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
+    for other in ("uml-two-sites", "qemu-two-sites")
+)
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
-        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL),
-        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER),
+        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
+        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD),
+        "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
+        "qemu-router-vmxnet3": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
+        "qemu-two-sites": KnownLab({"a": ROLES}, guests=2),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),

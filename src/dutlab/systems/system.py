@@ -25,6 +25,8 @@ XFRM_IPSEC = {
 """The same in every cipher that Linux is asked for, and what the tunnel adds to a packet: a name of analysis/ceilings/tunnel.py."""
 PLAIN_TUNNELS = ("gre", "ipip", "vxlan")
 """Modes in which only what the source's own kernel sends is wrapped; names of analysis/ceilings/tunnel.py too."""
+WRAPPING = (*PLAIN_TUNNELS, "wireguard")
+"""The same, with those that encrypt it by other means than ESP."""
 FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
 """With the filters of RFC 2544 section 11.4; `filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and
 filters nothing."""

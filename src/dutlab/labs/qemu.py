@@ -1,0 +1,176 @@
+"""Debian's kernel for clouds in QEMU as kernel of a guest: nf_tables, WireGuard, VLAN and cards of virtual machines.
+
+Its root is the machine's own file system by virtiofs, through a server that sees all of it read-only but the lab's own folder. Each port is
+a tap, and the kernel of this machine hands on every frame between it and the port of the namespace (tc-mirred(8)). QEMU uses KVM where a
+guest boots with it, and else emulates the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from dutlab.errors import LabError
+from dutlab.hosts.netns import NAMESPACES, NetnsHost
+from dutlab.hosts.programs import Program
+from dutlab.labs import inside
+from dutlab.labs.guest import BOOTS_S, QEMU, TAP, Guest, InitWords, reached, started
+from dutlab.labs.initramfs import BUSYBOX, initramfs
+
+_BOOT, _MODULES = Path("/boot"), Path("/lib/modules")
+_SERVERS = (Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd"))
+"""Where Debian 12 has the server of virtiofs (package qemu-system-common), and where later ones do (package virtiofsd)."""
+MEMORY_MB = 512
+_KVM = Path("/dev/kvm")
+_KVM_BOOTS_S = 20.0
+"""A guest that KVM does not boot in this time is booted without; one that it does boot takes a second or two."""
+_EARLY = ("virtio_pci", "virtiofs", "virtio_net", "vmxnet3", "pvpanic-pci")
+"""Modules that it needs before it has its root."""
+_DEVICES = {"virtio-net": "virtio-net-pci", "vmxnet3": "vmxnet3"}
+_QUEUE_FRAMES = 1000
+"""What each tap holds for it: as the queues of the other ports (recipe.QUEUE_FRAMES)."""
+_TAG = "machine"
+# Of what is mounted now, read-only for this one server but for the lab's folder. The server locks itself in a /run of its own.
+_SERVE = """mount --bind {folder} /mnt || exit
+while read -r _ place _; do
+  place=$(printf %b "$place")
+  [ "$place" = /mnt ] || mount -o remount,bind,ro "$place"
+done </proc/self/mounts 2>/dev/null
+mount -t tmpfs tmpfs /run && mkdir -p {folder} && mount --move /mnt {folder} || exit
+exec {server} --socket-path={socket} -o source=/ -o cache=always -o sandbox=chroot
+"""
+# QEMU takes over the number of the shell, and with it the server as its child: what both of them use is accounted as the guest's.
+_START = """rm -f {socket}
+unshare --mount --propagation private sh {serve} >{log} 2>&1 &
+while [ ! -S {socket} ]; do
+  kill -0 $! 2>/dev/null || {{ cat {log}; exit 1; }}
+  sleep 0.02
+done
+exec {qemu}
+"""
+
+
+class Qemu:
+    """The kernel of a guest in a machine of its own."""
+
+    programs = (Program(QEMU, "qemu-system-x86"), Program("unshare", "util-linux"), BUSYBOX)
+
+    def insist_on_parts(self) -> None:
+        """Raises LabError."""
+        _kernel()
+        _server()
+
+    def words(self, guest: Guest, folder: Path) -> InitWords:
+        """Virtiofs again, for a place that a tmpfs has covered; nothing about drives."""
+        if guest.drives:
+            raise LabError(f"{guest.role} has drives, and a guest in QEMU takes none")
+        quoted = shlex.quote(str(folder))
+        return InitWords(_MODULES, f"mount -t virtiofs {_TAG} /mnt\nmount --bind /mnt{quoted} {quoted}\numount /mnt", "eth")
+
+    async def start(self, guest: Guest, folder: Path, init: Path) -> list[str]:
+        """Raises LabError, HostError."""
+        image = folder / f"image-{guest.role}"
+        modules = _MODULES / _release(_kernel())
+        image.write_bytes(await asyncio.to_thread(initramfs, modules, _EARLY, _TAG, init))
+        await NetnsHost(guest.role, guest.namespace).run(["sh", "-e"], stdin=_wires(guest).encode())
+        why = f"{_KVM} cannot be opened"
+        if os.access(_KVM, os.R_OK | os.W_OK):
+            why = f"{_KVM} boots no guest here"
+            try:
+                await self._boot(guest, folder, image, "kvm", _KVM_BOOTS_S)
+            except LabError:
+                await asyncio.to_thread(_end, guest)
+            else:
+                return []
+        await self._boot(guest, folder, image, "tcg", BOOTS_S)
+        return [f"{guest.role}: QEMU emulates its processor ({why}), so it is many times slower than this machine"]
+
+    async def _boot(self, guest: Guest, folder: Path, image: Path, accelerator: str, within_s: float) -> None:
+        socket, serve, log = (folder / f"{name}-{guest.role}" for name in ("files", "serve", "served"))
+        told = {"folder": shlex.quote(str(folder)), "socket": shlex.quote(str(socket)), "server": _server()}
+        serve.write_text(_SERVE.format(**told), encoding="ascii")
+        qemu = shlex.join(_command(guest, image, socket, accelerator))
+        start = folder / f"start-{guest.role}"
+        start.write_text(
+            _START.format(socket=told["socket"], serve=shlex.quote(str(serve)), log=shlex.quote(str(log)), qemu=qemu), encoding="ascii"
+        )
+        mark = f"guest={guest.name}"
+        await started(guest, folder, f"sh {shlex.quote(str(start))} {shlex.quote(mark)}", mark=mark)
+        await reached(folder, guest.role, within_s=within_s)
+
+
+def _command(guest: Guest, image: Path, socket: Path, accelerator: str) -> list[str]:
+    """A guest that panics is off; one that reboots is not."""
+    cards = [(TAP, "02:00:00:00:ff:01", "virtio-net"), *((_tap(at), mac, guest.card) for at, mac in enumerate(guest.ports.values(), 1))]
+    return [
+        QEMU, "-name", f"guest={guest.name}", "-nodefaults", "-display", "none", "-serial", "stdio",
+        "-accel", accelerator, "-cpu", "host" if accelerator == "kvm" else "max", "-smp", "1", "-m", f"{MEMORY_MB}M",
+        # The server of its files reads and writes its memory.
+        "-object", f"memory-backend-memfd,id=memory,size={MEMORY_MB}M,share=on", "-machine", "q35,memory-backend=memory",
+        "-kernel", str(_kernel()), "-initrd", str(image),
+        "-append", "console=ttyS0 quiet loglevel=4 printk.time=0 panic=-1 net.ifnames=0",
+        "-device", "pvpanic-pci", "-action", "panic=shutdown",
+        "-chardev", f"socket,id=files,path={socket}", "-device", f"vhost-user-fs-pci,chardev=files,tag={_TAG}",
+        *(
+            word
+            for at, (tap, mac, card) in enumerate(cards)
+            for word in (
+                "-netdev", f"tap,id=port{at},ifname={tap},script=no,downscript=no",
+                "-device", f"{_DEVICES[card]},netdev=port{at},mac={mac},romfile=",
+            )
+        ),
+    ]  # fmt: skip
+
+
+def _wires(guest: Guest) -> str:
+    """For `sh -e` inside its namespace: a tap for each port, and every frame on from one to the other. u32 is the oldest of filters."""
+    return "".join(f"ip tuntap add dev {_tap(at)} mode tap\n{_wire(_tap(at), port)}" for at, port in enumerate(guest.ports, 1))
+
+
+def _wire(tap: str, port: str) -> str:
+    lines = [f"ip link set dev {tap} txqueuelen {_QUEUE_FRAMES} arp off up"]
+    for here, there in ((tap, port), (port, tap)):
+        lines += [
+            f"tc qdisc add dev {here} clsact",
+            f"tc filter add dev {here} ingress protocol all u32 match u32 0 0 action mirred egress redirect dev {there}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _tap(at: int) -> str:
+    return f"tap{at}"
+
+
+def _end(guest: Guest) -> None:
+    """All processes of its namespace, which are its own. Raises LabError."""
+    identity = inside.namespace_id(NAMESPACES / guest.namespace)
+    if identity is not None and (left := inside.kill_all(identity)):
+        raise LabError(f"processes {left} in {guest.namespace} do not end", remedy=f"end them, then `dutlab lab down {guest.label}`")
+
+
+def _kernel() -> Path:
+    """The newest. Raises LabError."""
+    found = [path for path in _BOOT.glob("vmlinuz-*-cloud-amd64") if (_MODULES / _release(path) / "modules.dep").exists()]
+    if not found:
+        raise LabError(f"no kernel {_BOOT}/vmlinuz-*-cloud-amd64 with its modules in {_MODULES}", remedy="install linux-image-cloud-amd64")
+    return max(found, key=lambda path: tuple(_numbers(path.name)))
+
+
+def _numbers(name: str) -> Iterator[int]:
+    return map(int, re.findall(r"\d+", name))
+
+
+def _release(kernel: Path) -> str:
+    return kernel.name.removeprefix("vmlinuz-")
+
+
+def _server() -> Path:
+    """Of files by virtiofs. Raises LabError."""
+    found = next((path for path in _SERVERS if path.exists()), None)
+    if found is None:
+        raise LabError("virtiofsd is not there", remedy="install virtiofsd, or qemu-system-common where Debian has no such package")
+    return found

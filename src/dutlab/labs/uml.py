@@ -1,0 +1,83 @@
+"""User-mode Linux (UML) as kernel of a guest: a program of Debian's package user-mode-linux.
+
+It needs neither KVM nor root of the machine itself. Its root is the machine's by hostfs, its drives are files of the lab (drives.py), and
+its ports are packet sockets on those of the namespace (raw(7)).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+from pathlib import Path
+
+from dutlab.errors import LabError
+from dutlab.hosts.programs import Program
+from dutlab.labs import drives
+from dutlab.labs.guest import TAP, UML, Guest, InitWords, reached, started
+
+MODULES = Path("/usr/lib/uml/modules")
+"""Where Debian's package user-mode-linux has them."""
+MEMORY_MB = 384
+_KERNEL_AGAIN = """#!/bin/bash
+for file in /proc/self/fd/*; do
+  number=${{file##*/}}
+  [ "$number" -le 2 ] || eval "exec $number>&-"
+done
+exec -a {kernel} {path} "$@"
+"""
+"""A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
+# The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive
+# on which nothing happens is read from.
+_READS_DRIVES = """while sleep 1; do
+  for stat in /sys/block/ubd*/stat; do
+    [ -e $stat ] || exit
+    read -r now <$stat
+    drive=${stat%/stat} drive=${drive##*/}
+    eval "was=\\$was_$drive was_$drive=\\$now"
+    [ "$now" != "$was" ] || dd if=/dev/$drive of=/dev/null bs=4k count=1 iflag=direct
+  done
+done </dev/null >/dev/null 2>&1 &"""
+
+
+class UserMode:
+    """The kernel of a guest as an ordinary process."""
+
+    programs = (Program(UML, "user-mode-linux"),)
+
+    def insist_on_parts(self) -> None:
+        """Raises LabError."""
+        if not MODULES.is_dir():
+            raise LabError(f"{MODULES} is not there", remedy="install user-mode-linux")
+
+    def words(self, guest: Guest, folder: Path) -> InitWords:
+        """hostfs, and links to its drives."""
+        quoted = shlex.quote(str(folder))
+        names = "\n".join(f"ln -s /dev/ubd{_letter(at)} /dev/disk/by-id/{spec.name}" for at, spec in enumerate(guest.drives.values()))
+        return InitWords(MODULES, f"mount -t hostfs none {quoted} -o {quoted}", "vec", names, _READS_DRIVES)
+
+    async def start(self, guest: Guest, folder: Path, init: Path) -> list[str]:
+        """Raises LabError, HostError."""
+        try:
+            files = await asyncio.to_thread(drives.make_files, guest.label, guest.drives) if guest.drives else []
+        except OSError as error:
+            raise LabError(
+                f"drives cannot be made: {error}", remedy=f"free space in {drives.folder_of(guest.label).parent}, or another label"
+            ) from error
+        kernel = [
+            UML, f"mem={MEMORY_MB}M", f"umid={guest.name}", f"uml_dir={folder}/uml/", "root=/dev/root",
+            "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", f"vec0:transport=tap,ifname={TAP},depth=64,gro=1", "con=null",
+            "con0=null,fd:1", "panic=-1", "loglevel=4", *(f"ubd{at}={file}" for at, file in enumerate(files)),
+            *(f"vec{at}:transport=raw,ifname={name},mac={mac},depth=128" for at, (name, mac) in enumerate(guest.ports.items(), 1)),
+        ]  # fmt: skip
+        again = folder / f"bin-{guest.role}" / UML
+        again.parent.mkdir(mode=0o700, exist_ok=True)
+        again.write_text(_KERNEL_AGAIN.format(kernel=UML, path=shutil.which(UML) or UML), encoding="ascii")
+        again.chmod(0o700)
+        await started(guest, folder, f"PATH={shlex.quote(str(again.parent))}:$PATH {shlex.join(kernel)}", mark=f"umid={guest.name}")
+        await reached(folder, guest.role)
+        return []
+
+
+def _letter(at: int) -> str:
+    return chr(ord("a") + at)

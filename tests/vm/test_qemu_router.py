@@ -1,0 +1,145 @@
+"""The labs `qemu-router` and `qemu-two-sites`: guests in QEMU, whose kernel has the filters, NAT and WireGuard that user-mode Linux lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need, need_engine, need_program
+from dutlab.hosts.netns import NAMESPACES
+from dutlab.labs.state import StateFolder
+from guests import kernels
+from main_job import only_run, records
+from processes import LIMIT_S, eventually
+
+EXPERIMENT = """
+experiment: guest
+testbed: {lab: qemu-router}
+factors: {mode: [router, nat, filter-1]}
+order: as-written
+repeats: 1
+disturbed: count
+workloads:
+  - sweep: {frame_sizes: [64, 1518], rates: [200pps], duration: 1s, links: [[a]]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def parts() -> None:
+    need("netns", have_netns())
+    need("qemu", bool(shutil.which("qemu-system-x86_64")) and any(Path("/boot").glob("vmlinuz-*-cloud-amd64")))
+    need_program("busybox")
+    need_engine()
+
+
+def test_it_routes_translates_and_filters_every_frame_panics_with_its_last_words_and_leaves_nothing(dutlab, tmp_path: Path) -> None:
+    label, before = f"t{os.getpid()}-q", set(NAMESPACES.glob("dutlab-*"))
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    done = dutlab("lab", "up", "qemu-router", "--label", label)
+    assert done.returncode == 0, done.stderr
+    try:
+        within = dutlab("lab", "shell", label, "dut", "sh", "-c", "uname -r; touch /etc/of-a-guest; rm -f /boot/vmlinuz*; ls /boot")
+        assert "-cloud-amd64" in within.stdout.splitlines()[0], within.stdout + within.stderr
+        assert "vmlinuz" in within.stdout.partition("\n")[2]
+        assert not Path("/etc/of-a-guest").exists()
+        done = dutlab("run", "e.yaml", "--lab", label)
+        assert done.returncode == 0, done.stderr
+        found = records(only_run(tmp_path))
+        assert [r["status"] for r in found] == ["measured"] * 6, done.stderr
+        for record in found:
+            (flow,) = record["flows"]
+            kept = {name: flow[f"{name}_frames"] for name in ("refused", "lost", "duplicated", "reordered", "foreign")}
+            assert (flow["intended_frames"], flow["received_frames"], kept) == (200, 200, dict.fromkeys(kept, 0)), record["cell"]
+        dutlab("lab", "shell", label, "dut", "sh", "-c", "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
+        assert eventually(lambda: not kernels(label), LIMIT_S)
+        done = dutlab("measure", "sweep", "frame_sizes=64", "--lab", label)
+        assert (done.returncode, "the kernel of its guest has ended" in done.stderr) == (3, True), done.stderr
+        assert "Kernel panic" in (StateFolder().ssh_folder(label) / "console-dut").read_text(errors="replace")
+    finally:
+        done = dutlab("lab", "down", label)
+    assert done.returncode == 0, done.stderr
+    assert not StateFolder().ssh_folder(label).exists()
+    assert not Path("/run/virtiofsd").exists()
+    assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+WATCH = """
+import selectors, socket, sys
+port, udp = sys.argv[1], int(sys.argv[2])
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+wire.bind((port, 0))
+found = selectors.DefaultSelector()
+found.register(wire, selectors.EVENT_READ)
+found.register(sys.stdin, selectors.EVENT_READ)
+print("watching", flush=True)
+sealed = clear = 0
+while all(key.fileobj is wire for key, _ in found.select()):
+    data, (_, kind, *_) = wire.recvfrom(2048)
+    if kind == 0x0800:
+        sealed += data[9] == 17 and udp in (int.from_bytes(data[20:22]), int.from_bytes(data[22:24]))
+        clear += data[9] in (1, 6)
+print(sealed, clear)
+"""
+"""Until its input ends: counts packets of a UDP port, and those of ICMP and TCP, in both directions."""
+TUNNELLED = """
+experiment: tunnel
+testbed: {lab: qemu-two-sites}
+factors: {mode: [wireguard]}
+repeats: 1
+disturbed: count
+workloads:
+  - iperf3: {streams: 1, omit: 0s, duration: 2s, links: [[a]]}
+"""
+
+
+def test_what_wireguard_puts_on_the_wire_is_encrypted_and_a_killed_run_goes_on_beside_it(
+    dutlab, tmp_path: Path, python: str, python_env: dict[str, str]
+) -> None:
+    need_program("wg")
+    label, before = f"t{os.getpid()}-w", set(NAMESPACES.glob("dutlab-*"))
+    (tmp_path / "tunnel.yaml").write_text(TUNNELLED)
+    done = dutlab("lab", "up", "qemu-two-sites", "--label", label)
+    assert done.returncode == 0, done.stderr
+    try:
+        watch = ["ip", "netns", "exec", f"dutlab-{label}-dut", python, "-c", WATCH, "in-a", "51820"]
+        with subprocess.Popen(watch, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
+            assert watcher.stdout is not None
+            assert watcher.stdout.readline() == "watching\n"
+            done = dutlab("run", "tunnel.yaml", "--lab", label)
+            seen, _ = watcher.communicate()
+        assert done.returncode == 0, done.stderr
+        run = only_run(tmp_path)
+        (record,) = records(run)
+        assert record["status"] == "measured", done.stderr
+        sealed, clear = map(int, seen.split())
+        assert sealed > 100
+        assert clear == 0
+        kept = [path for path in run.rglob("*") if path.is_file() and re.search(rb"\b[A-Za-z0-9+/]{43}=", path.read_bytes())]
+        assert not kept, "a key"
+        left = dutlab("lab", "shell", label, "dut", "sh", "-c", "ip rule; ip -o link; ip route show table all").stdout
+        assert "dutlab-t0" not in left
+        assert "51820" not in left
+        (tmp_path / "e.yaml").write_text(EXPERIMENT.replace("[router, nat, filter-1]", "[router]"))
+        _killed_and_resumed(dutlab, tmp_path, [python, "-m", "dutlab", "run", "e.yaml"], python_env)
+    finally:
+        done = dutlab("lab", "down", label)
+    assert done.returncode == 0, done.stderr
+    assert set(NAMESPACES.glob("dutlab-*")) == before
+
+
+def _killed_and_resumed(dutlab, folder: Path, argv: list[str], env: dict[str, str]) -> None:
+    """A run with a lab of its own, killed once it has a trial, and resumed to its end."""
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(argv, cwd=folder, env=env, stdout=nowhere, stderr=nowhere, start_new_session=True) as run:
+        assert eventually(lambda: any(folder.glob("runs/*-guest-*/trials/0001/record.json")), LIMIT_S)
+        os.killpg(run.pid, signal.SIGKILL)
+    (path,) = folder.glob("runs/*-guest-*")
+    done = dutlab("resume", str(path))
+    assert done.returncode == 0, done.stderr
+    assert [r["status"] for r in records(path)] == ["measured"] * 2
