@@ -71,8 +71,8 @@ class WireGuardMode(TunnelMode):
             raise HostError(f"wg showed {len(keys)} public keys for {len(testbed.links)} tunnels", host=host.name)
         return keys
 
-    def _kind(self, own: str, other: str) -> list[str]:
-        del own, other
+    def _kind(self, number: int, own: str, other: str) -> list[str]:
+        del number, own, other
         return ["type", NAME]
 
 

@@ -153,9 +153,16 @@ async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
     )  # fmt: skip
     init.write_text(text, encoding="ascii")
     init.chmod(0o700)
-    command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
-    switch = guest_power.write(folder, guest.role, mark=mark, start=command)
-    await LocalHost("lab").run([str(switch), "on"])
+    namespace = NetnsHost(guest.role, guest.namespace)
+    tap = await namespace.run(["ip", "tuntap", "add", "dev", TAP, "mode", "tap"], check=False)
+    if tap.status != 0:
+        raise LabError(
+            f"the guest {guest.role} cannot have a tap: {tap.errors.strip()}",
+            remedy="load the module tun, and see that this user may open /dev/net/tun",
+        )
+    await namespace.run(["ip", "address", "add", f"{_NEAR}/30", "dev", TAP])
+    await namespace.run(["ip", "link", "set", "dev", TAP, "up"])
+    return await kernel.start(guest, folder, init)
 
 
 def console(folder: Path, role: str) -> Path:
@@ -172,8 +179,9 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
     said = shlex.quote(str(console(folder, guest.role)))
     start = f"{script} </dev/null >{said} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
-    done = await LocalHost("lab").run(["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start])
-    return int(done.text)
+    command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
+    switch = guest_power.write(folder, guest.role, mark=mark, start=command)
+    await LocalHost("lab").run([str(switch), "on"])
 
 
 def threads(namespace: str) -> list[int]:
