@@ -22,7 +22,7 @@ class ProxyCommand:
     """Runs from open() until end(), or until it ends by itself."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process, self._pidfd = process, -1
+        self._process, self._pidfd, self._is_over = process, -1, False
         with contextlib.suppress(OSError):  # Linux before 5.3, and some containers: end() waits then
             self._pidfd = os.pidfd_open(process.pid)
             asyncio.get_running_loop().add_reader(self._pidfd, self._over)
@@ -52,8 +52,9 @@ class ProxyCommand:
         self._over()
 
     def _over(self) -> None:
-        if self._process.poll() is None:
+        if self._is_over or self._process.poll() is None:
             return
+        self._is_over = True
         KEEPER.forget(self._process.pid)
         if self._pidfd >= 0:
             asyncio.get_running_loop().remove_reader(self._pidfd)

@@ -1,14 +1,13 @@
 """The load at a limit that was found, offered twice more: once with the DUT profiled, and once without, as a control trial.
 
 Both come after the limit, so no figure of it was measured under a profiler. From repeat to repeat the two change places, so that what an
-earlier load leaves behind falls on both. What they differ by is what profiling costs (analysis in report/sections/profile_cost.py).
+earlier load leaves behind falls on both. What they differ by is what profiling costs (report/sections/profile_cost.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.events import Tell
 from dutlab.methods.ports import Measured, Row
@@ -33,7 +32,7 @@ async def with_profile(measured: Measured, cell: Cell, site: SensorSite, account
     host = site.host
     if host.system.kernel != LINUX.kernel:
         return _noted(measured, f"{host.name} is not a Linux host that commands reach")
-    rows, raw, doubts = list[Row](), dict[str, bytes](), list[Doubt]()
+    rows, raw = list[Row](), dict[str, bytes]()
     for which in (CONTROL, PROFILED) if cell.repeat % 2 else (PROFILED, CONTROL):
         profiler = [PerfProfile(PerfSensor(name="profile", host=host.name), site)] if which == PROFILED else []
         watch = Watch([CpuTotals(accounts), *profiler], tell)
@@ -42,16 +41,12 @@ async def with_profile(measured: Measured, cell: Cell, site: SensorSite, account
                 trial = await measured.at_limit()
         except MeasurementError as error:
             return _noted(measured, f"the load could not be offered again: {error}")
+        if profiler and not watch.watched.raw:  # it was no profiled trial
+            return _noted(measured, "; ".join(watch.watched.faults))
         rows.append({"trial": which, **trial.row})
         raw |= {f"at-limit-{which}-{name}": said for name, said in trial.raw.items()}
         raw |= {profile_file(host.name, AT_LIMIT): said for said in watch.watched.raw.values()}
-        doubts += [Doubt(DoubtKind.SENSOR_FAILED, detail=fault) for fault in watch.watched.faults]
-    return replace(
-        measured,
-        tables={**measured.tables, AT_LIMIT: rows},
-        raw={**measured.raw, **raw},
-        doubts=(*measured.doubts, *doubts),
-    )
+    return replace(measured, tables={**measured.tables, AT_LIMIT: rows}, raw={**measured.raw, **raw})
 
 
 def _noted(measured: Measured, why: str) -> Measured:
