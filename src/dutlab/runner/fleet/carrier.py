@@ -16,7 +16,7 @@ class PlaceCarrier(Protocol):
     """How a campaign gets its planned runs carried out."""
 
     async def carry(self, planned: PlannedRun) -> int:
-        """The exit status of the process, which has ended in order when this is cancelled. Raises TestbedError."""
+        """The exit status of the process, which has ended in order when this is cancelled; 3 where nobody can do it now."""
         ...
 
 

@@ -66,10 +66,11 @@ class DaskCarrier:
         return status
 
     async def _asked(self, planned: PlannedRun) -> int | None:
-        """None where the scheduler went away meanwhile, with all that it knew. Raises TestbedError."""
-        client = await self._connected()
+        """None where the scheduler went away meanwhile, with all that it knew."""
+        if (client := await self._connected()) is None:
+            return self._away(planned, f"{self.folder.fleet.scheduler}: no scheduler answers; start `dutlab campaign scheduler` there")
         if not await self._offered_in_time(client, planned.testbed):
-            return self._away(planned) if client.status == "running" else None
+            return self._away(planned, self._nobody(planned)) if client.status == "running" else None
         future = client.submit(
             carry_out_here, str(self.folder.path.absolute()), planned.number,
             key=f"{self.folder.path.name}-{planned.number}-{uuid.uuid4()}",
@@ -85,7 +86,7 @@ class DaskCarrier:
         while future.status == "pending" and client.status == "running":
             if time.monotonic() - looked > _WORKERS_S:
                 if not await self._offered_in_time(client, planned.testbed):
-                    return self._away(planned) if client.status == "running" else None
+                    return self._away(planned, self._nobody(planned)) if client.status == "running" else None
                 looked = time.monotonic()
             await asyncio.sleep(_LOOK_S)
         if future.status == "finished":
@@ -96,12 +97,15 @@ class DaskCarrier:
         await self._disconnect(client)
         return None
 
-    def _away(self, planned: PlannedRun) -> int:
-        """Nobody is there for the testbed: noted as a try, as one of a testbed that cannot be reached."""
+    def _nobody(self, planned: PlannedRun) -> str:
+        return f"no worker with dutlab {self.version} is there for testbed {planned.testbed}"
+
+    def _away(self, planned: PlannedRun, why: str) -> int:
+        """Noted as a try, as one of a testbed that cannot be reached."""
         now = datetime.now().astimezone()
         self.folder.lock_of(planned)
         with self.folder.said_by(planned).open("a", encoding="utf-8") as said:
-            said.write(f"no worker with dutlab {self.version} is there for testbed {planned.testbed}\n")
+            said.write(f"{why}\n")
         self.folder.tried(planned, now, now, TestbedError.exit_status, "worker")
         return TestbedError.exit_status
 
@@ -129,8 +133,8 @@ class DaskCarrier:
                     )
         return is_there
 
-    async def _connected(self) -> Client:
-        """Raises TestbedError where there is no scheduler for long."""
+    async def _connected(self) -> Client | None:
+        """None where there is no scheduler for long."""
         from distributed import Client  # noqa: PLC0415 -- an extra, and slow to load
 
         address = self.folder.fleet.scheduler
@@ -142,11 +146,9 @@ class DaskCarrier:
                     self._client = await Client(
                         address, asynchronous=True, security=security_for(address), timeout=_CONNECTS_S, set_as_default=False
                     )
-                except (OSError, TimeoutError) as error:
+                except (OSError, TimeoutError):
                     if time.monotonic() > until:
-                        raise TestbedError(
-                            f"{address}: no scheduler answers", remedy="start `dutlab campaign scheduler`, then `dutlab campaign resume`"
-                        ) from error
+                        return None
                     self._say_once(f"{address}: no scheduler answers; tried again")
                     await asyncio.sleep(_WORKERS_S)
             return self._client

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import platform
 import signal
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fleet.carrier import begin_place
 from dutlab.runner.fleet.security import security_for
+from dutlab.store.seal import state_folder
 
 _AGAIN_S = 1.0
 _AT_WORK = set[asyncio.subprocess.Process]()
@@ -54,14 +55,15 @@ async def work(address: str, testbeds: Sequence[str], version: str, note: Callab
     host = "127.0.0.1" if security is None else None
     options = {"protocol": urlsplit(address).scheme, "security": security} if security is not None else {}
     was_away = False
-    with tempfile.TemporaryDirectory(prefix="dutlab-worker-") as scratch, dask.config.set({"distributed.worker.http.routes": []}):
+    scratch = state_folder() / "dutlab" / "worker"  # Dask removes from it what workers left that were killed
+    with dask.config.set({"distributed.worker.http.routes": []}):
         try:
             while True:
                 try:
                     async with Worker(
                         address, nthreads=len(testbeds), resources={resource(name, version): 1.0 for name in testbeds}, host=host,
-                        name=f"{platform.node()}-{scratch.rpartition('-')[2]}", dashboard=False, dashboard_address="127.0.0.1:0",
-                        local_directory=scratch, memory_limit=None, death_timeout=30, **options,
+                        name=f"{platform.node()}-{os.getpid()}", dashboard=False, dashboard_address="127.0.0.1:0",
+                        local_directory=str(scratch), memory_limit=None, death_timeout=30, **options,
                     ) as worker:  # fmt: skip
                         note(f"{worker.address}: works for {address} on {', '.join(testbeds)}")
                         was_away = False
