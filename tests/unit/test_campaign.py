@@ -16,6 +16,8 @@ from dutlab.runner import campaign as of_campaigns
 from dutlab.runner.campaign import CampaignWork
 from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
 from dutlab.runner.fleet.carrier import LocalCarrier
+from dutlab.runner.fleet.leases import SqliteLeases
+from dutlab.runner.fleet.place import PlaceWork
 from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, PlannedRun, read_campaign
 from dutlab.store.manifest import MANIFEST
 
@@ -231,3 +233,19 @@ def test_each_night_begins_in_hours_of_its_own(tmp_path: Path, monkeypatch: pyte
     asyncio.run(work.carry_out())
     began = [folder.last_began(run) for run in planned]
     assert began == [datetime(2026, 1, 1, 22, tzinfo=UTC), datetime(2026, 1, 2, 22, tzinfo=UTC)]
+
+
+def test_a_worker_with_another_store_of_leases_or_version_makes_no_run_and_that_is_told(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "c", runs=1)
+    (planned,) = folder.planned()
+    finish(folder, 1, "r1")
+    one, two = (SqliteLeases(tmp_path / name) for name in ("one", "two"))
+    with pytest.raises(InputError, match=r"begun with dutlab 0\.1\.0, and this is 9\.9\.9"):
+        asyncio.run(PlaceWork(folder, planned, folder.fleet, one, "9.9.9").carry_out())
+    assert folder.first_store(one.identity()) == one.identity()
+    with pytest.raises(InputError, match="have their leases in another store"):
+        asyncio.run(PlaceWork(folder, planned, folder.fleet, two, "0.1.0").carry_out())
+    standing = folder.standing(planned)
+    assert (standing.tries, standing.exit_status, folder.done(planned)) == (2, 2, None)
+    assert asyncio.run(PlaceWork(folder, planned, folder.fleet, one, "0.1.0").carry_out()) == 0
+    assert folder.done(planned) == "r1" and one.held() == [] and two.held() == []
