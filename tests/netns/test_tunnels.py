@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from dutlab.cli.console import Console
 from dutlab.dut import family
 from dutlab.dut.ipsec import Held
 from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, LinkTunnel, Suite
+from dutlab.dut.linux_ike import IkeEnd
 from dutlab.dut.linux_ipsec import XfrmEnd, away, held
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_ipsec import VyosEnd
@@ -160,6 +164,26 @@ async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_
     left = [await source.run(["swanctl", what]) for what in ("--list-conns", "--list-sas")]
     assert [done.text for done in left] == ["", ""]
     assert await held(source) == NOTHING
+
+
+async def test_a_cipher_that_a_daemon_does_not_know_is_named_and_the_daemon_is_gone(lab: labs.Lab, hosts: dict[str, Host]) -> None:
+    need("strongswan", have_strongswan())
+    source = hosts["source"]
+    await IkeEnd(AES_GCM).ask_daemon(source, lab.testbed)
+    unknown = replace(AES_GCM, name="ikev2-rot13", ike=("rot13", ""))
+    with pytest.raises(HostError, match=r"source: its strongSwan refuses mode ikev2-rot13: .*esp_proposals"):
+        await IkeEnd(unknown).ask_daemon(source, lab.testbed)
+    assert not [comm for pid in processes_of_ours() if (comm := (pid / "comm").read_text()) == "charon-systemd\n"]
+
+
+def processes_of_ours() -> list[Path]:
+    """Those that began in the network of these tests, also in a namespace that is gone with its command."""
+    ours = f"PYTEST_CURRENT_TEST={os.environ['PYTEST_CURRENT_TEST']}".encode()
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            found += [environ.parent] if ours in environ.read_bytes().split(b"\0") else []
+    return found
 
 
 def as_vyos_writes(lines: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from dutlab.dut import family, nft_rules, pf_rules, vpp_rules, vyos_rules
 from dutlab.dut.custom import custom_mode
+from dutlab.dut.ipsec_rules import REQUIRED
+from dutlab.dut.linux_ipsec import RequiringEnd
 from dutlab.dut.linux_tracking import is_tracked
 from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.errors import CommandFailed, HostError, InputError
@@ -109,7 +112,8 @@ def rows_of_the_page():
 
 def test_the_page_has_every_mode_of_every_family():
     found = dict(rows_of_the_page())
-    ciphers = {mode for mode in FAMILY_MODES["linux"] if mode.startswith("ipsec-")} - {"ipsec-cbc"}  # in a section of their own
+    named = {"ipsec-cbc", "ipsec-require", "ikev2-host"}
+    ciphers = {mode for mode in FAMILY_MODES["linux"] if mode.startswith(("ipsec-", "ikev2-"))} - named  # in a section of their own
     assert found == {name: set(FAMILY_MODES[name]) - ciphers for name in found}
     assert found.keys() == {name for name, modes in FAMILY_MODES.items() if modes} - {"mdraid"}
     assert all(f"`{cipher}`" in MODES_PAGE for cipher in ciphers)
@@ -246,6 +250,14 @@ async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():
     assert not [c for c in dut.ran if c == "nft -f -"]
 
 
+@pytest.mark.parametrize(("came_from", "refused"), [("172.16.0.9", True), ("192.0.2.9", False), ("", False)])
+async def test_a_login_that_a_policy_would_cut_is_refused_before_anything_changes(came_from, refused):
+    end, dut = RequiringEnd(REQUIRED), ScriptedHost({"SSH_CONNECTION": (0, f"{came_from}\n")})
+    with pytest.raises(HostError, match=r"its login comes from 172\.16\.0\.9") if refused else nullcontext():
+        await end.insist(dut, LAB)
+    assert not [command for command in dut.ran if "xfrm policy add" in command]
+
+
 @dataclass(frozen=True)
 class Commands:
     apply: tuple[str, ...] = ("one", "two")
@@ -266,6 +278,20 @@ async def test_a_mode_of_commands_stops_at_the_first_that_fails():
     with pytest.raises(CommandFailed):
         await custom_mode("mine", Commands()).apply(dut, LAB)
     assert dut.ran == ["sh -c one"]
+
+
+@pytest.mark.parametrize(
+    ("out", "ping", "failed"),
+    [
+        (NONE, 0, set()),
+        (None, 0, {"link a: what is not encrypted is dropped", "link b: what is not encrypted is dropped"}),
+        (NONE, 1, {"link a: the source's own packets pass", "link b: the source's own packets pass"}),
+    ],
+)
+async def test_of_a_policy_that_requires_protection_frames_are_dropped_and_the_sources_own_packets_pass(out, ping, failed):
+    source, prober = ScriptedHost({"ping": (ping, "")}), ScriptedProber(out=out) if out else ScriptedProber()
+    mode = custom_mode("mine", Commands(), "dropped", source)
+    assert {c.what for c in await mode.verify(ScriptedHost({}), LAB, prober) if not c.passed} == failed
 
 
 async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():

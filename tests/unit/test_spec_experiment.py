@@ -99,7 +99,7 @@ def test_what_is_left_out_has_its_documented_default(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, nat, nat-open, own, router, vxlan, wireguard; did you mean router?)"),
+        ("router, own", "ruter, own", ":4:10: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ikev2, ikev2-3des-md5, ikev2-aes-cbc-sha1, ikev2-aes-cbc-sha2-512, ikev2-aes-gcm-256, ikev2-cbc, ikev2-chacha20-poly1305, ikev2-host, ikev2-null, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, ipsec-require, nat, nat-open, own, router, vxlan, wireguard; did you mean router?)"),
         ("router, own", "router, router", ":4:18: factors.mode.1: duplicate 'router'; `repeats` repeats trials"),
         ("[router, own]", "[]", ":4:3: factors.mode: empty; a factor has at least one level"),
         ("[router, own]", "router", ":4:3: factors.mode: must be a list, as in [a, b]"),
@@ -176,7 +176,7 @@ workloads:
 """
     assert faults(tmp_path, text) == [
         ":1:1: experiment: 'Bad' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
-        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, nat, nat-open, router, vxlan, wireguard; did you mean router?)",
+        ":3:18: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ikev2, ikev2-3des-md5, ikev2-aes-cbc-sha1, ikev2-aes-cbc-sha2-512, ikev2-aes-gcm-256, ikev2-cbc, ikev2-chacha20-poly1305, ikev2-host, ikev2-null, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, ipsec-require, nat, nat-open, router, vxlan, wireguard; did you mean router?)",
         ":5:14: workloads.0.iperf3.duration: 10 has no unit; write it as in 30s",
         ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",
         ":6:34: workloads.1.sweep.colour: unknown key (known: directions, drain, duration, frame_sizes, generator, links, rates, traffic, warmup)",

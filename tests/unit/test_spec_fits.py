@@ -95,6 +95,13 @@ def test_only_the_engine_drives_links_that_share_a_port_at_once(links: str, refu
         given_experiment(pktgen, Path("e.yaml"))
 
 
+def test_what_goes_on_to_the_sink_is_refused_where_the_tunnel_is_between_source_and_dut() -> None:
+    text = "experiment: e\ntestbed: {lab: uml-two-sites}\nfactors: {mode: [ikev2-host]}\nworkloads: [iperf3: {}, sweep: {}]\n"
+    with pytest.raises(SpecRefused) as refused:
+        given_experiment(text.encode(), Path("e.yaml"))
+    assert str(refused.value).count("is past the tunnel of mode ikev2-host: it is between source and DUT; use steps") == 2
+
+
 def test_a_lab_with_one_end_for_tunnels_names_the_lab_with_two() -> None:
     text = "experiment: e\ntestbed: {{lab: {}}}\nfactors: {{mode: [ipsec-3des-md5]}}\nworkloads: [iperf3: {{links: [[a]]}}]\n"
     with pytest.raises(SpecRefused, match=r"cannot have mode ipsec-3des-md5: .*use lab uml-two-sites"):

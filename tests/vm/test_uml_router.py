@@ -1,4 +1,4 @@
-"""The labs `uml-router` and `uml-two-sites`: a DUT with a kernel of its own, and in the second a source with one too."""
+"""The lab `uml-router`: a DUT with a kernel of its own."""
 
 from __future__ import annotations
 
@@ -40,52 +40,6 @@ def test_its_own_kernel_forwards_and_delays_what_passes_and_nothing_is_left(dutl
     assert lost["router"] < lost["lossy"], lost
     assert (run / "report" / "report.html").exists()
     assert set(NAMESPACES.glob("dutlab-*")) == before
-
-
-TUNNELS = ("ipsec-3des-md5", "ipsec-chacha20-poly1305")
-
-
-def test_tcp_passes_encrypted_from_site_to_site_in_an_old_cipher_and_a_new_one(dutlab, tmp_path: Path) -> None:
-    text = f"""
-experiment: tunnels
-testbed: {{lab: uml-two-sites}}
-factors: {{mode: [{", ".join(TUNNELS)}]}}
-order: as-written
-repeats: 1
-disturbed: count
-workloads:
-  - iperf3: {{streams: 1, omit: 0s, duration: 2s, links: [[a]]}}
-"""
-    (tmp_path / "e.yaml").write_text(text)
-    done = dutlab("run", "e.yaml")
-    assert done.returncode == 0, done.stderr
-    run = only_run(tmp_path)
-    assert {r["cell"]["mode"]: r["status"] for r in records(run)} == dict.fromkeys(TUNNELS, "measured"), done.stderr
-    # Both ends counted the bytes of each association, and what was not encrypted did not pass.
-    assert (run / "journal.jsonl").read_text().count('"mode-verified"') == len(TUNNELS)
-
-
-PLAIN = ("gre", "ipip", "vxlan")
-
-
-def test_tcp_passes_through_each_tunnel_in_the_clear_and_nothing_of_it_stays(dutlab, tmp_path: Path) -> None:
-    text = f"""
-experiment: tunnels
-testbed: {{lab: uml-two-sites}}
-factors: {{mode: [{", ".join(PLAIN)}, router]}}
-order: as-written
-repeats: 1
-disturbed: count
-workloads:
-  - iperf3: {{streams: 1, omit: 0s, duration: 2s, links: [[a]]}}
-"""
-    (tmp_path / "e.yaml").write_text(text)
-    done = dutlab("run", "e.yaml")
-    assert done.returncode == 0, done.stderr
-    run = only_run(tmp_path)
-    assert {r["cell"]["mode"]: r["status"] for r in records(run)} == dict.fromkeys((*PLAIN, "router"), "measured"), done.stderr
-    # Both ends counted the packets of the tunnel in both directions. A tunnel that stays would be refused by the name of its port.
-    assert (run / "journal.jsonl").read_text().count('"mode-verified"') == len(PLAIN) + 1
 
 
 def test_a_router_whose_kernel_was_killed_is_said_to_have_ended(dutlab) -> None:

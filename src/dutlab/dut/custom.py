@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dutlab.dut.frames import arrived, passed
+from dutlab.dut.ipsec import clear_dropped, pinged
 from dutlab.dut.mode import Check, Prober, UndoStep
+from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
+
+Frames = Literal["pass", "dropped"]
+"""What becomes of frames that no kernel wraps or encrypts."""
 
 
 class CommandSet(Protocol):
@@ -29,6 +34,8 @@ class CommandMode:
 
     name: str
     commands: CommandSet
+    frames: Frames = "pass"
+    source: Host | None = None
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The file's `restore` commands in their order."""
@@ -43,7 +50,16 @@ class CommandMode:
             await dut.run(dut.system.shell.text(command))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Each `verify` command must end with 0, and a flow from source to sink must pass on every link, or there is nothing to measure."""
+        """Each `verify` command must end with 0, and a flow from source to sink must pass on every link, or there is nothing to measure.
+
+        Of a policy that requires protection, frames must be dropped, and what the source's own kernel sends must pass.
+        """
+        if self.frames == "dropped":
+            if self.source is None:
+                raise HostError(f"mode {self.name} is verified by what the source sends, and it is not reached", host="source")
+            own = [await pinged(self.source, name, str(link.sink_address.ip)) for name, link in testbed.links.items()]
+            said = [await ends_with_0(dut, command) for command in self.commands.verify]  # they may look at what was counted
+            return [*own, *said, *await clear_dropped(testbed, prober)]
         checks = [await ends_with_0(dut, command) for command in self.commands.verify]
         seen = zip(testbed.links, await passed(prober, testbed.links), strict=True)
         return [*checks, *(arrived(f"link {name}: a flow passes", of) for name, of in seen)]
@@ -56,6 +72,6 @@ async def ends_with_0(host: Host, command: str, where: str = "") -> Check:
     return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}")
 
 
-def custom_mode(name: str, commands: CommandSet) -> CommandMode:
+def custom_mode(name: str, commands: CommandSet, frames: Frames = "pass", source: Host | None = None) -> CommandMode:
     """The mode `name` of an experiment file."""
-    return CommandMode(name, commands)
+    return CommandMode(name, commands, frames, source)

@@ -1,9 +1,10 @@
-"""Modes `ipsec` and `ipsec-cbc`: a router, its filter off, that ends an ESP tunnel from the source of each link.
+"""Modes `ipsec…` and `ikev2…`: a router, its filter off, that ends an ESP tunnel from the source of each link.
 
 As in the published review of the E302-9D, the tunnels are between source and DUT. The source is a Linux machine. The engine's frames do not
 pass its kernel, so nothing encrypts them: the modes are for iperf3, ping and the like.
 
-How an end is set is in a file for each: freebsd_ipsec, openbsd_ipsec, linux_ipsec, vpp_ipsec, vyos_ipsec, strongswan.
+How an end is set is in a file for each: freebsd_ipsec, openbsd_ipsec, linux_ipsec, linux_ike, vpp_ipsec, vyos_ipsec,
+strongswan.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
+from dutlab.dut.ipsec_rules import SUITES, Between, LinkTunnel, Suite
 from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
-from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 
 _SOURCE = "source"
@@ -64,6 +64,22 @@ class InKernel(Protocol):
         """Changes nothing. Raises HostError, ToolMissing."""
 
 
+@runtime_checkable
+class Negotiates(Protocol):
+    """An end that agrees with the other on what protects a tunnel, and can say on what."""
+
+    async def agreed(self, host: Host, testbed: Testbed) -> Check:
+        """Whether it is what the mode is called after. Raises CommandFailed, HostError."""
+
+
+@runtime_checkable
+class Requires(Protocol):
+    """An end that takes from the networks of its tunnels, for itself too, nothing but what came out of one."""
+
+    async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
+        """Whether it drops what the tunnels have no networks for, too. Raises HostError."""
+
+
 class Router(Mode, Protocol):
     """The mode that the DUT is in but for its tunnels."""
 
@@ -80,6 +96,7 @@ class IpsecMode:
     dut_end: TunnelEnd
     source_end: TunnelEnd
     source: Host | None
+    between: Between = "networks"
 
     @property
     def name(self) -> str:
@@ -106,26 +123,32 @@ class IpsecMode:
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
-        tunnels = LinkTunnel.all_of(testbed, self.suite)
+        tunnels = LinkTunnel.all_of(testbed, self.suite, self.between)
         await self.router.apply(dut, testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The router; associations and policies of both ends; that a ping passes through each association, and nothing unencrypted."""
+        """The router; associations and policies of both ends; that a ping passes through each association, and nothing unencrypted.
+
+        Where the tunnel is between hosts, the DUT itself answers the ping, and frames for the sink show nothing.
+        """
         source = self._source()
         ends = ((dut, self.dut_end), (source, self.source_end))
         before = [await end.held(host) for host, end in ends]
         checks = await self.router.checks_of_state(dut, testbed)
         for (host, end), held in zip(ends, before, strict=True):
             checks += _of_end(host.name, held, testbed, end.policies(testbed))
-        checks += [await pinged(source, name, link) for name, link in testbed.links.items()]
+        checks += [await end.agreed(host, testbed) for host, end in ends if isinstance(end, Negotiates)]
+        far = {name: link.sink_address if self.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
+        checks += [await pinged(source, name, str(address.ip)) for name, address in far.items()]
         for (host, end), held in zip(ends, before, strict=True):
             checks.append(_used(host.name, held, await end.held(host)))
-        for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
-            what = f"link {name}: what is not encrypted is dropped"
-            checks.append(Check(what, seen.sent > 0 and seen.received == 0, f"{seen.received} of {seen.sent} probe frames arrived"))
-        return checks
+        if self.between == "hosts":
+            return checks
+        if isinstance(self.dut_end, Requires):
+            checks += await self.dut_end.drops(source, testbed)
+        return [*checks, *await clear_dropped(testbed, prober)]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """The router, and how many associations and policies both ends hold."""
@@ -148,11 +171,21 @@ def _of_end(host: str, held: Held, testbed: Testbed, policies: int) -> list[Chec
     ]
 
 
-async def pinged(source: Host, name: str, link: Link) -> Check:
-    """That three packets of the source's own kernel reach the sink and are answered."""
-    done = await source.run(["ping", "-n", "-c", "3", "-W", "1", str(link.sink_address.ip)], check=False)
+async def pinged(source: Host, name: str, address: str) -> Check:
+    """That three packets of the source's own kernel reach the far end and are answered."""
+    done = await source.run(["ping", "-n", "-c", "3", "-W", "1", address], check=False)
     said = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
     return Check(f"link {name}: the source's own packets pass", done.status == 0, said)
+
+
+async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
+    """That frames of ours do not arrive, which nothing encrypts. Pings of a kernel that encrypts them show nothing."""
+    checks = []
+    for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
+        dropped = seen.sent > 0 and seen.received == 0 and seen.flow is not None
+        found = f"{seen.received} of {seen.sent} probe frames arrived" if seen.flow else "no proof: its ends send pings, not frames"
+        checks.append(Check(f"link {name}: what is not encrypted is dropped", dropped, found))
+    return checks
 
 
 def _used(host: str, before: Held, now: Held) -> Check:
@@ -164,10 +197,16 @@ MakeEnd = Callable[[Suite], TunnelEnd]
 
 
 def ipsec_modes(
-    router: Router, hosts: Mapping[str, Host], dut_end: MakeEnd, source_end: MakeEnd, suites: Sequence[Suite] = SUITES
+    router: Router,
+    hosts: Mapping[str, Host],
+    dut_end: MakeEnd,
+    source_end: MakeEnd,
+    suites: Sequence[Suite] = SUITES,
+    *,
+    between: Between = "networks",
 ) -> dict[str, Mode]:
     """The modes of a family, which need the source beside the DUT."""
-    return {s.name: IpsecMode(s, router, dut_end(s), source_end(s), hosts.get(_SOURCE)) for s in suites}
+    return {s.name: IpsecMode(s, router, dut_end(s), source_end(s), hosts.get(_SOURCE), between) for s in suites}
 
 
 def refuse_own(host: Host, held: Held, remedy: str) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from dutlab.dut.mode import network_pairs
 from dutlab.spec.links import Link
@@ -17,6 +17,8 @@ from dutlab.spec.testbed import Testbed
 _FIRST_SPI = 0x1000
 """0 to 255 are reserved (RFC 4303 section 2.1)."""
 _SECRET_BYTES = 32
+Between = Literal["networks", "hosts"]
+"""What the tunnel of a link is between: the networks behind both ends, or the two ends themselves."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Suite:
     vpp: str = ""
     """`ipsec sa add` (ipsec_format.c of VPP)."""
     ike: tuple[str, str] = ("", "")
-    """Encryption and hash, as VyOS and swanctl.conf(5) call them."""
+    """Encryption and hash, as VyOS and swanctl.conf(5) call them; no hash where the cipher needs none."""
+    agreed: str = ""
+    """What `swanctl --list-sas` says that both ends agreed on."""
 
 
 # RFC 4106: 16 bytes of key and 4 of salt, an ICV of 16 bytes.
@@ -44,6 +48,7 @@ AES_GCM = Suite(
     xfrm="aead rfc4106(gcm(aes)) 0x{0}{1} 128",
     vpp="crypto-alg aes-gcm-128 crypto-key {0} salt 0x{1}",
     ike=("aes128gcm128", "sha256"),
+    agreed="AES_GCM_16-128",
 )
 # setkey of FreeBSD before 13 knows rijndael-cbc only, later ones know both (token.l). RFC 3602 and RFC 4868: an ICV of 16 bytes.
 AES_CBC_SHA256 = Suite(
@@ -53,20 +58,44 @@ AES_CBC_SHA256 = Suite(
     xfrm="enc cbc(aes) 0x{0} auth-trunc hmac(sha256) 0x{1} 128",
     vpp="crypto-alg aes-cbc-128 crypto-key {0} integ-alg sha-256-128 integ-key {1}",
     ike=("aes128", "sha256"),
+    agreed="AES_CBC-128/HMAC_SHA2_256_128",
 )
 SUITES = (AES_GCM, AES_CBC_SHA256)
 """Those that every family has words for."""
 # RFC 2410, RFC 2451 and 2403, RFC 3602 and 2404, RFC 4868, RFC 4106, RFC 7634. How long keys are, and ICVs in bits, is in the same place.
 XFRM_SUITES = (
     *SUITES,
-    Suite("ipsec-null", (32,), 'enc ecb(cipher_null) "" auth-trunc hmac(sha256) 0x{0} 128'),
-    Suite("ipsec-3des-md5", (24, 16), "enc cbc(des3_ede) 0x{0} auth-trunc hmac(md5) 0x{1} 96"),
-    Suite("ipsec-aes-cbc-sha1", (16, 20), "enc cbc(aes) 0x{0} auth-trunc hmac(sha1) 0x{1} 96"),
-    Suite("ipsec-aes-cbc-sha2-512", (16, 64), "enc cbc(aes) 0x{0} auth-trunc hmac(sha512) 0x{1} 256"),
-    Suite("ipsec-aes-gcm-256", (32, 4), "aead rfc4106(gcm(aes)) 0x{0}{1} 128"),
-    Suite("ipsec-chacha20-poly1305", (32, 4), "aead rfc7539esp(chacha20,poly1305) 0x{0}{1} 128"),
-)
+    Suite(
+        "ipsec-null", (32,), 'enc ecb(cipher_null) "" auth-trunc hmac(sha256) 0x{0} 128',
+        ike=("null", "sha256"), agreed="NULL/HMAC_SHA2_256_128",
+    ),
+    Suite(
+        "ipsec-3des-md5", (24, 16), "enc cbc(des3_ede) 0x{0} auth-trunc hmac(md5) 0x{1} 96",
+        ike=("3des", "md5"), agreed="3DES_CBC/HMAC_MD5_96",
+    ),
+    Suite(
+        "ipsec-aes-cbc-sha1", (16, 20), "enc cbc(aes) 0x{0} auth-trunc hmac(sha1) 0x{1} 96",
+        ike=("aes128", "sha1"), agreed="AES_CBC-128/HMAC_SHA1_96",
+    ),
+    Suite(
+        "ipsec-aes-cbc-sha2-512", (16, 64), "enc cbc(aes) 0x{0} auth-trunc hmac(sha512) 0x{1} 256",
+        ike=("aes128", "sha512"), agreed="AES_CBC-128/HMAC_SHA2_512_256",
+    ),
+    Suite(
+        "ipsec-aes-gcm-256", (32, 4), "aead rfc4106(gcm(aes)) 0x{0}{1} 128",
+        ike=("aes256gcm128", ""), agreed="AES_GCM_16-256",
+    ),
+    Suite(
+        "ipsec-chacha20-poly1305", (32, 4), "aead rfc7539esp(chacha20,poly1305) 0x{0}{1} 128",
+        ike=("chacha20poly1305", ""), agreed="CHACHA20_POLY1305",
+    ),
+)  # fmt: skip
 """Those of ip-xfrm(8); a kernel may lack the cipher."""
+IKE_SUITES = tuple(replace(suite, name=suite.name.replace("ipsec", "ikev2")) for suite in XFRM_SUITES)
+"""The same where both ends agree on their keys."""
+IKE_BETWEEN_HOSTS = replace(AES_GCM, name="ikev2-host")
+REQUIRED = replace(AES_GCM, name="ipsec-require")
+"""Of a DUT that takes nothing else from the source."""
 
 
 @dataclass(frozen=True)
@@ -83,29 +112,30 @@ class LinkTunnel:
     keys_out: tuple[str, ...]
     secret: str
     """Shared secret of ends that agree on their own keys (IKE)."""
+    near: str
+    """The network of the source, or its address."""
     far: tuple[str, ...]
-    """The networks behind the DUT."""
+    """The networks behind the DUT, or its address."""
 
     @classmethod
-    def all_of(cls, testbed: Testbed, suite: Suite) -> list[Self]:
+    def all_of(cls, testbed: Testbed, suite: Suite, between: Between = "networks") -> list[Self]:
         """With keys of their own."""
         made = []
         for number, (name, link) in enumerate(testbed.links.items()):
-            far = tuple(str(outer.sink_address.network) for inner, outer in network_pairs(testbed) if inner is link)
+            if between == "networks":
+                near = str(link.source_address.network)
+                far = tuple(str(outer.sink_address.network) for inner, outer in network_pairs(testbed) if inner is link)
+            else:
+                near, far = str(link.source_address.ip), (str(link.dut_in_address.ip),)
             spi = _FIRST_SPI + 2 * number
             keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
-            made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), far))
+            made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), near, far))
         return made
 
     @property
     def ends(self) -> tuple[str, str]:
         """Address of the source, address of the DUT."""
         return str(self.link.source_address.ip), str(self.link.dut_in_address.ip)
-
-    @property
-    def near(self) -> str:
-        """The network of the source."""
-        return str(self.link.source_address.network)
 
     @property
     def associations(self) -> tuple[tuple[str, str, int, tuple[str, ...]], tuple[str, str, int, tuple[str, ...]]]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
 from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
 from dutlab.dut.ipsec import ipsec_modes
-from dutlab.dut.ipsec_rules import XFRM_SUITES
-from dutlab.dut.linux_ipsec import XfrmEnd
+from dutlab.dut.ipsec_rules import IKE_BETWEEN_HOSTS, IKE_SUITES, REQUIRED, XFRM_SUITES
+from dutlab.dut.linux_ike import IkeEnd
+from dutlab.dut.linux_ipsec import RequiringEnd, XfrmEnd
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
@@ -99,7 +101,11 @@ _MODES = (
 
 def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
-    return encrypted | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
+    required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
+    dut, source = (partial(IkeEnd, is_=is_, between="hosts") for is_ in ("dut", "source"))
+    host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,), between="hosts")
+    return encrypted | required | agreed | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _tunnels)

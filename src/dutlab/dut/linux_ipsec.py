@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import ClassVar, Literal
 
-from dutlab.dut.ipsec import Held, carried, refuse_own
+from dutlab.dut.ipsec import Held, carried, pinged, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.linux_state import Runs
-from dutlab.dut.mode import UndoStep, network_pairs
+from dutlab.dut.mode import Check, UndoStep, network_pairs
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import IP, UNSHARE, Program
@@ -25,7 +26,7 @@ _NONE = ("xfrm policy flush", "xfrm state flush")
 # the local network be, which have no template (strongSwan's plugin bypass-lan).
 _SPI = re.compile(r"^\s+proto \S+ spi (0x[0-9a-f]+)", re.MULTILINE)
 _BYTES = re.compile(r"lifetime current:\s+(\d+)\(bytes\)")
-_POLICY = re.compile(r"^\s+dir (?:in|out|fwd) .*\n\s+tmpl ", re.MULTILINE)
+_POLICY = re.compile(r"^\s+dir (?:in|out|fwd) (?:action block .*$|.*\n\s+tmpl )", re.MULTILINE)
 # RFC 5737, RFC 3849
 _ANYWHERE = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}
 
@@ -74,6 +75,47 @@ class XfrmEnd:
                 from_, to = (t.near, far) if (start, end) == t.ends else (far, t.near)
                 template = f"tmpl src {start} dst {end} proto esp reqid {t.spi_in} mode tunnel"
                 yield f"xfrm policy add src {from_} dst {to} dir {direction} {template}"
+
+
+_LAST = 1000
+"""Priority of a policy that is asked after those of the tunnels, whose priority is 0."""
+
+
+@dataclass(frozen=True)
+class RequiringEnd(XfrmEnd):
+    """A router that takes from the networks of its tunnels, for itself too, nothing but what came out of one."""
+
+    is_: Literal["source", "router"] = "router"
+
+    async def insist(self, host: Host, testbed: Testbed) -> None:
+        """Raises HostError also where the policy would drop our own login, or packets by which neighbours of IPv6 find one another."""
+        if any(link.source_address.version != 4 for link in testbed.links.values()):  # noqa: PLR2004 -- the version of the protocol itself
+            raise HostError(f"mode {self.suite.name} is for links of IPv4", host=host.name, remedy="leave the mode out")
+        client = (await host.run(["sh", "-c", "echo ${SSH_CONNECTION%% *}"])).text.strip()  # of sshd(8): where the login comes from
+        if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
+            raise HostError(
+                f"its login comes from {client}, and mode {self.suite.name} drops what comes from there unprotected", host=host.name,
+                remedy="reach it by a network of its own",
+            )  # fmt: skip
+        await super().insist(host, testbed)
+
+    def policies(self, testbed: Testbed) -> int:
+        """Two more a link."""
+        return super().policies(testbed) + 2 * len(testbed.links)
+
+    def words(self, t: LinkTunnel) -> Iterator[str]:
+        """Those of the tunnels, then what drops all else. ESP itself is let in: Linux asks about what has come out of it (`no_policy`)."""
+        yield from super().words(t)
+        for direction in ("in", "fwd"):
+            yield f"xfrm policy add src {t.near} dst 0.0.0.0/0 dir {direction} action block priority {_LAST}"
+
+    async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
+        """That the DUT answers no ping that nothing protects: its own address is behind no tunnel."""
+        checks = []
+        for name, link in testbed.links.items():
+            seen = await pinged(source, name, str(link.dut_in_address.ip))
+            checks.append(Check(f"link {name}: the DUT itself takes nothing unprotected", not seen.passed, seen.found))
+        return checks
 
 
 def away(host: Host) -> UndoStep:

@@ -92,7 +92,7 @@ class TunnelMode:
         ends = (dut, self._source())
         checks = await self.checks_of_state(dut, testbed)
         before = [await _counted(host, testbed) for host in ends]
-        checks += [await pinged(ends[1], name, link) for name, link in testbed.links.items()]
+        checks += [await pinged(ends[1], name, str(link.sink_address.ip)) for name, link in testbed.links.items()]
         for host, then in zip(ends, before, strict=True):
             now = await _counted(host, testbed)
             idle = sorted(f"{name} {way}" for (name, way), packets in now.items() if packets <= then.get((name, way), 0))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
-from dutlab.dut.ipsec_rules import LinkTunnel, Suite
+from dutlab.dut.ipsec_rules import Between, LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
 from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.errors import CommandFailed, ToolMissing
@@ -62,12 +62,7 @@ class StrongswanEnd:
         """Raises CommandFailed with what strongSwan said, HostError."""
         text = configuration(tunnels, self.suite)
         await host.run(["sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
-        for t in tunnels:
-            argv = ["swanctl", "--initiate", "--child", called(t.name), "--timeout", str(_INITIATE_S)]
-            done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
-            if done.status != 0:
-                said = done.errors + done.text  # the reason comes last in its log
-                raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
+        await initiate(host, tunnels)
 
     async def held(self, host: Host) -> Held:
         """As the kernel tells."""
@@ -83,34 +78,48 @@ def called(link: str) -> str:
     return f"dutlab-{link}"
 
 
-def configuration(tunnels: Sequence[LinkTunnel], suite: Suite) -> str:
-    """The source's half, for `swanctl --load-all`."""
-    connections, secrets = "".join(_connection(t, suite) for t in tunnels), "".join(_secret(t) for t in tunnels)
-    return f"connections {{\n{connections}}}\nsecrets {{\n{secrets}}}\n"
+async def initiate(host: Host, tunnels: Sequence[LinkTunnel], *, daemon: Sequence[str] = ()) -> None:
+    """Has the daemon of the source call that of the DUT; `daemon` is what finds it. Raises CommandFailed with what strongSwan said."""
+    for t in tunnels:
+        argv = [*daemon, "swanctl", "--initiate", "--child", called(t.name), "--timeout", str(_INITIATE_S)]
+        done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
+        if done.status != 0:
+            said = done.errors + done.text  # the reason comes last in its log
+            raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
 
 
-def _connection(t: LinkTunnel, suite: Suite) -> str:
-    source, dut = t.ends
+def configuration(
+    tunnels: Sequence[LinkTunnel], suite: Suite, side: Literal["source", "dut"] = "source", between: Between = "networks"
+) -> str:
+    """One side's half, for `swanctl --load-all`. Between networks packets are wrapped, between hosts only what they carry is protected."""
+    connections = "".join(_connection(t, suite, side, "tunnel" if between == "networks" else "transport") for t in tunnels)
+    return f"connections {{\n{connections}}}\nsecrets {{\n{''.join(map(_secret, tunnels))}}}\n"
+
+
+def _connection(t: LinkTunnel, suite: Suite, side: str, mode: str) -> str:
+    source, dut = (t.ends[0], t.near), (t.ends[1], ",".join(t.far))
+    (own, inside), (other, outside) = (source, dut) if side == "source" else (dut, source)
     return f"""  {called(t.name)} {{
     version = 2
-    local_addrs = {source}
-    remote_addrs = {dut}
+    local_addrs = {own}
+    remote_addrs = {other}
     proposals = {IKE_PROPOSAL}
     rekey_time = 0
     mobike = no
     local {{
       auth = psk
-      id = {source}
+      id = {own}
     }}
     remote {{
       auth = psk
-      id = {dut}
+      id = {other}
     }}
     children {{
       {called(t.name)} {{
-        local_ts = {t.near}
-        remote_ts = {",".join(t.far)}
-        esp_proposals = {"-".join(suite.ike)}
+        mode = {mode}
+        local_ts = {inside}
+        remote_ts = {outside}
+        esp_proposals = {"-".join(filter(None, suite.ike))}
         rekey_time = 0
       }}
     }}

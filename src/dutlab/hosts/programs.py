@@ -26,6 +26,7 @@ class Program:
         return (self.name, *self.others)
 
 
+CHARON = Program("charon-systemd", "charon-systemd")
 ETHTOOL = Program("ethtool", "ethtool")
 IP = Program("ip", "iproute2")
 IPERF3 = Program("iperf3", "iperf3")

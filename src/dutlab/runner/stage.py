@@ -184,9 +184,10 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     through = testbed.through_dut().links.values()
     source, *others = {link.source.host for link in through} or {""}
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
-    of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among({**hosts, **other_end})
+    named = {**hosts, **other_end}
+    of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among(named)
     sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
-    return {**sized, **{name: custom_mode(name, spec) for name, spec in experiment.modes.items()}}
+    return {**sized, **{name: custom_mode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:

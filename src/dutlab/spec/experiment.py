@@ -91,6 +91,8 @@ class CustomMode(Commands):
     name: Name
     array: Annotated[str | None, Field(pattern=r"^/dev/[A-Za-z0-9][A-Za-z0-9._/+-]*$")] = None
     """The block device that it makes of all drives of the host; None where it makes none."""
+    frames: Literal["pass", "dropped"] = "pass"
+    """`dropped`: it drops what nothing encrypts, so what the source's own kernel sends must pass in place of frames."""
 
 
 class Experiment(SpecModel):

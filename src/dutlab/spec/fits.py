@@ -16,7 +16,7 @@ from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
-from dutlab.systems.system import WRAPPING, XFRM_IPSEC
+from dutlab.systems.system import HOST_IPSEC, WRAPPING, XFRM_IPSEC
 
 MOST_TRIALS = 100_000
 
@@ -81,6 +81,9 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
     if isinstance(workload, FrameWorkload) and (wrapping := sorted(modes & set(WRAPPING))):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
+    to_sink = isinstance(workload, FrameWorkload) or workload.kind == "iperf3"
+    if to_sink and (host_to_host := sorted(modes & set(HOST_IPSEC))):
+        yield f"goes on to the sink, which is past the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"
 
 
 def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, str]:

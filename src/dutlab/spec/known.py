@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.system import FIREWALL, WRAPPING, XFRM_IPSEC
+from dutlab.systems.system import FIREWALL, HOST_IPSEC, WRAPPING, XFRM_IPSEC
 
 ROLES = ("source", "dut", "sink")
 
@@ -62,7 +62,7 @@ _NO_FILTER = dict.fromkeys((name for name in FIREWALL if name != "router"), "the
 """Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
 _NO_WIREGUARD = {"wireguard": "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
 _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
-    dict.fromkeys((*XFRM_IPSEC, *WRAPPING), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
+    dict.fromkeys((*XFRM_IPSEC, *HOST_IPSEC, *WRAPPING), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
     for other in ("uml-two-sites", "qemu-two-sites")
 )
 LABS: Mapping[str, KnownLab] = MappingProxyType(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
-from dutlab.systems.system import FIREWALL, IPSEC, MD_ARRAYS, OTHER_ARRAYS, WRAPPING, XFRM_IPSEC, PingWords, System
+from dutlab.systems.system import FIREWALL, HOST_IPSEC, IPSEC, MD_ARRAYS, OTHER_ARRAYS, WRAPPING, XFRM_IPSEC, PingWords, System
 
 # iputils ping(8).
 _PING = ("ping", "-n", "-c", "1", "-W", "0.5", "-M", "do", "-s")
@@ -20,7 +20,7 @@ LINUX = System(
     listens=listens,
     is_listening=is_listening,
     install="Debian: apt install {}",
-    modes=(*FIREWALL, *XFRM_IPSEC, *WRAPPING),
+    modes=(*FIREWALL, *XFRM_IPSEC, *HOST_IPSEC, *WRAPPING),
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,

@@ -23,6 +23,9 @@ XFRM_IPSEC = {
     "ipsec-chacha20-poly1305": "esp-chacha20-poly1305",
 }
 """The same in every cipher that Linux is asked for, and what the tunnel adds to a packet: a name of analysis/ceilings/tunnel.py."""
+XFRM_IPSEC |= {mode.replace("ipsec", "ikev2"): tunnel for mode, tunnel in XFRM_IPSEC.items()} | {"ipsec-require": XFRM_IPSEC["ipsec"]}
+HOST_IPSEC = ("ikev2-host",)
+"""Modes in which only what passes between the source and the DUT itself is encrypted; what goes on to the sink is not."""
 PLAIN_TUNNELS = ("gre", "ipip", "vxlan")
 """Modes in which only what the source's own kernel sends is wrapped; names of analysis/ceilings/tunnel.py too."""
 WRAPPING = (*PLAIN_TUNNELS, "wireguard")
