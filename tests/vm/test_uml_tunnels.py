@@ -36,7 +36,7 @@ watch: []
 IPERF3 = """
 experiment: tunnels
 testbed: {lab: uml-two-sites}
-factors: {mode: [gre, ipip, vxlan, ipsec-require, ikev2-chacha20-poly1305, router]}
+factors: {mode: [gre, ipip, vxlan, ipsec-require, ikev2-chacha20-poly1305]}
 order: as-written
 repeats: 1
 disturbed: count
@@ -87,7 +87,7 @@ def test_tcp_passes_through_every_kind_of_tunnel_and_nothing_of_it_stays(cli, si
     (tmp_path / "e.yaml").write_text(IPERF3)
     done = cli("run", "e.yaml", "--lab", sites, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    modes = ("gre", "ipip", "vxlan", "ipsec-require", "ikev2-chacha20-poly1305", "router")
+    modes = ("gre", "ipip", "vxlan", "ipsec-require", "ikev2-chacha20-poly1305")
     assert statuses(only_run(tmp_path)) == dict.fromkeys(modes, "measured"), done.stderr
     assert guests() == before
 
