@@ -62,7 +62,9 @@ _NO_FILTER = dict.fromkeys((name for name in FIREWALL if name != "router"), "the
 """Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
 _NO_WIREGUARD = {"wireguard": "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
 _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
-    dict.fromkeys((*XFRM_IPSEC, *HOST_IPSEC, *WRAPPING), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
+    dict.fromkeys(
+        (*XFRM_IPSEC, *HOST_IPSEC, *WRAPPING), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}"
+    )
     for other in ("uml-two-sites", "qemu-two-sites")
 )
 LABS: Mapping[str, KnownLab] = MappingProxyType(
