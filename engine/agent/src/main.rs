@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Schema => schema(),
         Command::TcpClient(a) => connections::connect(&a),
         Command::TcpServer(a) => connections::serve(&a),
+        Command::Watch(w) => cli::watch::run(&w),
         Command::Yardstick(y) => yardstick::run(&y),
         command => cli::run(&command),
     }

@@ -1,6 +1,7 @@
 //! What the agent says on its own.
 
 use crate::fault::Fault;
+use crate::status::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Event {
     /// Once a second for each port whose plan asked for it.
     Second(Second),
+    /// Stream by stream, once a second. An agent says it only when it is asked; commands write it where `--events` names a file.
+    Status(Status),
     /// A port failed; `wait` and `settle` still reply with what was counted before.
     Failed(Failed),
 }

@@ -10,6 +10,7 @@ use dutlab_units::Nanos;
 use dutlab_wire::Mac;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 /// Sends and receives test frames and accounts for every one of them.
 ///
@@ -34,6 +35,11 @@ pub enum Command {
         after_help = "Example: dutlab-engine forward-test eth1 eth2 --gateway 172.16.0.1 --size imix --rate 1Gbit/s-l1 --duration 10s"
     )]
     ForwardTest(ForwardTest),
+    /// Show rates of every port and stream while a trial runs, from what `--events` writes or an agent says
+    #[command(
+        after_help = "Example: dutlab-engine send eth1 --to 172.16.10.2 --rate 100kpps --events >(dutlab-engine watch)"
+    )]
+    Watch(Watch),
     /// What this CPU alone can do, without a device
     #[command(after_help = "Example: dutlab-engine bench --seconds 1 --cpu 1")]
     Bench(Bench),
@@ -77,6 +83,8 @@ pub struct Send {
     #[command(flatten)]
     pub port: Port,
     #[command(flatten)]
+    pub events: Events,
+    #[command(flatten)]
     pub output: Output,
 }
 
@@ -102,6 +110,8 @@ pub struct Receive {
     pub absorb: Vec<u16>,
     #[command(flatten)]
     pub port: Port,
+    #[command(flatten)]
+    pub events: Events,
     #[command(flatten)]
     pub output: Output,
 }
@@ -134,7 +144,16 @@ pub struct ForwardTest {
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub receive_cpu: Vec<u32>,
     #[command(flatten)]
+    pub events: Events,
+    #[command(flatten)]
     pub output: Output,
+}
+
+#[derive(Args)]
+pub struct Watch {
+    /// A file or FIFO with JSON lines [default: stdin]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -320,6 +339,15 @@ pub struct Port {
     /// The CPUs that send, or receive: with `af_xdp` each receive queue has its thread on one of them
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub cpu: Vec<u32>,
+}
+
+/// What others may look at meanwhile.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+pub struct Events {
+    /// Write what each port and stream has come to as JSON lines, once a second, into this file or FIFO: for `dutlab-engine watch`
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
 }
 
 /// Where words go.

@@ -1,11 +1,12 @@
 //! Runs a trial for a person: waits for its end, for Ctrl-C, and says once a second what is going on.
 
-use super::args::Output;
+use super::args::{self, Output};
+use super::events::Events;
 use super::exit::Refused;
 use super::quantity::{si, span};
 use crate::trial::Port;
 use dutlab_port::{clock, signal};
-use dutlab_protocol::event::Second;
+use dutlab_protocol::event::{Event, Second};
 use dutlab_units::Nanos;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -49,7 +50,7 @@ pub struct Drive {
 
 impl Drive {
     /// Begins to listen for signals. A second Ctrl-C ends the program at once.
-    pub fn new(output: &Output, clocks: Clocks) -> Result<Self, Refused> {
+    pub fn new(output: &Output, events: &args::Events, clocks: Clocks) -> Result<Self, Refused> {
         let (tell, happened) = mpsc::channel();
         let signals = signal::Termination::block()
             .map_err(|e| Refused::unusable(format!("signals cannot be handled: {e}"), "report this"))?;
@@ -60,7 +61,7 @@ impl Drive {
             signals.wait();
             std::process::exit(130);
         });
-        Ok(Self { happened, tell, view: View::new(output, clocks) })
+        Ok(Self { happened, tell, view: View::new(output, events, clocks)? })
     }
 
     /// What a port calls when it has sent all.
@@ -104,12 +105,14 @@ struct View {
     terminal: bool,
     shown: u64,
     before: Option<(Nanos, u64, u64)>,
+    events: Option<Events>,
 }
 
 impl View {
-    fn new(output: &Output, clocks: Clocks) -> Self {
+    fn new(output: &Output, events: &args::Events, clocks: Clocks) -> Result<Self, Refused> {
         let terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
-        Self { clocks, on: !output.quiet, terminal, shown: 0, before: None }
+        let events = events.events.as_deref().map(Events::open).transpose()?;
+        Ok(Self { clocks, on: !output.quiet, terminal, shown: 0, before: None, events })
     }
 
     fn next(&self, begin: Nanos) -> Nanos {
@@ -119,6 +122,14 @@ impl View {
     fn show(&mut self, ports: &[&Port], begin: Nanos, now: Nanos) {
         self.shown = now.since(begin).0 / SECOND.0;
         let seconds: Vec<_> = ports.iter().filter_map(|p| p.second(now)).collect();
+        if let Some(events) = &self.events {
+            for second in &seconds {
+                events.write(&Event::Second(second.clone()));
+            }
+            for port in ports {
+                events.write(&Event::Status(port.status(now)));
+            }
+        }
         let (sent, received) = seconds.iter().fold((0, 0), |(s, r), e| (s + e.sent, r + e.received));
         let before = self.before.replace((now, sent, received)).unwrap_or((begin, 0, 0));
         if !self.on || seconds.is_empty() {

@@ -83,7 +83,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
         ));
     }
     traffic::asked(&a.traffic)?;
-    let mut drive = Drive::new(&a.output, Clocks::Shared)?;
+    let mut drive = Drive::new(&a.output, &a.events, Clocks::Shared)?;
     let (source, opened) = ports::open(&traffic::open("source", &a.input, &a.port, a.port.backend, &a.port.cpu))?;
     let receive_cpu = if a.receive_cpu.is_empty() { &a.port.cpu } else { &a.receive_cpu };
     let back = a.receive_backend.unwrap_or(a.port.backend);

@@ -2,8 +2,8 @@
 //!
 //! - [`args`]: what may be said; [`quantity`]: rates, sizes, durations in words; [`vary`]: fields that vary
 //! - [`traffic`]: from that to a plan, with the next hop's MAC
-//! - [`send`], [`receive`], [`forward_test`], [`bench`], [`probe`]: the commands
-//! - [`drive`]: waiting, Ctrl-C and the line once a second
+//! - [`send`], [`receive`], [`forward_test`], [`bench`], [`probe`], [`watch`]: the commands
+//! - [`drive`]: waiting, Ctrl-C and the line once a second; [`events`]: the same for programs
 //! - [`verdict`], [`exit`]: what a result is worth, and how the command ends
 //! - [`words`], [`table`]: results for people
 //!
@@ -12,6 +12,7 @@
 pub mod args;
 mod bench;
 mod drive;
+mod events;
 mod exit;
 mod forward_test;
 mod probe;
@@ -23,6 +24,7 @@ mod table;
 mod traffic;
 mod vary;
 mod verdict;
+pub mod watch;
 mod words;
 
 use args::{Command, Output};
@@ -40,7 +42,12 @@ pub fn run(command: &Command) -> ExitCode {
         Command::Bench(a) => (bench::run(a), "bench", &a.output),
         Command::Probe(a) => (probe::run(a), "probe", &a.output),
         // Served by `main`.
-        Command::Agent | Command::Schema | Command::TcpClient(_) | Command::TcpServer(_) | Command::Yardstick(_) => {
+        Command::Agent
+        | Command::Schema
+        | Command::Watch(_)
+        | Command::TcpClient(_)
+        | Command::TcpServer(_)
+        | Command::Yardstick(_) => {
             return ExitCode::FAILURE;
         }
     };

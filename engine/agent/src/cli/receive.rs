@@ -44,7 +44,7 @@ struct Variation {
 pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     let streams = quantity::streams(&a.stream).map_err(|e| Refused::input(e, "see --help"))?;
     let clocks = if a.one_clock { Clocks::Shared } else { Clocks::Unknown };
-    let mut drive = Drive::new(&a.output, clocks)?;
+    let mut drive = Drive::new(&a.output, &a.events, clocks)?;
     let (open, opened) = ports::open(&traffic::open("sink", &a.iface, &a.port, a.port.backend, &a.port.cpu))?;
     let mut port = Port::new(open);
     let plan = ReceivePlan { streams, trial: a.trial, absorb_udp_ports: a.absorb.clone(), ..ReceivePlan::default() };

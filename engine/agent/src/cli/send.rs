@@ -36,7 +36,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     if a.given.replay.is_none() {
         traffic::asked(&a.traffic)?;
     }
-    let mut drive = Drive::new(&a.output, Clocks::Unknown)?;
+    let mut drive = Drive::new(&a.output, &a.events, Clocks::Unknown)?;
     let (open, opened) = ports::open(&traffic::open("source", &a.iface, &a.port, a.port.backend, &a.port.cpu))?;
     let (plan, next_hop) = match (traffic::given(&a.given, &a.traffic)?, a.to) {
         (Some(plan), _) => (plan, None),
