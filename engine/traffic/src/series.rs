@@ -2,6 +2,7 @@
 
 use crate::permutation::mix;
 use std::fmt;
+use std::sync::Arc;
 
 /// The most values of a list.
 pub const LONGEST_LIST: usize = 1 << 16;
@@ -18,9 +19,19 @@ pub struct Series {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Values {
-    Step { from: u128, step: u128, down: bool, members: u64 },
-    Random { from: u128, last: u64, seed: u64 },
-    List(Box<[u128]>),
+    Step {
+        from: u128,
+        step: u128,
+        down: bool,
+        members: u64,
+    },
+    Random {
+        from: u128,
+        last: u64,
+        seed: u64,
+    },
+    /// Shared: every frame size of a stream has the series.
+    List(Arc<[u128]>),
 }
 
 /// A series that cannot be made.
