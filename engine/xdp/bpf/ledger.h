@@ -40,7 +40,8 @@ static __noinline int note_extent(struct tally *t, struct ledger *l, __u64 seque
 		t->extent_unknown++;
 		return 0;
 	}
-	extent = arrival + 1 - s.found;
+	/* Two CPUs may have taken the numbers of their arrivals in another order than the frames'. */
+	extent = arrival >= s.found ? arrival + 1 - s.found : 1;
 	t->extent_sum += extent;
 	if (extent > t->extent_max)
 		t->extent_max = extent;
