@@ -31,8 +31,8 @@ const fn mode(mode: AttachMode) -> &'static str {
 
 /// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
 /// NAPI, a permission) is an error. A card takes frames for every MAC from now on, and keeps a program attached if its driver has
-/// XDP; elsewhere nothing is attached before a trial begins.
-pub fn open(iface: &Interface) -> Result<Halves, PortError> {
+/// XDP; elsewhere nothing is attached before a trial begins. The port sends on as many CPUs as are named.
+pub fn open(iface: &Interface, send_cpus: &[u32]) -> Result<Halves, PortError> {
     let can = xdp::probe(&iface.name)?;
     let mut notes = Vec::new();
     let sends = match can.send {
@@ -53,7 +53,7 @@ pub fn open(iface: &Interface) -> Result<Halves, PortError> {
     let every_mac = Promiscuous::of_card(&iface.name, iface.index)?;
     let kept = can.kept.map(Arc::new);
     Ok(Halves {
-        sender: sends.then(|| Sender::Plan(Box::new(XdpTransmitter::new(&iface.name, kept.clone())))),
+        sender: sends.then(|| Sender::Plan(Box::new(XdpTransmitter::new(&iface.name, kept.clone(), send_cpus)))),
         receiver: Receiver::Counting(Box::new(XdpCounter::new(&iface.name, kept, every_mac))),
         notes,
     })

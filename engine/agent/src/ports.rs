@@ -62,18 +62,25 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     if !iface.up {
         return Err(port_fault(&PortError::Down { iface: iface.name }));
     }
-    let threads = Threads { send: ask.cpu.list().len().max(1), receive: receive_cpus(ask).len().max(1) };
+    let threads = Threads { send: ask.cpu.list(), receive: receive_cpus(ask).len().max(1) };
     let taken = take(ask.backend, &iface, threads).map_err(|e| port_fault(&e))?;
     let mut opened = opened(&ask.port, &iface, taken.backend);
     opened.notes = taken.notes;
     Ok((OpenPort { reach, ..port(ask, iface, taken.sender, taken.receiver) }, opened))
 }
 
-/// How many threads may serve each half of a port: as many as CPUs were asked for, and one without that.
+/// Which threads may serve each half of a port: as many as CPUs were asked for, and one without that.
 #[derive(Debug, Clone, Copy)]
-struct Threads {
-    send: usize,
+struct Threads<'a> {
+    /// Their CPUs.
+    send: &'a [u32],
     receive: usize,
+}
+
+impl Threads<'_> {
+    fn that_send(&self) -> usize {
+        self.send.len().max(1)
+    }
 }
 
 /// What a back end gave.
@@ -85,7 +92,7 @@ struct Taken {
 }
 
 /// Takes an interface with the back end that was asked for; `auto`: with the first that can both send and receive.
-fn take(backend: Backend, iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
+fn take(backend: Backend, iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
     match backend {
         Backend::AfPacket => af_packet(iface, threads),
         Backend::AfXdp => af_xdp(iface, threads),
@@ -113,7 +120,7 @@ fn take(backend: Backend, iface: &Interface, threads: Threads) -> Result<Taken, 
 }
 
 /// How a back end is opened.
-type OpenBackend = fn(&Interface, Threads) -> Result<Taken, PortError>;
+type OpenBackend = fn(&Interface, Threads<'_>) -> Result<Taken, PortError>;
 
 /// What `auto` tries before `af_packet`, fastest first.
 const AUTO: [(&str, OpenBackend); 2] = [("xdp", xdp), ("af_xdp", af_xdp)];
@@ -123,13 +130,13 @@ fn remedy(e: &PortError) -> String {
 }
 
 /// Live frames and counting in the kernel.
-fn xdp(iface: &Interface, _: Threads) -> Result<Taken, PortError> {
-    let halves = kernel_speed::open(iface)?;
+fn xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
+    let halves = kernel_speed::open(iface, threads.send)?;
     Ok(Taken { backend: Backend::Xdp, sender: halves.sender, receiver: Some(halves.receiver), notes: halves.notes })
 }
 
-fn af_xdp(iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
-    let opened = af_xdp::open(iface, threads.send)?;
+fn af_xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
+    let opened = af_xdp::open(iface, threads.that_send())?;
     let mut notes = opened.notes;
     let receiver = match opened.receivers {
         Ok(queues) => Some(Receiver::Burst(queues.into_iter().map(|q| Box::new(q) as _).collect())),
@@ -142,9 +149,9 @@ fn af_xdp(iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
     Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes })
 }
 
-fn af_packet(iface: &Interface, threads: Threads) -> Result<Taken, PortError> {
+fn af_packet(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
     let senders =
-        (0..threads.send).map(|_| Ok(Box::new(Bursts::open(iface)?) as _)).collect::<Result<_, PortError>>()?;
+        (0..threads.that_send()).map(|_| Ok(Box::new(Bursts::open(iface)?) as _)).collect::<Result<_, PortError>>()?;
     let rings = Ring::open(iface, threads.receive)?;
     let sender = Some(Sender::Burst(senders));
     let receiver = Some(Receiver::Burst(rings.into_iter().map(|ring| Box::new(ring) as _).collect()));
@@ -254,7 +261,7 @@ fn ability(iface: &Interface, backend: Backend, open: OpenBackend, longest: u32)
     if !iface.up {
         return cannot(&PortError::Down { iface: iface.name.clone() });
     }
-    match open(iface, Threads { send: 1, receive: 1 }) {
+    match open(iface, Threads { send: &[], receive: 1 }) {
         Ok(taken) => BackendAbility {
             backend,
             can_send: taken.sender.is_some(),

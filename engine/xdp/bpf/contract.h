@@ -62,11 +62,13 @@ struct written {
 	struct progress lane_at;
 	__u64 begun_ns;
 	__u64 bytes;
+	__u64 number; /* what it carries: kept, not changed */
 	__u32 order_at, flow_at;
 	__u32 lane;
 	__u32 gap_row; /* where its gap was noted; 2^32 - 1: nowhere */
 };
 
+/* One for each CPU that sends. */
 struct control {
 	__u32 halt; /* HALT_*; written by both, never back to HALT_NO */
 	__u32 slot; /* of the kernel's batch, counted because the kernel does not tell; 0 at each call */
@@ -79,16 +81,21 @@ struct control {
 	__u32 log_head;
 	struct lane lanes[MAX_LANES];
 	struct written written[WRITTEN];
+	/* Numbers of frames that came back, where CPUs share a stream's numbers: the lowest is the last. No more than a bulk of them. */
+	__u64 returned[WRITTEN];
+	__u32 returned_count, unused;
 };
 
+/* A stream, or the part of it that one CPU sends. */
 struct stream {
-	__u64 sequence; /* of the next frame; so the number of frames offered to the device and not taken back */
+	__u64 sequence; /* frames offered to the device and not taken back; so the number of the next, unless it is drawn (`split`) */
 	__u64 bytes;	/* offered, without FCS */
 	__u32 id;	/* in the probe */
 	__u32 order_first, orders, order_at; /* which shapes follow each other: indices into `orders` */
 	__u32 flow_first, flows, flow_at;    /* flows == 0: the addresses of the shape */
-	__u32 unused;
+	__u32 counter; /* where its numbers are drawn from: an index into `numbers` */
 	__u64 refused; /* of those offered: the device's queue was full, or it went down */
+	__u64 unused;  /* no two CPUs write to one line of the cache */
 };
 
 /* One frame as it goes out: its headers, its length, and the sums of everything that does not change. */
@@ -121,12 +128,13 @@ struct flow6 {
 	__u16 unused;
 };
 
-/* Which frames the device did not take; written on the kernel's tracepoints. */
+/* Which frames of a CPU the device did not take; written on the kernel's tracepoints. */
 struct refusals {
 	__u64 by_driver;   /* its queue was full */
 	__u64 before;	   /* did not reach the driver: the interface is down or gone, or the frame too long */
 	__u32 last_error;  /* errno, as a positive number; 0: the queue was full */
 	__u32 tid;	   /* of the sending thread, in its own pid namespace; written by user space */
+	__u64 unused[5];
 };
 
 /* ---- receiving ---- */

@@ -87,14 +87,14 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 	}
 }
 
-/* Notes the time since the lane's frame before; returns where. */
-static __always_inline __u32 note_gap(struct lane *l, __u32 lane, __u64 now)
+/* Notes the time since the frame before of a lane, whose entry is the `at`th; returns where. */
+static __always_inline __u32 note_gap(struct lane *l, __u32 at, __u64 now)
 {
 	__u32 row = ~0U;
 	__u64 *n;
 
 	if (l->at.sent_at_ns) {
-		row = lane * BUCKETS(GAP_STEPS_LOG2) + bucket_of(now - l->at.sent_at_ns, GAP_STEPS_LOG2);
+		row = at * BUCKETS(GAP_STEPS_LOG2) + bucket_of(now - l->at.sent_at_ns, GAP_STEPS_LOG2);
 		n = bpf_map_lookup_elem(&gaps, &row);
 		if (n)
 			*n += 1;

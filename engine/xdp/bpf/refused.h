@@ -34,12 +34,12 @@ struct {
 } refusals SEC(".maps");
 
 struct blame {
-	__u32 at;
+	__u32 row, at;
 };
 
 static long blame_one(__u32 i, struct blame *b)
 {
-	__u32 at = (b->at + i) & (SENT_LOG - 1);
+	__u32 at = b->row * SENT_LOG + ((b->at + i) & (SENT_LOG - 1));
 	__u32 *number = bpf_map_lookup_elem(&sent_log, &at);
 	struct stream *s = number ? bpf_map_lookup_elem(&streams, number) : NULL;
 
@@ -51,10 +51,10 @@ static long blame_one(__u32 i, struct blame *b)
 /* Undoes the paced frame that was written `i` frames before the last one: it is due as before, and offered again with the same
  * number. A lane at full speed asks for no frame in particular; there the frame stays refused, and its number used up. User
  * space may steer the lane meanwhile; then it steers it again. */
-static long take_back(__u32 i, void *unused)
+static long take_back(__u32 i, const struct blame *b)
 {
-	__u32 zero = 0, stream, row;
-	struct control *c = bpf_map_lookup_elem(&control, &zero);
+	__u32 row = b->row, stream, gap_row;
+	struct control *c = bpf_map_lookup_elem(&control, &row);
 	struct written *w;
 	struct stream *s;
 	struct lane *l;
@@ -64,7 +64,7 @@ static long take_back(__u32 i, void *unused)
 		return 1;
 	w = &c->written[(c->log_head - 1 - i) & (WRITTEN - 1)];
 	l = &c->lanes[w->lane & (MAX_LANES - 1)];
-	stream = w->lane;
+	stream = row * lane_count + w->lane;
 	s = bpf_map_lookup_elem(&streams, &stream);
 	if (!s)
 		return 0;
@@ -72,10 +72,12 @@ static long take_back(__u32 i, void *unused)
 		s->refused++;
 		return 0;
 	}
-	row = w->gap_row;
-	n = bpf_map_lookup_elem(&gaps, &row);
+	gap_row = w->gap_row;
+	n = bpf_map_lookup_elem(&gaps, &gap_row);
 	if (n)
 		*n -= 1;
+	if (split)
+		c->returned[c->returned_count++ & (WRITTEN - 1)] = w->number;
 	s->sequence--;
 	s->bytes = w->bytes;
 	s->order_at = w->order_at;
@@ -90,11 +92,10 @@ static long take_back(__u32 i, void *unused)
 }
 
 /* Whether the calling thread is the sender: others may redirect to the same interface. */
-static __always_inline struct refusals *ours(void)
+static __always_inline struct refusals *ours(__u32 row)
 {
 	struct bpf_pidns_info who = {};
-	__u32 zero = 0;
-	struct refusals *r = bpf_map_lookup_elem(&refusals, &zero);
+	struct refusals *r = bpf_map_lookup_elem(&refusals, &row);
 
 	if (!r || bpf_get_ns_current_pid_tgid(pidns_device, pidns_inode, &who, sizeof(who)) || who.pid != r->tid)
 		return NULL;
@@ -114,23 +115,22 @@ SEC("tp_btf/xdp_devmap_xmit")
 int note_refused(__u64 *args)
 {
 	int drops = (int)args[3];
+	struct blame b = {.row = row_here()};
 	struct refusals *r;
 
 	if (likely(drops <= 0))
 		return 0;
 	if (!is_egress((const struct net_device *)args[1]))
 		return 0;
-	r = ours();
+	r = ours(b.row);
 	if (!r)
 		return 0;
 	r->by_driver += drops;
 	r->last_error = (int)args[4] < 0 ? -(int)args[4] : 0;
 	if (paced) {
-		bpf_loop(drops, take_back, NULL, 0);
+		bpf_loop(drops, take_back, &b, 0);
 	} else if (keep_log) {
-		__u32 zero = 0;
-		struct control *c = bpf_map_lookup_elem(&control, &zero);
-		struct blame b = {};
+		struct control *c = bpf_map_lookup_elem(&control, &b.row);
 
 		if (!c)
 			return 0;
@@ -144,21 +144,20 @@ int note_refused(__u64 *args)
 SEC("tp_btf/xdp_redirect_err")
 int note_unreached(__u64 *args)
 {
-	struct refusals *r = ours();
+	struct blame b = {.row = row_here()};
+	struct refusals *r = ours(b.row);
 
 	if (!r)
 		return 0;
 	r->before++;
 	r->last_error = (int)args[3] < 0 ? -(int)args[3] : 0;
 	if (paced || keep_log) {
-		__u32 zero = 0;
-		struct control *c = bpf_map_lookup_elem(&control, &zero);
-		struct blame b = {};
+		struct control *c = bpf_map_lookup_elem(&control, &b.row);
 
 		if (!c)
 			return 0;
 		if (paced) {
-			take_back(0, NULL);
+			take_back(0, &b);
 			c->log_head--; /* it is in no bulk */
 			return 0;
 		}

@@ -14,11 +14,11 @@ static __always_inline struct shape *next_shape(const struct mode m, struct stre
 {
 	__u32 key = 0;
 
-	if (!m.one_shape) {
-		__u32 at = s->order_first + s->order_at;
+	if (!m.one_shape || several) {
+		__u32 at = s->order_first + (m.one_shape ? 0 : s->order_at);
 		const __u32 *shape = bpf_map_lookup_elem(&orders, &at);
 
-		if (++s->order_at >= s->orders)
+		if (!m.one_shape && ++s->order_at >= s->orders)
 			s->order_at = 0;
 		if (!shape)
 			return NULL;
@@ -35,13 +35,13 @@ static __always_inline int end(const struct mode m, struct control *c, __u32 slo
 
 static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 {
-	__u32 zero = 0, lane = 0, slot = 0, gap_row = ~0U;
-	struct control *c = bpf_map_lookup_elem(&control, &zero);
+	__u32 row = row_here(), lane = 0, slot = 0, gap_row = ~0U, at;
+	struct control *c = bpf_map_lookup_elem(&control, &row);
 	struct written *w;
 	struct stream *s;
 	struct shape *sh;
 	struct lane *l;
-	__u64 now, due;
+	__u64 now, due, number;
 
 	if (!c)
 		return XDP_ABORTED;
@@ -96,7 +96,8 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		w->lane_at = l->at;
 		w->begun_ns = c->begun_ns;
 	}
-	s = bpf_map_lookup_elem(&streams, &lane);
+	at = row * m.lanes + lane;
+	s = bpf_map_lookup_elem(&streams, &at);
 	if (!s)
 		return XDP_ABORTED;
 	if (m.paced) {
@@ -104,23 +105,26 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		w->order_at = s->order_at;
 		w->flow_at = s->flow_at;
 	}
+	number = next_number(m, c, s);
 	sh = next_shape(m, s);
-	if (!sh || write_frame(m, ctx, s, sh, now))
+	if (!sh || write_frame(m, ctx, s, sh, number, now))
 		return XDP_ABORTED;
 	if (unlikely(!c->begun_ns))
 		c->begun_ns = now;
 	s->sequence++;
 	s->bytes += sh->length;
 	if (m.gaps)
-		gap_row = note_gap(l, lane, now);
-	if (m.paced)
+		gap_row = note_gap(l, at, now);
+	if (m.paced) {
 		w->gap_row = gap_row;
+		w->number = number;
+	}
 	if (m.log) {
-		__u32 at = c->log_head & (SENT_LOG - 1);
-		__u32 *entry = bpf_map_lookup_elem(&sent_log, &at);
+		__u32 head = row * SENT_LOG + (c->log_head & (SENT_LOG - 1));
+		__u32 *entry = bpf_map_lookup_elem(&sent_log, &head);
 
 		if (entry)
-			*entry = lane;
+			*entry = at;
 	}
 	if (m.paced || m.log)
 		c->log_head++;

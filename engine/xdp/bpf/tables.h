@@ -7,7 +7,7 @@
 
 const volatile __u32 egress_ifindex;
 const volatile __u32 batch = 16;
-const volatile __u32 lane_count = 1;
+const volatile __u32 lane_count = 1; /* of each CPU */
 const volatile __u32 head_len;	    /* bytes of a head to copy: headers and probe of the longest, a multiple of 4 */
 const volatile __u32 data_len;	    /* of the pages: the longest frame, and a byte that none has where `cut_each` is set */
 const volatile __u8 paced;	    /* any lane has a gap */
@@ -16,7 +16,18 @@ const volatile __u8 fixed_sum_at;
 const volatile __u8 keep_log;	    /* remember the stream of each frame, for the places of refusals */
 const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
 const volatile __u8 cut_each;	     /* so that the kernel makes what it knows of a page anew when it comes back */
+const volatile __u8 several;	     /* CPUs send, each with a row of its own in the maps of lanes */
+const volatile __u8 split;	     /* CPUs share streams, and draw their numbers from one counter; each CPU has one lane then */
 const volatile __u64 trial;	    /* the number that each probe carries, below 2^16 */
+
+/* The row of each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} rows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -25,6 +36,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct control);
 } control SEC(".maps");
+
+/* The next number of each stream that CPUs share. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} numbers SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -78,7 +98,7 @@ struct {
 	__type(value, struct payload);
 } payloads SEC(".maps");
 
-/* One row of BUCKETS a lane. */
+/* BUCKETS for each lane of each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -94,5 +114,17 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } sent_log SEC(".maps");
+
+/* This CPU's row. Sending threads stay on their CPUs where several send; what runs elsewhere finds nothing. */
+static __always_inline __u32 row_here(void)
+{
+	__u32 cpu, *row;
+
+	if (!several)
+		return 0;
+	cpu = bpf_get_smp_processor_id();
+	row = bpf_map_lookup_elem(&rows, &cpu);
+	return row ? *row : ~0U;
+}
 
 #endif

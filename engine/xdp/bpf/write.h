@@ -77,11 +77,36 @@ static __always_inline __u64 write_flow(struct stream *s, const struct shape *sh
 	}
 }
 
+/* The number of the frame that is written next. CPUs that share a stream draw its numbers in the order of writing, however far one is
+ * ahead of the other: so none is left out, and a receiver sees frames overtake by no more than CPUs and queues make them. A frame
+ * that came back keeps its number. What follows from a number (flow and shape) follows from it on any CPU. */
+static __always_inline __u64 next_number(const struct mode m, struct control *c, struct stream *s)
+{
+	__u64 number = s->sequence, *next;
+	__u32 counter;
+
+	if (!split)
+		return number;
+	if (m.paced && c->returned_count) {
+		number = c->returned[--c->returned_count & (WRITTEN - 1)];
+	} else {
+		counter = s->counter;
+		next = bpf_map_lookup_elem(&numbers, &counter);
+		if (next)
+			number = __sync_fetch_and_add(next, 1);
+	}
+	if (m.flows && s->flows)
+		s->flow_at = number % s->flows;
+	if (!m.one_shape && s->orders)
+		s->order_at = number % s->orders;
+	return number;
+}
+
 static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, struct stream *s, const struct shape *sh,
-				       __u64 now)
+				       __u64 number, __u64 now)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u64 sequence = bpf_cpu_to_be64(s->sequence << 16), stamp = bpf_cpu_to_be64((now & TIME_MASK) | trial << TIME_BITS);
+	__u64 sequence = bpf_cpu_to_be64(number << 16), stamp = bpf_cpu_to_be64((now & TIME_MASK) | trial << TIME_BITS);
 	__u32 len = head_len;
 	__u64 sum = sh->base;
 	__u16 value;

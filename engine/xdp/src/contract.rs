@@ -55,7 +55,7 @@ pub(crate) struct Lane {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Written {
     lane_at: Progress,
-    words: [u64; 2],
+    words: [u64; 3],
     halves: [u32; 4],
 }
 
@@ -73,6 +73,9 @@ pub(crate) struct Control {
     pub(crate) log_head: u32,
     pub(crate) lanes: [Lane; MAX_LANES],
     pub(crate) written: [Written; WRITTEN],
+    pub(crate) returned: [u64; WRITTEN],
+    pub(crate) returned_count: u32,
+    pub(crate) unused: u32,
 }
 
 #[repr(C)]
@@ -87,8 +90,9 @@ pub(crate) struct Stream {
     pub(crate) flow_first: u32,
     pub(crate) flows: u32,
     pub(crate) flow_at: u32,
-    pub(crate) unused: u32,
+    pub(crate) counter: u32,
     pub(crate) refused: u64,
+    pub(crate) unused: u64,
 }
 
 #[repr(C)]
@@ -133,6 +137,7 @@ pub(crate) struct Refusals {
     pub(crate) before: u64,
     pub(crate) last_error: u32,
     pub(crate) tid: u32,
+    pub(crate) unused: [u64; 5],
 }
 
 #[repr(C)]
@@ -229,13 +234,13 @@ unsafe impl Words for Others {}
 const _: () = {
     assert!(size_of::<Progress>() == 40);
     assert!(size_of::<Lane>() == 80);
-    assert!(size_of::<Written>() == 72);
-    assert!(size_of::<Control>() == 56 + MAX_LANES * size_of::<Lane>() + WRITTEN * size_of::<Written>());
-    assert!(size_of::<Stream>() == 56);
+    assert!(size_of::<Written>() == 80);
+    assert!(size_of::<Control>() == 64 + MAX_LANES * size_of::<Lane>() + WRITTEN * (size_of::<Written>() + 8));
+    assert!(size_of::<Stream>() == 64);
     assert!(size_of::<Shape>() == 144);
     assert!(size_of::<Flow4>() == 16);
     assert!(size_of::<Flow6>() == 40);
-    assert!(size_of::<Refusals>() == 24);
+    assert!(size_of::<Refusals>() == 64);
     assert!(size_of::<Ledger>() == 24 + JUMPS * 24 + WINDOW_WORDS * 8);
     assert!(size_of::<Tally>() == (23 + RECENT) * 8 + 8 + SOURCES * 40);
     assert!(size_of::<Others>() == 64);

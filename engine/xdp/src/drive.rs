@@ -9,6 +9,7 @@ use dutlab_units::Nanos;
 use crate::error::{Why, XdpError};
 use crate::offer::{constant, profile};
 use crate::plan;
+use crate::rows::Part;
 use crate::sender::{Standing, XdpSender};
 
 /// So far ahead the gap is right, even when nobody steers for that long.
@@ -18,7 +19,9 @@ const JUMP_NS: u64 = 4_000_000;
 
 /// What a lane is to do.
 pub(crate) struct Drive {
+    /// Of the whole stream.
     profile: Profile,
+    part: Part,
     /// From when on the profile counts.
     since: Nanos,
     /// Frames taken before that.
@@ -39,9 +42,20 @@ pub(crate) struct Gap {
 }
 
 impl Drive {
-    pub(crate) fn new(pace: &Pace, start: Nanos, frames: u64) -> Self {
+    /// Of a part of a stream that ends after `frames`.
+    pub(crate) fn new(pace: &Pace, part: Part, start: Nanos, frames: u64) -> Self {
         let steered = matches!(pace, Pace::Linear(pieces) if constant(pieces).is_none());
-        Self { profile: profile(pace), since: start, before: 0, steered, frames }
+        let mut drive = Self { profile: profile(pace), part, since: start, before: 0, steered, frames };
+        if frames != u64::MAX {
+            drive.frames = drive.share(frames);
+        }
+        drive
+    }
+
+    /// How many of the first `frames` are this part's.
+    fn share(&self, frames: u64) -> u64 {
+        let burst = if let Profile::Bursts { frames, .. } = self.profile { u64::from(frames.max(1)) } else { 1 };
+        self.part.share(frames, burst)
     }
 
     /// Whether the gap must be set again and again.
@@ -57,7 +71,7 @@ impl Drive {
     /// Frames asked for by `at`; `None`: as many as go.
     pub(crate) fn asked(&self, at: Nanos) -> Option<u64> {
         let asked = self.profile.asked(at.since(self.since))?;
-        Some((self.before + asked).min(self.frames))
+        Some((self.before + self.share(asked)).min(self.frames))
     }
 
     /// Takes another pace from `now` on.
@@ -69,7 +83,8 @@ impl Drive {
         match (&self.profile, pace) {
             (Profile::Max, Pace::Max) => return Ok(()),
             (Profile::Bursts { frames: old, .. }, Pace::Bursts { frames, period }) if old == frames => {
-                sender.set_pace(lane, plan::Pace::Bursts { frames: *frames, period_ns: period.0 as f64 })?;
+                let pace = plan::Pace::Bursts { frames: *frames, period_ns: period.0 as f64 };
+                sender.set_pace(lane, pace.slowed(self.part.of))?;
             }
             (Profile::Linear(_), Pace::Linear(_)) => self.steered = true,
             (Profile::Bursts { .. } | Profile::Spaced(_), _) | (_, Pace::Bursts { .. } | Pace::Spaced(_)) => {
@@ -95,12 +110,13 @@ impl Drive {
     /// The gap at which the next frames are due when the profile says.
     fn gap(&self, at: Standing, now: Nanos) -> Gap {
         let next = at.taken.saturating_sub(self.before);
-        let when = |n: u64| match self.profile.when(n) {
+        let when = |n: u64| match self.profile.when(self.part.in_stream(n)) {
             Nanos::NEVER => None,
             t => Some((self.since + t).0),
         };
         let Some(due) = when(next) else { return Gap { gap_ns: None, last_due_ns: Some(now.0) } };
-        let frames = self.profile.asked((now + AHEAD).since(self.since)).unwrap_or(0).saturating_sub(next).max(1);
+        let ahead = self.profile.asked((now + AHEAD).since(self.since)).unwrap_or(0);
+        let frames = self.share(ahead).saturating_sub(next).max(1);
         // After the last frame of a profile that ends at 0 comes a pause, before this gap is over.
         let mean = when(next + frames).map_or(1e9, |end| (end - due) as f64 / frames as f64).max(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1, far below 2^64")]
@@ -128,7 +144,7 @@ mod tests {
             to_pps: *to_pps,
             span: Nanos(*span),
         };
-        Drive::new(&Pace::Linear(pieces.iter().map(piece).collect()), Nanos(1_000_000_000), u64::MAX)
+        Drive::new(&Pace::Linear(pieces.iter().map(piece).collect()), Part::whole(0), Nanos(1_000_000_000), u64::MAX)
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants of a few seconds")]

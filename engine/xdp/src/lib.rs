@@ -25,6 +25,7 @@ mod probe;
 mod quiescence;
 mod receiver;
 pub mod reference;
+mod rows;
 mod sender;
 mod sent;
 mod setup;

@@ -1,4 +1,4 @@
-//! The sending thread: inside of long live-frame calls.
+//! A sending thread: inside of long live-frame calls.
 
 use crate::contract::{HALT_ASKED, HALT_NO};
 use crate::error::{Why, XdpError};
@@ -6,17 +6,21 @@ use crate::shared::{load32, store32};
 use crate::system;
 use aya::programs::{TestRun as _, Xdp};
 use aya::{Ebpf, TestRunAttrs, TestRunOptions};
+use dutlab_port::cpu;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A loaded program and what the kernel is to be told with it.
 pub(crate) struct Call {
     pub(crate) iface: String,
-    pub(crate) bpf: Ebpf,
+    pub(crate) bpf: Arc<Ebpf>,
     pub(crate) program: &'static str,
     /// What every live frame is made of.
     pub(crate) page: Vec<u8>,
     pub(crate) batch: u32,
+    /// Where its thread stays; `None`: where it is born.
+    pub(crate) cpu: Option<u32>,
     pub(crate) words: Words,
 }
 
@@ -50,17 +54,24 @@ impl Words {
 
 impl Call {
     /// The sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
-    pub(crate) fn run(mut self, tid: &AtomicI32) -> Result<(), XdpError> {
+    pub(crate) fn run(self, tid: &AtomicI32) -> Result<(), XdpError> {
         system::block_signals();
+        // Whoever knows the thread may ask where it is.
+        let settled = self.settle_down();
         tid.store(system::thread_id(), Ordering::Release);
         self.words.tell_tid(system::thread_id());
-        let result = self.send();
+        let result = settled.and_then(|()| self.send());
         self.words.halt();
         result
     }
 
-    fn send(&mut self) -> Result<(), XdpError> {
-        let Some(Ok(program)) = self.bpf.program_mut(self.program).map(<&mut Xdp>::try_from) else {
+    fn settle_down(&self) -> Result<(), XdpError> {
+        let Some(cpu) = self.cpu else { return Ok(()) };
+        cpu::pin(cpu).map_err(|e| XdpError::system(&self.iface, "sched_setaffinity", e))
+    }
+
+    fn send(&self) -> Result<(), XdpError> {
+        let Some(Ok(program)) = self.bpf.program(self.program).map(<&Xdp>::try_from) else {
             return Err(XdpError::new(&self.iface, "load", Why::Other(format!("no program {}", self.program))));
         };
         while !self.words.is_halted() {

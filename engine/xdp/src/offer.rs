@@ -1,26 +1,21 @@
 //! From the agent's plan to the sender's: streams to lanes, templates to shapes, paces to gaps.
 
-use crate::contract::MAX_LANES;
 use crate::error::Why;
 use crate::flow::Flow;
 use crate::plan::{LanePlan, Pace, XdpPlan};
+use crate::rows::deal;
 use crate::template::Template;
 use dutlab_port::plan::{self, PlanStream, SendPlan};
 use dutlab_traffic::{Piece, Profile};
 use dutlab_units::Nanos;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Before the first frame of a profile that changes: a gap that is steered away before it ends.
-const UNTIL_STEERED_NS: f64 = 5e11;
-
-/// The plan as one sender takes it: a lane for each stream.
-pub(crate) fn offer(plan: &SendPlan) -> Result<XdpPlan, Why> {
-    if plan.streams.len() > MAX_LANES {
-        return Err(Why::Plan(format!("{} streams; the xdp back end paces at most {MAX_LANES}", plan.streams.len())));
-    }
+/// The plan as one sender takes it: a lane for each stream, dealt out to CPUs.
+pub(crate) fn offer(plan: &SendPlan, cpus: &[u32]) -> Result<XdpPlan, Why> {
     Ok(XdpPlan {
         trial: plan.trial,
         lanes: plan.streams.iter().map(lane).collect::<Result<_, _>>()?,
+        rows: deal(plan.streams.len(), cpus),
         start_ns: plan.start.0,
         duration_ns: (plan.end != Nanos::NEVER).then(|| plan.end.since(plan.start).0),
         through_link_loss: plan.through_link_loss,
@@ -47,7 +42,7 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
         plan::Pace::Max => Pace::Full,
         plan::Pace::Bursts { frames, period } => Pace::Bursts { frames: *frames, period_ns: period.0 as f64 },
         plan::Pace::Linear(pieces) => {
-            Pace::Every { gap_ns: constant(pieces).map_or(UNTIL_STEERED_NS, |pps| (1e9 / pps).max(1.0)) }
+            constant(pieces).map_or(Pace::Steered, |pps| Pace::Every { gap_ns: (1e9 / pps).max(1.0) })
         }
         plan::Pace::Spaced(_) => {
             return Err(Why::Plan("the xdp back end sends the frames of a burst at once, not at a rate".into()));

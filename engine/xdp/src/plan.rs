@@ -3,6 +3,7 @@
 use crate::contract::MAX_LANES;
 use crate::error::Why;
 use crate::flow::Flow;
+use crate::rows::Row;
 use crate::template::Template;
 
 /// Everything that one sender sends in one trial.
@@ -10,8 +11,10 @@ use crate::template::Template;
 pub(crate) struct XdpPlan {
     /// The number that the probes of this trial carry.
     pub(crate) trial: u16,
-    /// Streams, each with its own pace; at most 32.
+    /// Streams, each with its own pace.
     pub(crate) lanes: Vec<LanePlan>,
+    /// Which CPU sends which of them; at most 32 each.
+    pub(crate) rows: Vec<Row>,
     /// When the first frame is due, in ns of `CLOCK_MONOTONIC`. Setting up the
     /// kernel's side takes about 25 ms after loading, so a plan that would begin earlier is moved as a whole.
     pub(crate) start_ns: u64,
@@ -48,6 +51,8 @@ pub(crate) enum Pace {
         /// From frame to frame.
         gap_ns: f64,
     },
+    /// At a gap that is set before the first frame is due, and again and again.
+    Steered,
     /// Bursts of `frames` back to back (RFC 2544 section 21).
     Bursts {
         /// In each burst, at least 1.
@@ -57,12 +62,30 @@ pub(crate) enum Pace {
     },
 }
 
+/// Before the first frame of a lane that is steered: a gap that is steered away before it ends.
+const UNTIL_STEERED_NS: f64 = 5e11;
+
 impl Pace {
+    /// The pace of a part that has each `of`-th frame, or burst.
+    pub(crate) fn slowed(self, of: u64) -> Self {
+        match self {
+            Self::Full | Self::Steered => self,
+            Self::Every { gap_ns } => Self::Every { gap_ns: gap_ns * of as f64 },
+            Self::Bursts { frames, period_ns } => Self::Bursts { frames, period_ns: period_ns * of as f64 },
+        }
+    }
+
+    /// Frames that leave together.
+    pub(crate) fn burst(self) -> u64 {
+        if let Self::Bursts { frames, .. } = self { u64::from(frames.max(1)) } else { 1 }
+    }
+
     /// The gap as the program counts it, and the frames at each due time.
     pub(crate) fn gap_and_burst(self) -> Result<(u64, u32), Why> {
         let (gap, burst) = match self {
             Self::Full => return Ok((0, 1)),
             Self::Every { gap_ns } => (gap_ns, 1),
+            Self::Steered => (UNTIL_STEERED_NS, 1),
             Self::Bursts { frames, period_ns } => (period_ns, frames),
         };
         // 2^39 ns is nine minutes: one frame in nine minutes is not a load.
@@ -79,8 +102,9 @@ impl Pace {
 impl XdpPlan {
     /// Checks what only the whole plan shows.
     pub(crate) fn check(&self) -> Result<(), Why> {
-        if self.lanes.is_empty() || self.lanes.len() > MAX_LANES {
-            return Err(Why::Plan(format!("{} lanes; 1 to {MAX_LANES} are possible", self.lanes.len())));
+        let most = self.width();
+        if self.lanes.is_empty() || most == 0 || most > MAX_LANES {
+            return Err(Why::Plan(format!("{most} streams on one CPU; the xdp back end paces 1 to {MAX_LANES}")));
         }
         let mut longest: &[u8] = &[];
         for template in self.templates() {
@@ -122,6 +146,16 @@ impl XdpPlan {
             }
         }
         Ok(())
+    }
+
+    /// The most streams that a CPU has.
+    pub(crate) fn width(&self) -> usize {
+        self.rows.iter().map(|r| r.parts.len()).max().unwrap_or(0)
+    }
+
+    /// Whether CPUs share a stream.
+    pub(crate) fn is_split(&self) -> bool {
+        self.rows.iter().flat_map(|r| &r.parts).any(|p| p.of > 1)
     }
 
     pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {

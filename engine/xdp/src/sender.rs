@@ -1,4 +1,4 @@
-//! The sender: a thread inside one long live-frame call, steered and read through shared memory.
+//! The sender: on each CPU a thread inside one long live-frame call, steered and read through shared memory.
 
 use crate::contract::{
     self, Control, GAP_STEPS_LOG2, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Lane, Refusals, Stream,
@@ -7,12 +7,15 @@ use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
 use crate::live::{Call, Words};
 use crate::plan::{Pace, XdpPlan};
+use crate::rows::{Part, Row};
 use crate::sent::{SendEnd, SendReport, SentLane, backlog};
 use crate::setup::{
-    self, Facts, batch, control_of, copied_head, fill, fill_payload, is_paced, observe, program_for, small, tables,
+    self, Facts, batch, control_of, copied_head, end_of, fill, fill_payload, is_paced, observe, program_for, small,
+    tables,
 };
 use crate::shared::{SharedArray, load, load32, load64, store32, store64};
 use crate::system;
+use aya::Ebpf;
 use aya::programs::Xdp;
 use dutlab_port::clock;
 use std::io;
@@ -29,14 +32,34 @@ const HELD_MOST_NS: u64 = 100_000_000;
 /// A gap that ends after 18 minutes: whoever pauses a lane moves its last frame on before that.
 const PAUSE_Q24: u64 = u64::MAX - (1 << 24);
 
-/// A trial's sender. Dropping it stops it and waits for its thread.
+/// A thread that sends, and its CPU.
+struct Worker {
+    cpu: Option<u32>,
+    tid: Arc<AtomicI32>,
+    call: Option<Call>,
+    thread: Option<JoinHandle<Result<(), XdpError>>>,
+}
+
+/// Where a part of a stream is counted.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    part: Part,
+    row: usize,
+    lane: usize,
+}
+
+/// A trial's sender. Dropping it stops it and waits for its threads.
 pub(crate) struct XdpSender {
     iface: String,
     control: SharedArray<Control>,
     streams: SharedArray<Stream>,
     refusals: SharedArray<Refusals>,
     gaps: SharedArray<u64>,
-    lanes: usize,
+    /// The next number of each stream that CPUs share.
+    numbers: SharedArray<u64>,
+    cells: Vec<Cell>,
+    /// Lanes of each row in the maps.
+    width: usize,
     start_ns: u64,
     end_ns: u64,
     facts: system::Interface,
@@ -44,9 +67,7 @@ pub(crate) struct XdpSender {
     /// A frame that the device refuses stays refused, and is the only stream's.
     refused_for_good: bool,
     through_link_loss: bool,
-    tid: Arc<AtomicI32>,
-    call: Option<Call>,
-    thread: Option<JoinHandle<Result<(), XdpError>>>,
+    workers: Vec<Worker>,
 }
 
 impl XdpSender {
@@ -74,18 +95,22 @@ impl XdpSender {
         let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, cut_each, data_len: small(data_len) };
         let mut bpf = setup::load(iface, plan, &t, &told)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
-        let control = SharedArray::<Control>::map(&bpf, "control", 1).map_err(maps)?;
-        let streams = SharedArray::<Stream>::map(&bpf, "streams", t.streams.len()).map_err(maps)?;
-        let refusals = SharedArray::<Refusals>::map(&bpf, "refusals", 1).map_err(maps)?;
-        let gaps = SharedArray::<u64>::map(&bpf, "gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2))
-            .map_err(maps)?;
+        let (count, width) = (plan.rows.len(), plan.width());
+        let control = SharedArray::<Control>::map(&bpf, "control", count).map_err(maps)?;
+        let streams = SharedArray::<Stream>::map(&bpf, "streams", count * width).map_err(maps)?;
+        let refusals = SharedArray::<Refusals>::map(&bpf, "refusals", count).map_err(maps)?;
+        let numbers = SharedArray::<u64>::map(&bpf, "numbers", plan.lanes.len()).map_err(maps)?;
+        let buckets = contract::buckets(GAP_STEPS_LOG2);
+        let gaps = SharedArray::<u64>::map(&bpf, "gaps", count * width * buckets).map_err(maps)?;
+        fill_rows(&bpf, &plan.rows).map_err(maps)?;
         fill_payload(&mut bpf, page.get(copied_head(plan)..).unwrap_or(&[])).map_err(maps)?;
         fill(&bpf, "shapes", &t.shapes).map_err(maps)?;
         fill(&bpf, "orders", &t.orders).map_err(maps)?;
         fill(&bpf, "flows4", &t.flows4).map_err(maps)?;
         fill(&bpf, "flows6", &t.flows6).map_err(maps)?;
-        for (i, s) in t.streams.iter().enumerate() {
-            streams.set(i, *s);
+        let cells = cells(&plan.rows);
+        for cell in &cells {
+            streams.set(cell.row * width + cell.lane, t.streams[cell.part.stream]);
         }
         let program = program_for(plan, &t);
         let loaded: &mut Xdp = bpf
@@ -97,41 +122,56 @@ impl XdpSender {
 
         // Loading took a while. A plan that begins late is a whole plan; one that begins at once has frames to catch up.
         let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns);
-        let (initial, end_ns) = control_of(plan, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?;
-        control.set(0, initial);
+        for (i, row) in plan.rows.iter().enumerate() {
+            control.set(i, control_of(plan, row, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?);
+        }
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
 
-        let words = Words { halt: addr_of_halt(&control), tid: addr_of_tid(&refusals) };
-        let call = Call { iface: iface.into(), bpf, program, page, batch: batch(plan), words };
+        let bpf = Arc::new(bpf);
+        let worker = |(i, row): (usize, &Row)| {
+            let words = Words { halt: addr_of_halt(&control, i), tid: addr_of_tid(&refusals, i) };
+            let (bpf, page) = (Arc::clone(&bpf), page.clone());
+            let call = Call { iface: iface.into(), bpf, program, page, batch: batch(plan), cpu: row.cpu, words };
+            Worker { cpu: row.cpu, tid: Arc::default(), call: Some(call), thread: None }
+        };
+        let workers = plan.rows.iter().enumerate().map(worker).collect();
         Ok(Self {
             iface: iface.into(),
             control,
             streams,
             refusals,
             gaps,
-            lanes: plan.lanes.len(),
+            numbers,
+            cells,
+            width,
             start_ns,
-            end_ns,
+            end_ns: end_of(plan, start_ns),
             facts,
             refusals_known,
             refused_for_good: !keeps_log && !is_paced(plan),
             through_link_loss: plan.through_link_loss,
-            tid: Arc::default(),
-            call: Some(call),
-            thread: None,
+            workers,
         })
     }
 
-    /// Starts the sending thread, once. It may run where the calling thread may.
+    /// Starts the sending threads, once. One without a CPU of its own may run where the calling thread may.
     ///
     /// # Errors
     /// When there is no thread to be had.
     pub(crate) fn launch(&mut self) -> Result<(), XdpError> {
-        let Some(call) = self.call.take() else { return Ok(()) };
-        let tid = Arc::clone(&self.tid);
-        let thread = thread::Builder::new().name(format!("send-{}", self.iface)).spawn(move || call.run(&tid));
-        self.thread = Some(thread.map_err(|e| XdpError::system(&self.iface, "pthread_create", e))?);
+        for worker in &mut self.workers {
+            let Some(call) = worker.call.take() else { continue };
+            let tid = Arc::clone(&worker.tid);
+            let thread = thread::Builder::new().name(format!("send-{}", self.iface)).spawn(move || call.run(&tid));
+            worker.thread = Some(thread.map_err(|e| XdpError::system(&self.iface, "pthread_create", e))?);
+        }
         Ok(())
+    }
+
+    /// The parts of streams that are sent, in the order of what [`report`](Self::report) has; their places are what other functions
+    /// call a lane.
+    pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = Part> + '_ {
+        self.cells.iter().map(|c| c.part)
     }
 
     /// The interface.
@@ -147,7 +187,7 @@ impl XdpSender {
     /// Where a lane is.
     pub(crate) fn standing(&self, lane: usize) -> Standing {
         let l = self.lane(lane);
-        Standing { taken: self.streams.get(lane).sequence + l.at.missed, last_due_ns: l.at.last_ns }
+        Standing { taken: self.stream(lane).sequence + l.at.missed, last_due_ns: l.at.last_ns }
     }
 
     /// Sets the distance of a paced lane's frames (`None`: a pause), and when the last one was due if that is to be
@@ -156,13 +196,14 @@ impl XdpSender {
         let gap = gap_ns.map_or(PAUSE_Q24, |g| {
             Pace::Every { gap_ns: g.clamp(1.0, 5e11) }.gap_and_burst().map_or(PAUSE_Q24, |g| g.0)
         });
+        let Cell { row, lane, .. } = self.cells[lane];
         // SAFETY: `pointer` and the index into `lanes` are checked; both words are the mapping's. The program may store
         // a due time of its own at the same moment: then one frame leaves a gap too early.
         unsafe {
             if let Some(last) = last_due_ns {
-                store64(&raw mut (*self.control.pointer(0)).lanes[lane].at.last_ns, last);
+                store64(&raw mut (*self.control.pointer(row)).lanes[lane].at.last_ns, last);
             }
-            store64(&raw mut (*self.control.pointer(0)).lanes[lane].gap_q24, gap);
+            store64(&raw mut (*self.control.pointer(row)).lanes[lane].gap_q24, gap);
         }
     }
 
@@ -173,16 +214,16 @@ impl XdpSender {
     /// When there is no such lane or no such pace.
     pub(crate) fn set_pace(&self, lane: usize, pace: Pace) -> Result<(), XdpError> {
         let refuse = |what: String| Err(XdpError::new(&self.iface, "set_pace", Why::Plan(what)));
-        if lane >= self.lanes {
-            return refuse(format!("lane {lane} of {}", self.lanes));
-        }
+        let Some(&Cell { row, lane: in_row, .. }) = self.cells.get(lane) else {
+            return refuse(format!("lane {lane} of {}", self.cells.len()));
+        };
         let (gap, burst) = pace.gap_and_burst().map_err(|why| XdpError::new(&self.iface, "set_pace", why))?;
         let now = self.lane(lane);
         if gap == 0 || now.gap_q24 == 0 || burst != now.burst {
             return refuse("only the distance of a paced lane's frames or bursts can change".into());
         }
-        // SAFETY: `lane` is below the array's length, and the pointer is the mapping's.
-        unsafe { store64(addr_of_mut!((*self.control.pointer(0)).lanes[lane].gap_q24), gap) };
+        // SAFETY: `in_row` is below the array's length, and the pointer is the mapping's.
+        unsafe { store64(addr_of_mut!((*self.control.pointer(row)).lanes[in_row].gap_q24), gap) };
         Ok(())
     }
 
@@ -192,31 +233,64 @@ impl XdpSender {
     /// # Errors
     /// `PortVanished` when the interface is gone; the sender has stopped then.
     pub(crate) fn poll(&mut self) -> Result<SendEnd, XdpError> {
-        if self.end() != SendEnd::Running || self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.finish()?;
-        } else if system::index_of(&self.iface) != Some(self.facts.index) {
-            self.stop()?;
-            return Err(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished));
-        } else if let Some(e) = self.cut_off() {
+        let over = |row: usize, w: &Worker| {
+            self.halted(row) != HALT_NO || w.thread.as_ref().is_some_and(JoinHandle::is_finished)
+        };
+        let ended: Vec<_> = (0..).zip(&self.workers).filter(|(row, w)| over(*row, w)).map(|(row, _)| row).collect();
+        for row in &ended {
+            if let Err(e) = self.finish(*row) {
+                // The others need not find out one by one.
+                let _ = self.stop();
+                return Err(e);
+            }
+        }
+        let wrong = || {
+            if system::index_of(&self.iface) != Some(self.facts.index) {
+                return Some(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished));
+            }
+            self.cut_off().or_else(|| self.moved())
+        };
+        if ended.len() < self.workers.len()
+            && let Some(e) = wrong()
+        {
             self.stop()?;
             return Err(e);
         }
         Ok(self.end())
     }
 
-    /// Ends sending now and waits for the thread, which takes some milliseconds.
+    /// Ends sending now and waits for the threads, which takes some milliseconds.
     ///
     /// # Errors
-    /// What the call itself ended with.
+    /// What a call ended with.
     pub(crate) fn stop(&mut self) -> Result<(), XdpError> {
-        // SAFETY: the mapping's own word.
-        unsafe {
-            let halt = addr_of_halt(&self.control);
-            if load32(halt) == HALT_NO {
-                store32(halt, HALT_ASKED);
+        for row in 0..self.workers.len() {
+            let halt = addr_of_halt(&self.control, row);
+            if self.halted(row) == HALT_NO {
+                // SAFETY: the mapping's own word.
+                unsafe { store32(halt, HALT_ASKED) };
             }
         }
-        self.finish()
+        (0..self.workers.len()).map(|row| self.finish(row)).fold(Ok(()), Result::and)
+    }
+
+    /// Why the program of a row no longer sends: `HALT_*`.
+    fn halted(&self, row: usize) -> u32 {
+        // SAFETY: the mapping's own word.
+        unsafe { load32(addr_of_halt(&self.control, row)) }
+    }
+
+    /// A thread that somebody took off its CPU, where alone its frames are counted.
+    fn moved(&self) -> Option<XdpError> {
+        let moved = |w: &&Worker| match (w.cpu, w.tid.load(Ordering::Acquire)) {
+            (Some(cpu), tid) if tid != 0 && w.thread.is_some() => !system::is_pinned_to(tid, cpu),
+            _ => false,
+        };
+        let cpu = self.workers.iter().find(moved)?.cpu?;
+        let what = format!(
+            "somebody took the thread that sends on CPU {cpu} off it: leave the engine's threads where they are"
+        );
+        Some(XdpError::new(&self.iface, "sched_getaffinity", Why::Other(what)))
     }
 
     /// Whether the device takes no frames at all any more: it is down, a veth whose peer is, or a card without a queue for the
@@ -226,11 +300,15 @@ impl XdpSender {
         if self.through_link_loss {
             return None;
         }
-        let errno = self.refusals().last_error.cast_signed();
+        (0..self.workers.len()).find_map(|row| self.cut_off_in(row))
+    }
+
+    fn cut_off_in(&self, row: usize) -> Option<XdpError> {
+        let errno = self.refusals(row).last_error.cast_signed();
         let why = match errno {
             libc::ENXIO if self.facts.is_card() && self.facts.is_up() => Why::NoTransmitQueue {
                 driver: self.facts.driver.clone(),
-                cpu: system::cpu_of(self.tid.load(Ordering::Acquire)),
+                cpu: system::cpu_of(self.workers[row].tid.load(Ordering::Acquire)),
             },
             libc::ENETDOWN | libc::ENXIO | libc::ENODEV => Why::PortVanished,
             _ => return None,
@@ -240,48 +318,59 @@ impl XdpSender {
     }
 
     fn lane(&self, lane: usize) -> Lane {
+        let Cell { row, lane, .. } = self.cells[lane];
         // SAFETY: the index is checked, and the lane is the mapping's; this process writes whole words of it only.
-        unsafe { load(&raw const (*self.control.pointer(0)).lanes[lane]) }
+        unsafe { load(&raw const (*self.control.pointer(row)).lanes[lane]) }
     }
 
-    /// The program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.
-    fn state(&self) -> Control {
-        let c = self.control.pointer(0);
+    fn stream(&self, lane: usize) -> Stream {
+        let Cell { row, lane, .. } = self.cells[lane];
+        self.streams.get(row * self.width + lane)
+    }
+
+    /// A program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.
+    fn state(&self, row: usize) -> Control {
+        let c = self.control.pointer(row);
         // SAFETY: fields of the mapped value.
         let (halt, [end_ns, begun_ns, ended_ns, now_ns]) = unsafe {
             let (end, begun) = (&raw const (*c).end_ns, &raw const (*c).begun_ns);
             let (ended, now) = (&raw const (*c).ended_ns, &raw const (*c).now_ns);
             (load32(&raw const (*c).halt), [end, begun, ended, now].map(|at| load64(at)))
         };
-        let lanes = std::array::from_fn(|lane| self.lane(lane));
-        Control { halt, end_ns, begun_ns, ended_ns, now_ns, lanes, ..Control::default() }
+        let mut state = Control { halt, end_ns, begun_ns, ended_ns, now_ns, ..Control::default() };
+        for (i, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.row == row) {
+            state.lanes[cell.lane] = self.lane(i);
+        }
+        state
     }
 
-    /// What was refused. The thread writes `tid`, likewise.
-    fn refusals(&self) -> Refusals {
-        let r = self.refusals.pointer(0);
+    /// What was refused on a CPU. The thread writes `tid`, likewise.
+    fn refusals(&self, row: usize) -> Refusals {
+        let r = self.refusals.pointer(row);
         // SAFETY: fields of the mapped value.
         unsafe {
             let (by_driver, before) = (load64(&raw const (*r).by_driver), load64(&raw const (*r).before));
-            Refusals { by_driver, before, last_error: load32(&raw const (*r).last_error), tid: 0 }
+            Refusals { by_driver, before, last_error: load32(&raw const (*r).last_error), ..Refusals::default() }
         }
     }
 
+    /// Running until no CPU sends any more; then why one of them ended before its frames did, if so.
     fn end(&self) -> SendEnd {
-        // SAFETY: the mapping's own word.
-        match unsafe { load32(addr_of_halt(&self.control)) } {
-            HALT_NO => SendEnd::Running,
-            HALT_TIME_UP => SendEnd::TimeUp,
-            HALT_ALL_SENT => SendEnd::AllSent,
-            _ => SendEnd::Stopped,
+        let halted = || (0..self.workers.len()).map(|row| self.halted(row));
+        match halted().find(|why| *why == HALT_NO).or_else(|| halted().find(|why| *why != HALT_ALL_SENT)) {
+            Some(HALT_NO) => SendEnd::Running,
+            Some(HALT_TIME_UP) => SendEnd::TimeUp,
+            None => SendEnd::AllSent,
+            Some(_) => SendEnd::Stopped,
         }
     }
 
-    /// Interrupts the call until the thread is through: a signal that comes before the call begins is lost.
-    fn finish(&mut self) -> Result<(), XdpError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
+    /// Interrupts a call until its thread is through: a signal that comes before the call begins is lost.
+    fn finish(&mut self, row: usize) -> Result<(), XdpError> {
+        let worker = &mut self.workers[row];
+        let Some(thread) = worker.thread.take() else { return Ok(()) };
         while !thread.is_finished() {
-            let tid = self.tid.load(Ordering::Acquire);
+            let tid = worker.tid.load(Ordering::Acquire);
             if tid != 0 {
                 system::wake(tid);
             }
@@ -294,38 +383,52 @@ impl XdpSender {
 
     /// What has been sent so far; final once sending has ended.
     pub(crate) fn report(&self) -> SendReport {
-        let mut control = self.state();
-        let refusals = self.refusals();
-        let behind = control.lanes.iter().any(|l| l.behind_ns > 0);
-        if self.thread.is_some() {
-            // What the program would skip if the device made room now.
-            control.ended_ns = if behind { clock::monotonic().0.saturating_sub(HELD_MOST_NS) } else { 0 };
-        }
-        let nonzero = |n: u64| (n != 0).then_some(n);
-        let row = contract::buckets(GAP_STEPS_LOG2);
-        let lanes = (0..self.lanes)
-            .map(|i| (i, self.streams.get(i), backlog(&control, i, self.end_ns)))
-            .map(|(i, stream, backlog)| SentLane {
+        let rows: Vec<_> = (0..self.workers.len()).map(|row| self.row_so_far(row)).collect();
+        let buckets = contract::buckets(GAP_STEPS_LOG2);
+        let lane = |(i, cell): (usize, &Cell)| {
+            let (control, refusals, behind) = &rows[cell.row];
+            let (stream, lane) = (self.stream(i), &control.lanes[cell.lane]);
+            let backlog = backlog(control, cell.lane, self.end_ns);
+            let shared = cell.part.of > 1;
+            SentLane {
+                part: cell.part,
+                numbered: if shared { self.numbers.get(cell.part.stream) } else { stream.sequence },
                 offered: stream.sequence,
                 refused: if self.refused_for_good { refusals.by_driver + refusals.before } else { stream.refused },
                 offered_bytes: stream.bytes,
-                missed: control.lanes[i].at.missed + backlog,
-                kept_out: control.lanes[i].at.kept_out + if behind { backlog } else { 0 },
-                last_ns: match control.lanes[i].at.sent_at_ns {
+                missed: lane.at.missed + backlog,
+                kept_out: lane.at.kept_out + if *behind { backlog } else { 0 },
+                last_ns: match lane.at.sent_at_ns {
                     // Where no gaps are kept, the last reading of the clock will do: it is a few frames old at most.
                     0 => control.now_ns,
                     at => at,
                 },
-                late_max_ns: control.lanes[i].late_max_ns,
-                gaps: Histogram::new(GAP_STEPS_LOG2, self.gaps.range(i * row, row).collect()),
-            })
-            .collect();
+                late_max_ns: lane.late_max_ns,
+                gaps: Histogram::new(
+                    GAP_STEPS_LOG2,
+                    self.gaps.range((cell.row * self.width + cell.lane) * buckets, buckets).collect(),
+                ),
+            }
+        };
+        let lanes = self.cells.iter().enumerate().map(lane).collect();
+        let instants = |of: fn(&Control) -> u64| rows.iter().map(move |(c, ..)| of(c)).filter(|n| *n != 0);
         SendReport {
-            begun_ns: nonzero(control.begun_ns),
-            ended_ns: nonzero(control.ended_ns),
+            begun_ns: instants(|c| c.begun_ns).min(),
+            ended_ns: instants(|c| c.ended_ns).max(),
             lanes,
             refusals_known: self.refusals_known,
         }
+    }
+
+    /// The state of a row, what was refused there, and whether its device keeps frames out.
+    fn row_so_far(&self, row: usize) -> (Control, Refusals, bool) {
+        let mut control = self.state(row);
+        let behind = control.lanes.iter().any(|l| l.behind_ns > 0);
+        if self.workers[row].thread.is_some() {
+            // What the program would skip if the device made room now.
+            control.ended_ns = if behind { clock::monotonic().0.saturating_sub(HELD_MOST_NS) } else { 0 };
+        }
+        (control, self.refusals(row), behind)
     }
 }
 
@@ -345,12 +448,33 @@ impl Drop for XdpSender {
     }
 }
 
-fn addr_of_halt(control: &SharedArray<Control>) -> *mut u32 {
+fn addr_of_halt(control: &SharedArray<Control>, row: usize) -> *mut u32 {
     // SAFETY: a field of the mapped value.
-    unsafe { addr_of_mut!((*control.pointer(0)).halt) }
+    unsafe { addr_of_mut!((*control.pointer(row)).halt) }
 }
 
-fn addr_of_tid(refusals: &SharedArray<Refusals>) -> *mut u32 {
+fn addr_of_tid(refusals: &SharedArray<Refusals>, row: usize) -> *mut u32 {
     // SAFETY: a field of the mapped value.
-    unsafe { addr_of_mut!((*refusals.pointer(0)).tid) }
+    unsafe { addr_of_mut!((*refusals.pointer(row)).tid) }
+}
+
+fn cells(rows: &[Row]) -> Vec<Cell> {
+    let of = |(row, r): (usize, &Row)| {
+        r.parts.iter().enumerate().map(move |(lane, part)| Cell { part: *part, row, lane }).collect::<Vec<_>>()
+    };
+    rows.iter().enumerate().flat_map(of).collect()
+}
+
+/// Tells the program the row of each CPU.
+fn fill_rows(bpf: &Ebpf, rows: &[Row]) -> Result<(), XdpError> {
+    if rows.len() > 1 {
+        let mut of_cpu = vec![u32::MAX; system::possible_cpus()?];
+        for (i, row) in rows.iter().enumerate() {
+            if let Some(at) = row.cpu.and_then(|cpu| of_cpu.get_mut(cpu as usize)) {
+                *at = small(i);
+            }
+        }
+        fill(bpf, "rows", &of_cpu)?;
+    }
+    Ok(())
 }

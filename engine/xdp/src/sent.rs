@@ -2,6 +2,7 @@
 
 use crate::contract::Control;
 use crate::histogram::Histogram;
+use crate::rows::Part;
 
 /// Why sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,18 +24,21 @@ pub(crate) struct SendReport {
     pub(crate) begun_ns: Option<u64>,
     /// When the program saw that it must end.
     pub(crate) ended_ns: Option<u64>,
-    /// Each stream, in the order of the plan.
+    /// Each part of a stream, CPU by CPU.
     pub(crate) lanes: Vec<SentLane>,
     /// Whether `refused` comes from the kernel's own record of what the driver took (needs kernel BTF). Where it is
     /// false, `refused` is 0, and frames that a driver does not take count as offered.
     pub(crate) refusals_known: bool,
 }
 
-/// A stream's share.
+/// What became of a part of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct SentLane {
-    /// Frames written, handed to the kernel and not taken back to be offered again; their sequence numbers are 0 to
-    /// `offered - 1`.
+    /// Which part.
+    pub(crate) part: Part,
+    /// All numbers of the stream that are used are below this, those of other CPUs among them.
+    pub(crate) numbered: u64,
+    /// Frames written, handed to the kernel and not taken back to be offered again.
     pub(crate) offered: u64,
     /// Of these, frames that the driver refused for good: only a stream at full speed has any.
     pub(crate) refused: u64,

@@ -4,6 +4,7 @@ use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, HEAD_MAX, PAY
 use crate::error::{Why, XdpError};
 use crate::flow::{Flow, flow4, flow6, ports_bytes};
 use crate::plan::{Pace, XdpPlan};
+use crate::rows::Row;
 use crate::shared::{SharedArray, Words};
 use crate::{objects, system};
 use aya::maps::Array;
@@ -19,6 +20,7 @@ const BULK: u32 = 16;
 pub(crate) struct Tables {
     pub(crate) shapes: Vec<Shape>,
     pub(crate) orders: Vec<u32>,
+    /// Of each stream of the plan, whichever CPUs send it.
     pub(crate) streams: Vec<Stream>,
     pub(crate) flows4: Vec<Flow4>,
     pub(crate) flows6: Vec<Flow6>,
@@ -55,6 +57,7 @@ pub(crate) fn tables(plan: &XdpPlan) -> Tables {
             orders: small(t.orders.len()) - order_first,
             flow_first,
             flows: small(stream.flows.len()),
+            counter: small(t.streams.len()),
             ..Stream::default()
         });
     }
@@ -97,7 +100,7 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
             ("egress_ifindex", ifindex),
             ("egress_netns", netns),
             ("batch", batch(plan)),
-            ("lane_count", small(plan.lanes.len())),
+            ("lane_count", small(plan.width())),
             ("head_len", small(head_len)),
             ("data_len", data_len),
         ],
@@ -108,6 +111,8 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
             ("keep_log", u8::from(log)),
             ("rewrite_payload", u8::from(rewrite && data_len as usize > head_len)),
             ("cut_each", u8::from(cut_each)),
+            ("several", u8::from(plan.rows.len() > 1)),
+            ("split", u8::from(plan.is_split())),
         ],
         trial: u64::from(plan.trial),
     }
@@ -127,9 +132,11 @@ pub(crate) fn is_paced(plan: &XdpPlan) -> bool {
 /// The program that can do what the plan asks for, and as little else as possible.
 pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
-    if t.streams.len() > 1 || t.shapes.len() > 1 || bursts || usize::from(t.shapes[0].length) < copied_head(plan) {
+    let one_shape =
+        plan.lanes.iter().all(|l| l.templates.len() == 1) && t.shapes.iter().all(|s| s.length == t.shapes[0].length);
+    if plan.width() > 1 || !one_shape || bursts || usize::from(t.shapes[0].length) < copied_head(plan) {
         "send_any"
-    } else if plan.lanes[0].pace != Pace::Full {
+    } else if is_paced(plan) {
         "send_paced"
     } else if t.flows4.is_empty() && t.flows6.is_empty() {
         "send_full"
@@ -158,13 +165,19 @@ pub(crate) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
     loader.override_global("trial", &c.trial, true);
     loader.override_global("pidns_device", &pidns.0, true);
     loader.override_global("pidns_inode", &pidns.1, true);
+    let (rows, cells) = (plan.rows.len(), plan.rows.len() * plan.width());
     for (name, len) in [
-        ("streams", t.streams.len()),
+        ("rows", if rows > 1 { system::possible_cpus()? } else { 1 }),
+        ("control", rows),
+        ("refusals", rows),
+        ("sent_log", rows * SENT_LOG),
+        ("numbers", plan.lanes.len()),
+        ("streams", cells),
         ("orders", t.orders.len()),
         ("shapes", t.shapes.len()),
         ("flows4", t.flows4.len()),
         ("flows6", t.flows6.len()),
-        ("gaps", plan.lanes.len() * contract::buckets(GAP_STEPS_LOG2)),
+        ("gaps", cells * contract::buckets(GAP_STEPS_LOG2)),
     ] {
         loader.map_max_entries(name, small(len.max(1)));
     }
@@ -180,22 +193,30 @@ pub(crate) fn observe(bpf: &mut Ebpf) -> bool {
     })
 }
 
-/// The program's state at the start, and the end of sending.
-pub(crate) fn control_of(plan: &XdpPlan, start_ns: u64) -> Result<(Control, u64), Why> {
-    let mut c =
-        Control { end_ns: plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d)), ..Control::default() };
-    for (lane, p) in c.lanes.iter_mut().zip(&plan.lanes) {
-        let (gap_q24, burst) = p.pace.gap_and_burst()?;
-        // The first frame is due at the start: one gap after a frame that never was.
-        let before = (gap_q24 >> 24) + u64::from(gap_q24 & 0xff_ffff != 0);
+/// The end of sending.
+pub(crate) fn end_of(plan: &XdpPlan, start_ns: u64) -> u64 {
+    plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d))
+}
+
+/// The state at the start of the program on one CPU.
+pub(crate) fn control_of(plan: &XdpPlan, row: &Row, start_ns: u64) -> Result<Control, Why> {
+    let mut c = Control { end_ns: end_of(plan, start_ns), ..Control::default() };
+    for (lane, part) in c.lanes.iter_mut().zip(&row.parts) {
+        let p = &plan.lanes[part.stream];
+        let (gap_q24, burst) = p.pace.slowed(part.of).gap_and_burst()?;
+        // The first frame is due at the start, and as many gaps of the stream later as its place says: one gap of this part
+        // after a frame that never was.
+        let place =
+            if p.pace == Pace::Steered { 0 } else { u128::from(p.pace.gap_and_burst()?.0) * u128::from(part.nth) };
+        let first = (u128::from(start_ns) << 24) + place;
+        let before = first.saturating_sub(u128::from(gap_q24));
         lane.gap_q24 = gap_q24;
-        lane.at.last_ns = start_ns.saturating_sub(before);
-        lane.at.last_frac = u32::try_from((before << 24) - gap_q24).unwrap_or(0);
+        lane.at.last_ns = u64::try_from(before >> 24).unwrap_or(u64::MAX);
+        lane.at.last_frac = u32::try_from(before & 0xff_ffff).unwrap_or(0);
         lane.burst = burst;
-        lane.frames_left = p.frames.unwrap_or(u64::MAX);
+        lane.frames_left = p.frames.map_or(u64::MAX, |n| part.share(n, p.pace.burst()));
     }
-    let end = c.end_ns;
-    Ok((c, end))
+    Ok(c)
 }
 
 pub(crate) fn fill<T: Words>(bpf: &Ebpf, name: &'static str, values: &[T]) -> Result<(), XdpError> {

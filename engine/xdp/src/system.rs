@@ -5,6 +5,7 @@ use aya::Btf;
 use dutlab_port::{ethtool, link, speed, sys};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType};
+use rustix::thread::{Pid, sched_getaffinity};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt as _;
@@ -34,6 +35,12 @@ pub(crate) fn index_of(iface: &str) -> Option<u32> {
 
 pub(crate) fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Whether a thread of this process may run on this CPU, and on no other. `false` of none that has ended.
+pub(crate) fn is_pinned_to(tid: i32, cpu: u32) -> bool {
+    let set = Pid::from_raw(tid).and_then(|tid| sched_getaffinity(Some(tid)).ok());
+    set.is_some_and(|set| set.count() == 1 && set.is_set(cpu as usize))
 }
 
 /// The CPU that a thread of this process last ran on (field 39 of `proc_pid_stat(5)`).

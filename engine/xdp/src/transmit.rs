@@ -4,8 +4,9 @@ use crate::attach::Place;
 use crate::drive::Drive;
 use crate::error::XdpError;
 use crate::offer::offer;
+use crate::rows::Part;
 use crate::sender::XdpSender;
-use crate::sent::{SendEnd, SendReport};
+use crate::sent::{SendEnd, SendReport, SentLane};
 use dutlab_port::PortError;
 use dutlab_port::plan::{Pace, SendPlan};
 use dutlab_port::port::{Gaps, PlanControl, PlanSender, StreamTotals};
@@ -26,20 +27,25 @@ pub struct XdpTransmitter {
     iface: String,
     /// Some drivers send only while a program is attached.
     _kept: Option<Arc<Place>>,
+    cpus: Vec<u32>,
     loaded: Option<Arc<Trial>>,
 }
 
 impl XdpTransmitter {
-    /// For an interface of this network namespace, with the place that is kept there. Nothing is loaded before there is a plan.
+    /// For an interface of this network namespace, with the place that is kept there. With two CPUs or more a thread on each of
+    /// them sends; else one does, where the thread runs that runs the plan. Nothing is loaded before there is a plan.
     #[must_use]
-    pub fn new(iface: &str, kept: Option<Arc<Place>>) -> Self {
-        Self { iface: iface.to_owned(), _kept: kept, loaded: None }
+    pub fn new(iface: &str, kept: Option<Arc<Place>>, cpus: &[u32]) -> Self {
+        Self { iface: iface.to_owned(), _kept: kept, cpus: cpus.to_vec(), loaded: None }
     }
 }
 
 /// A plan that is loaded, being sent, or sent.
 struct Trial {
+    /// Of the plan.
+    streams: usize,
     sender: Mutex<XdpSender>,
+    /// One for each part of a stream.
     drives: Mutex<Vec<Drive>>,
     /// No frame is asked for at or after this.
     end: Nanos,
@@ -50,12 +56,18 @@ impl PlanSender for XdpTransmitter {
     fn load(&mut self, plan: &SendPlan) -> Result<Arc<dyn PlanControl>, PortError> {
         // What is left of the trial before goes first: two would hold twice the memory.
         self.loaded = None;
-        let ours = offer(plan).map_err(|why| XdpError::new(&self.iface, "plan", why))?;
+        let ours = offer(plan, &self.cpus).map_err(|why| XdpError::new(&self.iface, "plan", why))?;
         let sender = XdpSender::prepare(&self.iface, &ours)?;
         let (start, end) = sender.span_ns();
+        let drive = |part: Part| {
+            let stream = &plan.streams[part.stream];
+            Drive::new(&stream.pace, part, Nanos(start), stream.frames)
+        };
+        let drives = sender.parts().map(drive).collect();
         let trial = Arc::new(Trial {
+            streams: plan.streams.len(),
             sender: Mutex::new(sender),
-            drives: Mutex::new(plan.streams.iter().map(|s| Drive::new(&s.pace, Nanos(start), s.frames)).collect()),
+            drives: Mutex::new(drives),
             end: Nanos(end),
             stop: AtomicBool::new(false),
         });
@@ -112,21 +124,33 @@ impl PlanControl for Trial {
 
     fn set_pace(&self, index: usize, pace: &Pace) -> Result<(), PortError> {
         let (sender, mut drives) = (self.sender(), self.drives());
-        drives.get_mut(index).map_or(Ok(()), |d| d.change(&sender, index, pace, clock::monotonic()))
+        let now = clock::monotonic();
+        let parts = sender.parts().enumerate().zip(drives.iter_mut()).filter(|((_, part), _)| part.stream == index);
+        parts.map(|((lane, _), drive)| drive.change(&sender, lane, pace, now)).fold(Ok(()), Result::and)
     }
 
     fn totals(&self) -> Vec<StreamTotals> {
         let report = self.sender().report();
         let until = report.ended_ns.map_or_else(clock::monotonic, Nanos).min(self.end);
-        self.drives().iter().enumerate().map(|(i, d)| totals(&report, i, d.asked(until), d.frames())).collect()
+        let mut all = vec![StreamTotals::default(); self.streams];
+        for (lane, drive) in report.lanes.iter().zip(self.drives().iter()) {
+            let part = totals(&report, lane, drive.asked(until), drive.frames());
+            let whole = &mut all[lane.part.stream];
+            *whole = if lane.part.nth == 0 { part } else { together(whole, &part) };
+        }
+        all
     }
 
     fn gaps(&self, index: usize) -> Option<Gaps> {
         let report = self.sender().report();
-        let histogram = &report.lanes.get(index)?.gaps;
+        let lane = report.lanes.iter().find(|l| l.part.stream == index)?;
+        if lane.part.of > 1 {
+            return None; // nobody saw the frames of all CPUs in one order
+        }
+        let histogram = &lane.gaps;
         let buckets: Vec<_> = histogram.filled().map(|(_, high, n)| (high, n)).collect();
         let between = || histogram.filled().map(|(low, high, n)| u128::from(low.midpoint(high)) * u128::from(n)).sum();
-        let (first, last) = (report.begun_ns?, report.lanes[index].last_ns);
+        let (first, last) = (report.begun_ns?, lane.last_ns);
         Some(Gaps {
             min: Nanos(histogram.filled().next()?.0),
             max: Nanos(buckets.last()?.0),
@@ -137,9 +161,23 @@ impl PlanControl for Trial {
     }
 }
 
-/// Each stream has a lane of its own.
-fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> StreamTotals {
-    let lane = &report.lanes[index];
+/// What several CPUs sent of one stream.
+fn together(a: &StreamTotals, b: &StreamTotals) -> StreamTotals {
+    StreamTotals {
+        asked: a.asked + b.asked,
+        sent: a.sent + b.sent,
+        refused: a.refused + b.refused,
+        backpressure: a.backpressure + b.backpressure,
+        refusals_unknown: a.refusals_unknown || b.refusals_unknown,
+        numbered: a.numbered.max(b.numbered),
+        bytes: a.bytes + b.bytes,
+        first: a.first.min(b.first),
+        last: a.last.max(b.last),
+        late_max: a.late_max.max(b.late_max),
+    }
+}
+
+fn totals(report: &SendReport, lane: &SentLane, asked: Option<u64>, most: u64) -> StreamTotals {
     let sent = lane.offered.saturating_sub(lane.refused);
     // Where a number of frames was asked for, frames that were skipped only delay its end.
     let asked = asked.unwrap_or(0).max(lane.offered + lane.missed).min(most);
@@ -151,7 +189,7 @@ fn totals(report: &SendReport, index: usize, asked: Option<u64>, most: u64) -> S
         refused: asked - sent,
         backpressure: (lane.refused + lane.kept_out).min(asked - sent),
         refusals_unknown: !report.refusals_known,
-        numbered: lane.offered,
+        numbered: lane.numbered,
         bytes: bytes + sent * u64::from(FCS),
         first: Nanos(report.begun_ns.unwrap_or(0)),
         last: Nanos(lane.last_ns),
@@ -169,7 +207,6 @@ fn share(bytes: u64, part: u64, whole: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::histogram::Histogram;
-    use crate::sent::SentLane;
 
     /// A round of 7 × 60, 4 × 590 and 1 × 1514 bytes without FCS, over and over; of 15 frames the device took one.
     #[test]
@@ -177,6 +214,8 @@ mod tests {
         let rounds = 100_000;
         let offered = 12 * rounds;
         let lane = SentLane {
+            part: Part::whole(0),
+            numbered: offered,
             offered,
             refused: offered / 15 * 14,
             offered_bytes: (7 * 60 + 4 * 590 + 1514) * rounds,
@@ -187,7 +226,7 @@ mod tests {
             gaps: Histogram::new(0, vec![]),
         };
         let report = SendReport { begun_ns: None, ended_ns: None, lanes: vec![lane], refusals_known: true };
-        let t = totals(&report, 0, None, u64::MAX);
+        let t = totals(&report, &report.lanes[0], None, u64::MAX);
         assert_eq!((t.sent, t.bytes), (80_000, 28_626_666 + 80_000 * 4), "357.83 bytes and the FCS each");
     }
 

@@ -336,7 +336,7 @@ pub struct Port {
     /// How frames get in and out
     #[arg(long, value_enum, default_value_t = BackendName::Auto)]
     pub backend: BackendName,
-    /// The CPUs that send, or receive: with `af_xdp` each receive queue has its thread on one of them
+    /// The CPUs that send, or receive: each sends on a thread of its own; with `af_xdp` each receive queue has its thread on one of them
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub cpu: Vec<u32>,
 }
