@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dutlab.methods.ports import Stretch
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.units import Pps, Seconds
-from engine_agent import SCHEMA, asked, offer
+from engine_agent import BED, SCHEMA, asked, offer
 
 
 async def test_every_request_keeps_to_the_contract(engine, tmp_path):
@@ -63,6 +63,15 @@ async def test_ports_are_opened_on_their_cores_and_guarded_by_the_testbeds_netwo
         "isolated": False,
     }
     assert {q["backend"] for q in opened.values()} == {"af_packet"}
+
+
+async def test_a_port_takes_as_many_cores_as_its_host_says_and_the_next_port_the_next_ones(engine, tmp_path, monkeypatch):
+    one = engine(cpus={"source": (4, 5, 6), "sink": (1,)}, backend="af_packet")
+    hosts = {name: host.model_copy(update={"cpus_per_port": 2}) if name == "source" else host for name, host in BED.hosts.items()}
+    monkeypatch.setattr(one, "_testbed", BED.model_copy(update={"hosts": hosts}))
+    await one.offer(offer("a", "b"))
+    opened = {q["port"]: q.get("cpu") for log in asked(tmp_path) for q in log if q["op"] == "open"}
+    assert opened == {"source:eth-a": [4, 5], "source:eth-b": [6, 4], "sink:eth-a": 1, "sink:eth-b": 1}
 
 
 async def test_a_probe_is_ten_frames_at_1_kpps_as_a_new_flow_each_time(engine, tmp_path):

@@ -205,6 +205,13 @@ def test_a_sensor_that_cannot_be_is_refused_where_it_stands(tmp_path, old, new, 
     assert expected in faults(tmp_path, WITH_SENSORS.replace(old, new, 1))[0]
 
 
+def test_a_port_takes_no_more_cores_than_its_host_names(tmp_path):
+    named = RIGHT.replace("family: freebsd}", "cpus: [2, 3], cpus_per_port: 2}")
+    assert load(tmp_path, named).hosts["source"].cpus_per_port == 2
+    (fault,) = faults(tmp_path, named.replace("cpus_per_port: 2", "cpus_per_port: 3"))
+    assert fault.endswith("hosts.source.cpus_per_port: is 3, and cpus names 2; name as many cores, or leave it out")
+
+
 def test_every_fault_is_reported_at_once(tmp_path):
     text = """\
 testbed: bad
@@ -223,7 +230,7 @@ colour: red
 """
     assert faults(tmp_path, text) == [
         ":3:12: hosts.source.ssh: '-v' is not an ssh target; write [user@]host[:port], as in root@192.0.2.11",
-        ":3:21: hosts.source.famly: unknown key (known: array, cpus, drives, family, local, power, ssh; did you mean family?)",
+        ":3:21: hosts.source.famly: unknown key (known: array, cpus, cpus_per_port, drives, family, local, power, ssh; did you mean family?)",
         ":7:5: links.a.speed: '10 Gb' is an amount, not a rate: per what time? Write 10 Gbit/s",
         ":11:46: links.b.path.3: nosuch:eth0: there is no host 'nosuch' (known: dut, source)",
         ":13:1: colour: unknown key (known: generator, hosts, links, sensors, testbed)",

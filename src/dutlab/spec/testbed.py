@@ -18,7 +18,7 @@ A testbed may have no links. The embedded labs build the same models; there a ho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, Self
 
@@ -52,6 +52,8 @@ class HostSpec(SpecModel):
     """True for the machine that dutlab runs on, in place of `ssh`."""
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
+    cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
+    """How many of `cpus` each port of the engine takes, in turn: a thread sends on each."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
     """Storage of it that is measured."""
     array: ArraySpec = ArraySpec()
@@ -72,6 +74,9 @@ class HostSpec(SpecModel):
             faults.append(fault(("family",), "is what a Linux host with drives is in a testbed without links; write linux, and drives"))
         if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
             faults.append(fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out"))
+        each, cpus = data.get("cpus_per_port"), data.get("cpus") or ()
+        if isinstance(each, int) and isinstance(cpus, Sequence) and each > max(1, len(cpus)):
+            faults.append(fault(("cpus_per_port",), f"is {each}, and cpus names {len(cpus)}; name as many cores, or leave it out"))
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:

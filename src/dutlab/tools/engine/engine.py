@@ -208,13 +208,17 @@ class Engine:
     def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
         networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
         cpus = self._cpus.get(role) or ()
+        each = self._testbed.hosts[role].cpus_per_port
         arguments = {
             "port": str(port),
             "iface": port.interface,
             "backend": self._backend,
             "guard": {"allow": networks, "isolated": isolated},
         }
-        return arguments | ({"cpu": cpus[nth % len(cpus)]} if cpus else {})
+        if not cpus:
+            return arguments
+        mine = [cpus[(nth * each + i) % len(cpus)] for i in range(each)]
+        return arguments | {"cpu": mine if each > 1 else mine[0]}
 
     async def _still_there(self, directions: Sequence[Direction]) -> None:
         """Raises HostError when a host has vanished: that is then the reason, whatever failed first."""
