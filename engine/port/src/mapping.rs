@@ -32,6 +32,18 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
+    /// Maps at least `length` bytes of fresh memory in pages of 2 MiB, of which the system must have set aside enough
+    /// (`vm.nr_hugepages`): a card's driver then looks up fewer pages.
+    pub fn huge(length: usize) -> io::Result<Self> {
+        const HUGE: usize = 2 << 20;
+        let length = length.next_multiple_of(HUGE);
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe { mmap_anonymous(null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, length })
+    }
+
     /// Where it begins.
     #[must_use]
     pub const fn start(&self) -> NonNull<u8> {
@@ -49,5 +61,26 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length; whoever uses a pointer into it keeps it alive.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_mapped_where_some_are_free_and_refused_elsewhere() {
+        let count = |name: &str| {
+            let text = std::fs::read_to_string(format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}"));
+            text.map_or(0, |t| t.trim().parse::<usize>().unwrap())
+        };
+        let (free, more) = (count("free_hugepages"), count("nr_overcommit_hugepages"));
+        assert!(Mapping::huge((free + more + 1) * (2 << 20)).is_err(), "more than there are");
+        if free > 0 {
+            let mapping = Mapping::huge(1).unwrap();
+            assert_eq!(mapping.length(), 2 << 20);
+            // SAFETY: the last byte of the mapping, which nobody else has.
+            unsafe { mapping.start().add(mapping.length() - 1).write(7) };
+        }
     }
 }

@@ -13,12 +13,16 @@ pub struct Umem {
     pub receive: u32,
     /// How many send, a power of two or none.
     pub send: u32,
+    /// Whether they lie in huge pages.
+    pub huge: bool,
 }
 
 impl Umem {
-    /// Buffers of `chunk` bytes.
+    /// Buffers of `chunk` bytes, in huge pages if the system has some to spare.
     pub fn map(iface: &str, chunk: u32, receive: u32, send: u32) -> Result<Self, PortError> {
-        let memory = Mapping::new(chunk as usize * (receive + send) as usize, None);
-        Ok(Self { memory: memory.map_err(|e| PortError::from_call("mmap", iface, e))?, chunk, receive, send })
+        let length = chunk as usize * (receive + send) as usize;
+        let huge = Mapping::huge(length).ok();
+        let (huge, memory) = (huge.is_some(), huge.map_or_else(|| Mapping::new(length, None), Ok));
+        Ok(Self { memory: memory.map_err(|e| PortError::from_call("mmap", iface, e))?, chunk, receive, send, huge })
     }
 }

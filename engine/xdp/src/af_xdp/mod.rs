@@ -117,9 +117,11 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     };
     let mut notes = Vec::new();
     let mut sockets = Vec::new();
+    let mut huge = true;
     for queue in 0..receive {
         let sends = if queue == 0 || (queue as usize) < senders && queue < send { SEND_FRAMES } else { 0 };
         let umem = Umem::map(&iface.name, chunk, frames, sends)?;
+        huge &= umem.huge;
         sockets.push(Socket::open(iface, queue, Arc::new(umem))?);
     }
     let copies = (0..).zip(&sockets).find_map(|(queue, s): (u32, _)| Some((queue, s.copies_because.as_ref()?)));
@@ -130,6 +132,9 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
             format!("AF_XDP with a copy of each frame: zero-copy on queue {queue} was refused (bind: {why})")
         }
     });
+    if huge {
+        notes.push("the frames lie in huge pages".into());
+    }
     let mut senders = Vec::new();
     let mut queues = Vec::new();
     for socket in sockets {
