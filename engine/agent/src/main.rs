@@ -26,6 +26,7 @@ mod report;
 mod send;
 mod session;
 mod share;
+mod times;
 mod trial;
 mod write;
 mod yardstick;

@@ -3,6 +3,7 @@
 use crate::guard::Reach;
 use crate::kernel_speed;
 use crate::report::{fault, guard_fault, port_fault};
+use crate::times;
 use dutlab_port::af_packet::{Bursts, Ring};
 use dutlab_port::iface::{Interface, LeadsOut};
 use dutlab_port::memory::{Sink, pipe};
@@ -66,6 +67,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     let taken = take(ask.backend, &iface, threads).map_err(|e| port_fault(&e))?;
     let mut opened = opened(&ask.port, &iface, taken.backend);
     opened.notes = taken.notes;
+    opened.notes.extend(times::used(taken.backend).map(Into::into));
     Ok((OpenPort { reach, ..port(ask, iface, taken.sender, taken.receiver) }, opened))
 }
 
@@ -246,7 +248,8 @@ pub fn probe(name: &str) -> Result<Probed, Fault> {
             Some("to send a capture, give `replay` in the plan of a port with another back end"),
         ),
     ];
-    Ok(Probed { iface: iface.name, backends })
+    let (times, card_clock) = times::offered(&iface);
+    Ok(Probed { iface: iface.name, backends, times, card_clock })
 }
 
 fn ability(iface: &Interface, backend: Backend, open: OpenBackend, longest: u32) -> BackendAbility {

@@ -378,10 +378,15 @@ fn probe_says_what_works_here_as_table_and_as_json() {
         "{}",
         text(&out.stdout)
     );
+    assert!(text(&out.stdout).contains("times that the driver offers: software when sent; software when received"));
     lab.at_source(&["link", "set", "dev", "eth-a", "down"]);
     let out = run(&mut lab.engine(&[], &["probe", "eth-a", "--json"]));
     let r = result(&out);
     assert_eq!(code(&out), 3);
+    // A veth has no clock, and tells programs of XDP the time of software (since Linux 6.3).
+    let times: Vec<_> = r["probed"]["times"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(times, ["software_send", "software_receive", "xdp_arrival"]);
+    assert!(r["probed"]["card_clock"].is_null(), "{r}");
     let back_ends = r["probed"]["backends"].as_array().unwrap();
     let packet = back_ends.iter().find(|b| b["backend"] == "af_packet").unwrap();
     assert_eq!(packet["can_send"], false);

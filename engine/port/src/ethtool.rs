@@ -7,12 +7,14 @@ use std::os::fd::AsRawFd as _;
 
 /// `SIOCETHTOOL`, linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
-/// Commands, linux/ethtool.h: `ETHTOOL_GSET`, `ETHTOOL_GDRVINFO`, `ETHTOOL_GLINK`, `ETHTOOL_GFLAGS`, `ETHTOOL_GCHANNELS`.
+/// Commands, linux/ethtool.h: `ETHTOOL_GSET`, `ETHTOOL_GDRVINFO`, `ETHTOOL_GLINK`, `ETHTOOL_GFLAGS`, `ETHTOOL_GCHANNELS`,
+/// `ETHTOOL_GET_TS_INFO`.
 const GET_SETTINGS: u32 = 0x01;
 const GET_DRIVER: u32 = 0x03;
 const GET_LINK: u32 = 0x0a;
 const GET_FLAGS: u32 = 0x25;
 const GET_CHANNELS: u32 = 0x3c;
+const GET_STAMPING: u32 = 0x41;
 /// `ETH_FLAG_RXVLAN`.
 const RX_VLAN: u32 = 1 << 8;
 
@@ -51,6 +53,48 @@ pub fn link(name: &str) -> io::Result<bool> {
 #[must_use]
 pub fn takes_tags_off(name: &str) -> bool {
     ask::<2>(name, GET_FLAGS).is_ok_and(|value| value[1] & RX_VLAN != 0)
+}
+
+/// Who can stamp frames with the time for a packet socket (`SO_TIMESTAMPING`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamping {
+    /// `SOF_TIMESTAMPING_*` of `linux/net_tstamp.h`.
+    bits: u32,
+    /// Number of the card's clock: `/dev/ptpN`.
+    pub clock: Option<u32>,
+}
+
+impl Stamping {
+    /// The card, as it sends.
+    #[must_use]
+    pub const fn card_sends(self) -> bool {
+        self.bits & 1 != 0
+    }
+
+    /// The driver, as it sends.
+    #[must_use]
+    pub const fn software_sends(self) -> bool {
+        self.bits & 1 << 1 != 0
+    }
+
+    /// The card, as it receives.
+    #[must_use]
+    pub const fn card_receives(self) -> bool {
+        self.bits & 1 << 2 != 0
+    }
+
+    /// The kernel, as it receives.
+    #[must_use]
+    pub const fn software_receives(self) -> bool {
+        self.bits & 1 << 3 != 0
+    }
+}
+
+/// Who can stamp frames of an interface.
+pub fn stamping(name: &str) -> io::Result<Stamping> {
+    // struct ethtool_ts_info: cmd, so_timestamping, phc_index, tx_types, three reserved, rx_filters, three reserved.
+    let info = ask::<11>(name, GET_STAMPING)?;
+    Ok(Stamping { bits: info[1], clock: u32::try_from(info[2].cast_signed()).ok() })
 }
 
 /// The speed of the link in megabits per second, as the driver puts it: 0 or all ones where it does not know.
@@ -99,5 +143,12 @@ mod tests {
         }
         // Loopback has no driver that could be asked for more.
         assert!(link("lo").is_ok());
+        let lo = stamping("lo").unwrap();
+        assert_eq!(
+            (lo.software_sends(), lo.software_receives(), lo.card_sends(), lo.card_receives()),
+            (true, true, false, false)
+        );
+        assert_eq!(lo.clock, None);
+        assert!(stamping("dutlab-none").is_err());
     }
 }

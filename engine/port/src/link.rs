@@ -29,6 +29,12 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
+const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
+/// `NETDEV_XDP_RX_METADATA_TIMESTAMP`, `NETDEV_XSK_FLAGS_TX_TIMESTAMP` and `NETDEV_XSK_FLAGS_TX_LAUNCH_TIME_FIFO` of `linux/netdev.h`.
+const RX_TIMESTAMP: u64 = 1;
+const TX_TIMESTAMP: u64 = 1;
+const LAUNCH_TIME: u64 = 1 << 2;
 
 /// An interface, as the kernel sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +127,37 @@ pub fn counter(index: u32, place: Counter) -> io::Result<u64> {
 
 /// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).
 pub fn xdp_features(index: u32) -> io::Result<Option<u64>> {
+    Ok(netdev(index)?.and_then(|answer| word(&answer, NETDEV_A_DEV_XDP_FEATURES)))
+}
+
+/// Times that a driver shares with XDP and `AF_XDP`. What a kernel does not know yet, its drivers have not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct XdpTimes {
+    /// A program is told when a frame arrived (`bpf_xdp_metadata_rx_timestamp`, Linux 6.3).
+    pub arrival: bool,
+    /// An `AF_XDP` socket is told when a frame left (Linux 6.8).
+    pub departure: bool,
+    /// An `AF_XDP` socket can say when a frame shall leave (Linux 6.14).
+    pub launch: bool,
+}
+
+/// Which times the driver of an interface shares.
+pub fn xdp_times(index: u32) -> io::Result<XdpTimes> {
+    let answer = netdev(index)?.unwrap_or_default();
+    let has = |kind, bit| word(&answer, kind).is_some_and(|bits| bits & bit != 0);
+    Ok(XdpTimes {
+        arrival: has(NETDEV_A_DEV_XDP_RX_METADATA_FEATURES, RX_TIMESTAMP),
+        departure: has(NETDEV_A_DEV_XSK_FEATURES, TX_TIMESTAMP),
+        launch: has(NETDEV_A_DEV_XSK_FEATURES, LAUNCH_TIME),
+    })
+}
+
+fn word(answer: &[u8], kind: u16) -> Option<u64> {
+    find(answer, GENLMSGHDR, kind).and_then(|v| v.first_chunk()).map(|bits| u64::from_ne_bytes(*bits))
+}
+
+/// What the kernel says of an interface in the family `netdev`; `None` where it has no such family.
+fn netdev(index: u32) -> io::Result<Option<Vec<u8>>> {
     let netlink = Netlink::generic()?;
     let question = |command: u8, kind, value: &[u8]| [vec![command, 1, 0, 0], attribute(kind, value)].concat();
     let family = question(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0");
@@ -129,9 +166,7 @@ pub fn xdp_features(index: u32) -> io::Result<Option<u64>> {
         return Ok(None);
     };
     let device = question(NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
-    let answer = netlink.ask(u16::from_ne_bytes(*family), &device)?;
-    let features = find(&answer, GENLMSGHDR, NETDEV_A_DEV_XDP_FEATURES).and_then(|v| v.first_chunk());
-    Ok(features.map(|bits| u64::from_ne_bytes(*bits)))
+    netlink.ask(u16::from_ne_bytes(*family), &device).map(Some)
 }
 
 #[cfg(test)]

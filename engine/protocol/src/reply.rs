@@ -91,6 +91,32 @@ pub struct Probed {
     pub iface: String,
     /// Every back end, best first.
     pub backends: Vec<BackendAbility>,
+    /// Who can tell when a frame passes, by what the driver says.
+    #[serde(default)]
+    pub times: Vec<TimeOf>,
+    /// Number of the card's clock: `/dev/ptpN`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card_clock: Option<u32>,
+}
+
+/// Who can tell when a frame passes an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeOf {
+    /// The driver, as it sends.
+    SoftwareSend,
+    /// The kernel, as it receives.
+    SoftwareReceive,
+    /// The card, as it sends.
+    CardSend,
+    /// The card, as it receives.
+    CardReceive,
+    /// The driver tells an XDP program when a frame arrived.
+    XdpArrival,
+    /// The driver tells an `AF_XDP` socket when a frame left.
+    XdpDeparture,
+    /// An `AF_XDP` socket can say when a frame shall leave.
+    XdpLaunch,
 }
 
 /// What one back end can do on one interface.

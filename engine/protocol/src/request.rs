@@ -74,7 +74,8 @@ pub struct Open {
     /// How frames get in and out.
     #[serde(default)]
     pub backend: Backend,
-    /// CPUs to which the sending threads are pinned, and the receiving ones too unless `receive_cpu` says otherwise.
+    /// CPUs to which the sending threads are pinned, one to each, and the receiving ones too unless `receive_cpu` says otherwise. With
+    /// `xdp` several share a stream where there are fewer streams.
     #[serde(default, skip_serializing_if = "Cpus::is_empty")]
     pub cpu: Cpus,
     /// CPUs to which the receiving threads are pinned. With `af_xdp` each receive queue has a thread, queue n on the n-th

@@ -31,7 +31,7 @@ pub fn run(a: &args::Probe) -> Result<Exit, Refused> {
                 text.extend(["  remedy: ", remedy, "\n"]);
             }
         }
-        text
+        text + &words::times(&probed)
     });
     Ok(if usable { Exit::Done } else { Exit::Unusable })
 }

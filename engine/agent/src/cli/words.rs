@@ -4,6 +4,7 @@ use super::drive::Clocks;
 use super::quantity::{si, span};
 use super::table::table;
 use super::verdict::{Doubt, Verdict};
+use dutlab_protocol::reply::{Probed, TimeOf};
 use dutlab_protocol::request::Backend;
 use dutlab_protocol::totals::{ReceivedStream, Sent};
 use dutlab_units::Pps;
@@ -27,6 +28,23 @@ pub const fn backend(backend: Backend) -> &'static str {
         Backend::Memory => "memory",
         Backend::Pcap => "pcap",
     }
+}
+
+/// Who can tell when a frame passes an interface.
+pub fn times(probed: &Probed) -> String {
+    let word = |time: &TimeOf| match time {
+        TimeOf::SoftwareSend => "software when sent",
+        TimeOf::SoftwareReceive => "software when received",
+        TimeOf::CardSend => "card when sent",
+        TimeOf::CardReceive => "card when received",
+        TimeOf::XdpArrival => "driver to XDP programs, when received",
+        TimeOf::XdpDeparture => "driver to AF_XDP, when sent",
+        TimeOf::XdpLaunch => "AF_XDP, when to send",
+    };
+    let mut all: Vec<_> = probed.times.iter().map(word).map(str::to_owned).collect();
+    all.extend(probed.card_clock.map(|n| format!("the card's clock is /dev/ptp{n}")));
+    let offered = if all.is_empty() { "nothing".into() } else { all.join("; ") };
+    format!("times that the driver offers: {offered}\n  the engine uses those of software\n")
 }
 
 /// What was sent.
