@@ -86,9 +86,12 @@ async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable
 
 
 async def revived_once(host: Host, why: str, *, testbed: Testbed, journal: Callable[..., None]) -> bool:
-    """Whether a host that stays away came back by its power, where the testbed allows to switch it."""
+    """Whether a host that stays away came back by its power, where the testbed allows to switch it.
+
+    A guest of a lab is left as it is: it has no firmware that hangs, and what keeps it away would do so again.
+    """
     spec = testbed.hosts[host.name].power if host.name in testbed.hosts else None
-    if spec is None or not spec.may_switch:
+    if spec is None or not spec.may_switch or testbed.lab is not None:
         return False
     await _revive(host, spec, why, journal)
     return True
