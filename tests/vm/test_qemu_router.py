@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
@@ -71,22 +70,23 @@ def test_it_routes_translates_and_filters_every_frame_panics_with_its_last_words
 
 WATCH = """
 import selectors, socket, sys
-port, udp = sys.argv[1], int(sys.argv[2])
+port, udp, sink = sys.argv[1], int(sys.argv[2]), socket.inet_aton(sys.argv[3])
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
 wire.bind((port, 0))
 found = selectors.DefaultSelector()
 found.register(wire, selectors.EVENT_READ)
 found.register(sys.stdin, selectors.EVENT_READ)
 print("watching", flush=True)
-sealed = clear = 0
+sealed, clear = 0, []
 while all(key.fileobj is wire for key, _ in found.select()):
     data, (_, kind, *_) = wire.recvfrom(2048)
-    if kind == 0x0800:
-        sealed += data[9] == 17 and udp in (int.from_bytes(data[20:22]), int.from_bytes(data[22:24]))
-        clear += data[9] in (1, 6)
-print(sealed, clear)
+    if kind == 0x0800 and data[9] == 17 and udp in (int.from_bytes(data[20:22]), int.from_bytes(data[22:24])):
+        sealed += 1
+    elif kind == 0x0800 and sink in (data[12:16], data[16:20]):
+        clear.append(data[:60].hex())
+print(sealed, *clear)
 """
-"""Until its input ends: counts packets of a UDP port, and those of ICMP and TCP, in both directions."""
+"""Until its input ends: counts packets of a UDP port in both directions, and shows those from or to the sink in the clear."""
 TUNNELLED = """
 experiment: tunnel
 testbed: {lab: qemu-two-sites}
@@ -98,16 +98,14 @@ workloads:
 """
 
 
-def test_what_wireguard_puts_on_the_wire_is_encrypted_and_a_killed_run_goes_on_beside_it(
-    dutlab, tmp_path: Path, python: str, python_env: dict[str, str]
-) -> None:
+def test_what_wireguard_puts_on_the_wire_is_encrypted_and_no_key_of_it_is_kept(dutlab, tmp_path: Path, python: str) -> None:
     need_program("wg")
     label, before = f"t{os.getpid()}-w", set(NAMESPACES.glob("dutlab-*"))
     (tmp_path / "tunnel.yaml").write_text(TUNNELLED)
     done = dutlab("lab", "up", "qemu-two-sites", "--label", label)
     assert done.returncode == 0, done.stderr
     try:
-        watch = ["ip", "netns", "exec", f"dutlab-{label}-dut", python, "-c", WATCH, "in-a", "51820"]
+        watch = ["ip", "netns", "exec", f"dutlab-{label}-dut", python, "-c", WATCH, "in-a", "51820", "172.16.10.2"]
         with subprocess.Popen(watch, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
             assert watcher.stdout is not None
             assert watcher.stdout.readline() == "watching\n"
@@ -117,29 +115,16 @@ def test_what_wireguard_puts_on_the_wire_is_encrypted_and_a_killed_run_goes_on_b
         run = only_run(tmp_path)
         (record,) = records(run)
         assert record["status"] == "measured", done.stderr
-        sealed, clear = map(int, seen.split())
-        assert sealed > 100
-        assert clear == 0
-        kept = [path for path in run.rglob("*") if path.is_file() and re.search(rb"\b[A-Za-z0-9+/]{43}=", path.read_bytes())]
-        assert not kept, "a key"
+        sealed, *clear = seen.split()
+        assert int(sealed) > 100
+        assert not clear
+        # A report has hashes of its own scripts, which look like keys.
+        files = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".html"]
+        assert not [path for path in files if re.search(rb"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=", path.read_bytes())]
         left = dutlab("lab", "shell", label, "dut", "sh", "-c", "ip rule; ip -o link; ip route show table all").stdout
         assert "dutlab-t0" not in left
         assert "51820" not in left
-        (tmp_path / "e.yaml").write_text(EXPERIMENT.replace("[router, nat, filter-1]", "[router]"))
-        _killed_and_resumed(dutlab, tmp_path, [python, "-m", "dutlab", "run", "e.yaml"], python_env)
     finally:
         done = dutlab("lab", "down", label)
     assert done.returncode == 0, done.stderr
     assert set(NAMESPACES.glob("dutlab-*")) == before
-
-
-def _killed_and_resumed(dutlab, folder: Path, argv: list[str], env: dict[str, str]) -> None:
-    """A run with a lab of its own, killed once it has a trial, and resumed to its end."""
-    nowhere = subprocess.DEVNULL
-    with subprocess.Popen(argv, cwd=folder, env=env, stdout=nowhere, stderr=nowhere, start_new_session=True) as run:
-        assert eventually(lambda: any(folder.glob("runs/*-guest-*/trials/0001/record.json")), LIMIT_S)
-        os.killpg(run.pid, signal.SIGKILL)
-    (path,) = folder.glob("runs/*-guest-*")
-    done = dutlab("resume", str(path))
-    assert done.returncode == 0, done.stderr
-    assert [r["status"] for r in records(path)] == ["measured"] * 2

@@ -28,8 +28,9 @@ _PROGRAMS = (IP, UNSHARE)
 _MODULES = {
     "gre": "CONFIG_NET_IPGRE (module ip_gre)", "ipip": "CONFIG_NET_IPIP (module ipip)", "vxlan": "CONFIG_VXLAN (module vxlan)",
 }  # fmt: skip
-_WIREGUARD = {"wireguard": "CONFIG_WIREGUARD (module wireguard)"}  # linux_wireguard.py
 """Kind of tunnel, as ip-link(8) calls it too → what a kernel needs for it."""
+_WIREGUARD = {"wireguard": "CONFIG_WIREGUARD (module wireguard)"}
+"""The same of linux_wireguard.py, which is a tunnel with keys."""
 _VXLAN_PORT = 4789
 """RFC 7348 section 8; ip-link(8) would take 8472."""
 
