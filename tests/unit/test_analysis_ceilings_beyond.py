@@ -98,7 +98,7 @@ def test_old_ciphers_leave_this_much_of_1500_bytes(name: str, terms: tuple[int, 
 def test_the_table_of_the_example_says_what_is_computed() -> None:
     rows = [line.split("|") for line in (EXAMPLES / "ipsec/README.md").read_text().splitlines() if "| `esp-" in line]
     modes = {cells[2].split("`")[1]: cells[3].strip(" `") for cells in rows}
-    assert modes == XFRM_IPSEC
+    assert modes == {mode: tunnel for mode, tunnel in XFRM_IPSEC.items() if mode.startswith("ipsec") and mode != "ipsec-require"}
     for cells in rows:
         found = values(tunnel_ceilings(TEN_G, BY_NAME[cells[3].strip(" `")]))
         said = (cells[4].strip(), cells[5].strip())

@@ -76,7 +76,7 @@ def test_later_ones_win_and_the_file_stays(path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("factors.mode=ruter,nat", "--set:1:1: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ikev2, ikev2-3des-md5, ikev2-aes-cbc-sha1, ikev2-aes-cbc-sha2-512, ikev2-aes-gcm-256, ikev2-cbc, ikev2-chacha20-poly1305, ikev2-host, ikev2-null, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, ipsec-require, nat, nat-open, router, vxlan; did you mean router?)"),
+        ("factors.mode=ruter,nat", "--set:1:1: factors.mode.0: no mode 'ruter' for the DUT of lab three-node, of family linux (known: filter-1, filter-25, filter-default, filter-empty, filter-own, gre, ikev2, ikev2-3des-md5, ikev2-aes-cbc-sha1, ikev2-aes-cbc-sha2-512, ikev2-aes-gcm-256, ikev2-cbc, ikev2-chacha20-poly1305, ikev2-host, ikev2-null, ipip, ipsec, ipsec-3des-md5, ipsec-aes-cbc-sha1, ipsec-aes-cbc-sha2-512, ipsec-aes-gcm-256, ipsec-cbc, ipsec-chacha20-poly1305, ipsec-null, ipsec-require, nat, nat-open, router, vxlan, wireguard; did you mean router?)"),
         ("workloads.iperf3.duration=2", "--set:1:1: workloads.0.iperf3.duration: 2 has no unit; write it as in 30s"),
         ("repeat=2", "--set:1:1: repeat: unknown key (known: dear, disturbed, exclude, experiment, factors, generator, levels, modes, order, profile, repeat_disturbed, repeats, seed, testbed, watch, workloads; did you mean repeats?)"),
         ("repeats=", "--set:1:1: repeats: must be a whole number from 1 to 1000, or {until: 2%, most: 12}"),

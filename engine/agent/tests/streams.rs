@@ -111,7 +111,7 @@ fn a_chain_that_cannot_be_is_refused_with_every_fault() {
     for fault in [
         "send.chains[0].steps[1].stream: 1 is in a chain already",
         "send.chains[0].steps[2].stream: 2 never ends; give it `frames`",
-        "send.chains[0].steps[3].stream: 9 is no stream of this plan",
+        "send.chains[0].steps[3].stream: 9 is not a stream of this plan",
         "send.chains[1]: has at least one step and one round",
     ] {
         assert!(said.contains(fault), "{fault} in {said}");

@@ -45,7 +45,7 @@ pub enum SeriesError {
     TooWide,
     /// A random series begins before the end of its range.
     Backwards,
-    /// A phase that is no place in the series.
+    /// A phase beyond the end of the series.
     Phase {
         /// What was asked for.
         phase: u64,

@@ -105,7 +105,7 @@ def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_, between="hosts") for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,), between="hosts")
-    return encrypted | required | agreed | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    return encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _tunnels)

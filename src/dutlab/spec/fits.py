@@ -81,8 +81,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
     if isinstance(workload, FrameWorkload) and (wrapping := sorted(modes & set(WRAPPING))):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
-    to_sink = isinstance(workload, FrameWorkload) or workload.kind == "iperf3"
-    if to_sink and (host_to_host := sorted(modes & set(HOST_IPSEC))):
+    if workload.goes_to_sink and (host_to_host := sorted(modes & set(HOST_IPSEC))):
         yield f"goes on to the sink, which is past the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"
 
 

@@ -23,7 +23,7 @@ pub fn lower(plan: &SendPlan, numbers: &[u16]) -> Result<Vec<Chain>, Vec<String>
             let number = step.stream;
             let mut fault = |what: &str| faults.push(format!("{at}.steps[{j}].stream: {number} {what}"));
             match numbers.iter().position(|n| *n == number) {
-                None => fault("is no stream of this plan"),
+                None => fault("is not a stream of this plan"),
                 Some(_) if taken.contains(&number) => fault("is in a chain already"),
                 Some(_) if endless(number) => fault("never ends; give it `frames`"),
                 Some(stream) => steps.push(Step { stream, gap: Nanos(step.gap_ns) }),

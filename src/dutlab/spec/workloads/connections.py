@@ -78,6 +78,7 @@ class ConnectionsWorkload(WorkloadModel):
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     setting: ClassVar[type[Setting]] = ConnectionsSetting
+    goes_to_sink: ClassVar[bool] = True
 
     tests: tuple[ConnectionsTest, ...] = tuple(ConnectionsTest)
     requests: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 1

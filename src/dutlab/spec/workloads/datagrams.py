@@ -50,6 +50,7 @@ class DatagramsWorkload(WorkloadModel):
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
     setting: ClassVar[type[Setting]] = DatagramsSetting
+    goes_to_sink: ClassVar[bool] = True
 
     lengths: tuple[_Length, ...] = (16, 64, 128, 256, 512, 1024, 1280, 1472, 1473, 1500)
     """Bytes of payload (`-l`)."""

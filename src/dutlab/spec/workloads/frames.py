@@ -32,6 +32,7 @@ class FrameWorkload(WorkloadModel):
 
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    goes_to_sink: ClassVar[bool] = True
 
     frame_sizes: tuple[Mix, ...]
     generator: Generator | None = None

@@ -60,6 +60,7 @@ class Iperf3Workload(WorkloadModel):
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
     setting: ClassVar[type[Setting]] = Iperf3Setting
+    goes_to_sink: ClassVar[bool] = True
 
     streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 4
     omit: Duration = Seconds(5.0)

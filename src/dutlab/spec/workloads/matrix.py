@@ -51,6 +51,7 @@ class MatrixWorkload(Iperf3Workload):
     """One trial a link and ordered pair of its hosts: of a path through a DUT six, of which four have the DUT's own iperf3 at one end."""
 
     setting: ClassVar[type[Setting]] = MatrixSetting
+    goes_to_sink: ClassVar[bool] = False
     on_segments: ClassVar[bool] = True
 
     protocol: Literal["tcp", "udp"] = "tcp"
