@@ -55,6 +55,9 @@ def test_it_routes_translates_and_filters_every_frame_panics_with_its_last_words
             (flow,) = record["flows"]
             kept = {name: flow[f"{name}_frames"] for name in ("refused", "lost", "duplicated", "reordered", "foreign")}
             assert (flow["intended_frames"], flow["received_frames"], kept) == (200, 200, dict.fromkeys(kept, 0)), record["cell"]
+        done = dutlab("power", "dut", "cycle", "--lab", label)
+        assert (done.returncode, done.stdout) == (0, "dut: on\n"), done.stderr
+        assert eventually(lambda: dutlab("lab", "shell", label, "dut", "true").returncode == 0, LIMIT_S)
         dutlab("lab", "shell", label, "dut", "sh", "-c", "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
         assert eventually(lambda: not kernels(label), LIMIT_S)
         done = dutlab("measure", "sweep", "frame_sizes=64", "--lab", label)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, have_strongswan, need, need_engine
-from dutlab.labs.guest import MODULES
+from dutlab.labs.uml import MODULES
 from guests import kernels
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
