@@ -11,11 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import keyring
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from keyrings.alt.file import PlaintextKeyring
 
 from dutlab.errors import HostError
 from dutlab.hosts.local import LocalHost
@@ -156,6 +158,18 @@ async def test_a_shelly_that_asks_for_a_digest_gets_one(answers: Answers, url: s
     monkeypatch.setenv("PLUG_PASSWORD", "wrong")
     found = await read(spec.model_copy(update={"every": 0.2}), lambda m: m._faults)
     assert found.faults[0] == "wall: it refuses us (401 Unauthorized); not asked again"
+
+
+def test_a_password_may_lie_in_the_keyring_and_the_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr("keyring.core._keyring_backend", PlaintextKeyring())  # whatever this machine would choose
+    keyring.set_password("dutlab", "PDU_PASSWORD", "of the keyring")
+    assert asked.secret("PDU_PASSWORD") == "of the keyring"
+    monkeypatch.setenv("PDU_PASSWORD", "of the environment")
+    assert asked.secret("PDU_PASSWORD") == "of the environment"
+    with pytest.raises(HostError) as refused:
+        asked.secret("UPS_PASSWORD")
+    assert "keyring set dutlab UPS_PASSWORD" in (refused.value.remedy or "")
 
 
 async def test_a_password_that_is_not_in_the_environment_is_named_before_anything_is_asked(answers: Answers, url: str) -> None:

@@ -27,6 +27,11 @@ def password_of(name: str, environment: Mapping[str, str]) -> tuple[str | None, 
     """
     if said := environment.get(password_variable(name)):
         return said, ""
+    return from_keyring(name)
+
+
+def from_keyring(name: str) -> tuple[str | None, str]:
+    """What the keyring has for the user `name` of the service dutlab; otherwise as password_of()."""
     try:
         import keyring  # noqa: PLC0415 optional: only who keeps passwords in a keyring has it
     except ImportError:

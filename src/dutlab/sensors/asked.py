@@ -7,12 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from dutlab.errors import HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE
+from dutlab.hosts.passwords import from_keyring
 from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import WATCH_COST, Sample, Watched, limits_once
 from dutlab.spec.sensors import AskedSensor
@@ -129,9 +131,18 @@ class Asked:
 
 
 def secret(variable: str) -> str:
-    """What the environment has under this name. Raises HostError where it has nothing."""
-    if (found := os.environ.get(variable)) is None:
-        raise HostError(f"the environment has no {variable}", host=THIS_MACHINE, remedy=f"export {variable} with the password")
+    """What the environment has under this name, or else the keyring. Raises HostError where neither has it."""
+    if (found := os.environ.get(variable)) is not None:
+        return found
+    return _kept(variable)
+
+
+@cache  # a keyring may ask its owner, and readings need the password each second
+def _kept(variable: str) -> str:
+    found, why = from_keyring(variable)
+    if found is None:
+        remedy = why or f"export {variable} with the password, or `keyring set dutlab {variable}`"
+        raise HostError(f"the environment has no {variable}, and no keyring has it", host=THIS_MACHINE, remedy=remedy)
     return found
 
 
