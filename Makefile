@@ -66,7 +66,7 @@ static: ## dist/dutlab-engine: one static file for x86-64 Linux, or ARCH=aarch64
 wheel: $(VENV)/.installed ## dist/dutlab-VERSION-….whl with the static engine inside, and the source archive; the same commit gives the same wheel; ARCH=aarch64
 	scripts/wheel
 
-packages: $(VENV)/.installed ## The wheel, the Debian package and the source archive, each installed, used and removed in a bare Debian root, as root
+packages: $(VENV)/.installed ## The wheel and the Debian package, each installed, used, upgraded and removed in a bare Debian root, as root
 	scripts/needs packages
 	scripts/packages
 
