@@ -5,12 +5,12 @@ It needs no login and no network, and costs time of the host: its kernel asks th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from dutlab.sensors.ipmi import dcmi_watts, limits, records
-from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.loop import AmountLoop
 from dutlab.sensors.oddities import Amount
-from dutlab.sensors.sensor import Sample, SensorSite, limits_once
+from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import LocalIpmiSensor
 from dutlab.systems.watched import loop_of, sections
 
@@ -25,33 +25,21 @@ _LOOP = loop_of(r"""
 _SHOWN = 80
 
 
-class LocalIpmiLoop(ShellLoop):
+class LocalIpmiLoop(AmountLoop):
     """Asks in a loop on the host."""
 
-    waits = False
     needs = "the host needs ipmitool, root, and a management controller (/dev/ipmi0)"
 
     def __init__(self, spec: LocalIpmiSensor, site: SensorSite) -> None:
         super().__init__(spec.name, site, _LOOP, interval_s=spec.every)
-        self._values: list[tuple[float, Mapping[str, Amount]]] = []
 
-    def _turn(self, at_s: float, text: str) -> None:
+    def _amounts(self, text: str) -> Mapping[str, Amount]:
         parts = sections(text)
         watts, said = dcmi_watts(parts["dcmi"]), parts["records"]
         found = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(said))
         if not found:
             raise ValueError(f"ipmitool told no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
-        found |= dict(limits(parts.get("limits", "")))
-        self._values.append((at_s, found))
-        self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
-
-    def _samples(self, began_s: float) -> Iterable[Sample]:
-        yield from limits_once(
-            Sample(round(at_s - began_s, 3), self.host, self.name, name, amount.unit, amount.value)
-            for at_s, found in self._values
-            for name, amount in found.items()
-        )
-        yield from self._costs(began_s)
+        return found | dict(limits(parts.get("limits", "")))
 
 
 def make(spec: LocalIpmiSensor, site: SensorSite) -> LocalIpmiLoop | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from dutlab.errors import CommandFailed, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
-from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched
+from dutlab.sensors.oddities import Amount
+from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched, limits_once
 from dutlab.systems.watched import MARK, sections, shell_times_s
 
 _END = f"{MARK}end\n"
@@ -127,3 +128,30 @@ class ShellLoop(ABC):
         if not self._first.is_set():
             self._first_s = at_s
             self._first.set()
+
+
+class AmountLoop(ShellLoop):
+    """A loop whose turns tell quantities by name, with their limits. Its first turn may be slow."""
+
+    waits = False
+
+    def __init__(self, name: str, site: SensorSite, script: str, arguments: Sequence[str] = (), *, interval_s: float = 1.0) -> None:
+        super().__init__(name, site, script, arguments, interval_s=interval_s)
+        self._values: list[tuple[float, Mapping[str, Amount]]] = []
+
+    @abstractmethod
+    def _amounts(self, text: str) -> Mapping[str, Amount]:
+        """What a turn printed. Raises ValueError, KeyError where it makes no sense."""
+
+    def _turn(self, at_s: float, text: str) -> None:
+        found = self._amounts(text)
+        self._values.append((at_s, found))
+        self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
+
+    def _samples(self, began_s: float) -> Iterable[Sample]:
+        yield from limits_once(
+            Sample(round(at_s - began_s, 3), self.host, self.name, name, amount.unit, amount.value)
+            for at_s, found in self._values
+            for name, amount in found.items()
+        )
+        yield from self._costs(began_s)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dutlab.sensors.loop import ShellLoop
+from dutlab.sensors.loop import AmountLoop
 from dutlab.sensors.oddities import Amount
-from dutlab.sensors.sensor import Sample, SensorSite, limit_name, limits_once
+from dutlab.sensors.sensor import SensorSite, limit_name
 from dutlab.spec.sensors import OpticsSensor
 from dutlab.systems.optics import Optic, dbm, optic_of
 from dutlab.systems.watched import loop_of, sections
@@ -31,31 +31,20 @@ _ASKS = {
 }
 
 
-class OpticsLoop(ShellLoop):
+class OpticsLoop(AmountLoop):
     """Asks every port in a loop on its host."""
 
-    waits = False
     needs = "the host needs sh, and a Linux ethtool"
 
     def __init__(self, spec: OpticsSensor, site: SensorSite, *, sys: str = "/sys") -> None:
         super().__init__(spec.name, site, loop_of(_ASKS[site.host.system.kernel]), [sys], interval_s=spec.every)
-        self._values: list[tuple[float, Mapping[str, Amount]]] = []
 
-    def _turn(self, at_s: float, text: str) -> None:
+    def _amounts(self, text: str) -> Mapping[str, Amount]:
         ports = {name.removeprefix(_PORT): said for name, said in sections(text).items() if name.startswith(_PORT)}
         found = {name: amount for port, said in ports.items() if (optic := optic_of(said)) for name, amount in readings(port, optic)}
         if not found:
             raise ValueError(f"{self.host} has no port that tells the temperature or the light of a module")
-        self._values.append((at_s, found))
-        self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
-
-    def _samples(self, began_s: float) -> Iterable[Sample]:
-        yield from limits_once(
-            Sample(round(at_s - began_s, 3), self.host, self.name, name, amount.unit, amount.value)
-            for at_s, found in self._values
-            for name, amount in found.items()
-        )
-        yield from self._costs(began_s)
+        return found
 
 
 def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
