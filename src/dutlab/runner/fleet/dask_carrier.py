@@ -134,7 +134,7 @@ class DaskCarrier:
         return is_there
 
     async def _connected(self) -> Client | None:
-        """None where there is no scheduler for long."""
+        """None where the scheduler stays away for longer than `patience_s`."""
         from distributed import Client  # noqa: PLC0415 -- an extra, and slow to load
 
         address = self.folder.fleet.scheduler

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -76,7 +77,7 @@ class LeaseStore(Protocol):
 
 
 @dataclass
-class _SqlLeases:
+class _SqlLeases(ABC):
     """What both have in common: the same statements, each by itself, over a connection of its own."""
 
     is_for_one_machine = True
@@ -119,8 +120,9 @@ class _SqlLeases:
         )
         return [BedLease(str(testbed), int(token), str(holder)) for testbed, token, holder in rows]
 
+    @abstractmethod
     def _all(self, statement: str, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        raise NotImplementedError
+        """The rows of one statement, whose `{now}` and `{boot}` are the store's own."""
 
 
 @dataclass
