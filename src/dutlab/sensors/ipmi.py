@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite, limit_name
-from dutlab.spec.sensors import IpmiDevice, IpmiSensor
+from dutlab.spec.devices import IpmiDevice
+from dutlab.spec.sensors import IpmiSensor
 
 LONGEST_S = 60.0
 """For all records: a controller on a slow bus takes some 30 s."""

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 from dutlab.sensors.asked import Refused, secret
 from dutlab.sensors.web import KeptConnection, Redirected, as_json, ask
-from dutlab.spec.sensors import HttpDevice
+from dutlab.spec.devices import HttpDevice
 
 SENSORS = "/sensors"
 _FORM, _DIGITS = "application/x-www-form-urlencoded", 32

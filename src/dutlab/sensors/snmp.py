@@ -31,7 +31,8 @@ from dutlab.sensors import asked
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
-from dutlab.spec.sensors import SnmpDevice, SnmpSensor, secrets_of
+from dutlab.spec.devices import SnmpDevice, secrets_of
+from dutlab.spec.sensors import SnmpSensor
 
 _WRAPS = {"Counter32": 2**32, "Counter64": 2**64}
 _SYS_UP_TIME = "1.3.6.1.2.1.1.3.0"

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dutlab.sensors import asked
 from dutlab.sensors.asked import SHOWN, Refused, secret
-from dutlab.spec.sensors import HttpDevice
+from dutlab.spec.devices import HttpDevice
 
 _MOST_BYTES = 1_048_576
 _UNAUTHORIZED = 401

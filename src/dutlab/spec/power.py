@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.devices import HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
 from dutlab.spec.fields import Duration, YesNo
 from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
-from dutlab.spec.sensors import LONGEST_COMMAND, HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
+from dutlab.spec.sensors import LONGEST_COMMAND
 
 LONGEST_OFF_S = 600.0
 LONGEST_BACK_S = 3600.0

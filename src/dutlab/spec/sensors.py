@@ -14,13 +14,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
-from urllib.parse import urlsplit
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.spec.devices import (
+    LOGIN_FAULT,
+    At,
+    HttpDevice,
+    IpmiDevice,
+    PlugModel,
+    SnmpDevice,
+    User,
+    Variable,
+    address_of,
+    login_faults,
+    login_of,
+    secrets_of,
+)
 from dutlab.spec.fields import Duration, Name, Share, YesNo, named
 from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
 
@@ -31,9 +44,7 @@ __all__ = [
     "AskedSensor",
     "CommandSensor",
     "CpuSensor",
-    "HttpDevice",
     "HwmonSensor",
-    "IpmiDevice",
     "IpmiSensor",
     "MeterSensor",
     "MqttSensor",
@@ -42,10 +53,8 @@ __all__ = [
     "RedfishSensor",
     "SensorSpec",
     "Sensors",
-    "SnmpDevice",
     "SnmpSensor",
     "host_faults",
-    "secrets_of",
 ]
 
 LEAST_EVERY_S = 0.1
@@ -77,21 +86,6 @@ def _accuracy(share: float) -> float:
 Accuracy = Annotated[Share, AfterValidator(_accuracy)]
 
 
-def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not an address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError(f"{text!r} is not an address of http or https, as http://192.0.2.40")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("an address with a password would be kept in every run; write user: and password-from: VARIABLE")
-    if parts.fragment or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError(f"{text!r} has a character that an address cannot have; write it as %20 writes a space")
-    return text
-
-
 def _place(text: str) -> str:
     if not PLACE.fullmatch(text):
         raise ValueError(f"{text!r} is not a place in JSON, as StatusSNS.ENERGY.Power or meters[0].power")
@@ -104,47 +98,7 @@ def _factor(number: float) -> float:
     return number
 
 
-class Address(NamedTuple):
-    """A host and a port."""
-
-    host: str
-    port: int
-
-    @property
-    def pair(self) -> tuple[str, int]:
-        """As sockets take it."""
-        return self.host, self.port
-
-
-def _address(port: int) -> Callable[[object], object]:
-    """Of a device that listens on `port` unless another is said."""
-
-    def read(value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            parts = urlsplit(f"//{value}")
-            found = Address(parts.hostname or "", parts.port or port)
-        except ValueError as error:
-            raise ValueError(f"{value!r} is not an address: {error}") from error
-        if not _HOST.fullmatch(found.host) or parts.username is not None or parts.path:
-            raise ValueError(f"{value!r} is not an address, as 192.0.2.40, [2001:db8::40]:1161 or pdu.example")
-        return found
-
-    return read
-
-
-def _written_address(address: Address) -> str:
-    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
-
-
-At = Annotated[Address, PlainSerializer(_written_address)]
 Period = Annotated[Duration, AfterValidator(_period)]
-User = Annotated[str, Field(min_length=1, max_length=100)]
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
-"""The name of an environment variable."""
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?|[0-9A-Fa-f:]*::[0-9A-Fa-f:.]*")
-_LOGIN_FAULT = fault(("user",), "user: and password-from: belong together")
 
 
 class SensorSpec(SpecModel):
@@ -220,12 +174,6 @@ class CommandSensor(SensorSpec):
     """How far a reading may be from the truth, as a share of it."""
 
 
-def secrets_of(device: object) -> tuple[str, ...]:
-    """Names of the environment variables that a device on the network needs."""
-    found = (getattr(device, name, None) for name in ("password_from", "privacy_from", "community_from"))
-    return tuple(name for name in found if name)
-
-
 class AskedSensor(SensorSpec):
     """Something on the network that this machine asks or hears, whatever it measures."""
 
@@ -237,48 +185,6 @@ class AskedSensor(SensorSpec):
         return secrets_of(self)
 
 
-class HttpDevice(SpecModel):
-    """How a device on the network is asked by HTTP."""
-
-    url: Annotated[str, Field(max_length=2000), AfterValidator(_url)]
-    user: User | None = None
-    password_from: Variable | None = Field(default=None, alias="password-from")
-    """The environment variable that has the password."""
-    certificate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the device's own certificate, in hexadecimal digits; without it the certificate must be one that this machine trusts."""
-
-    @property
-    def login(self) -> Literal["basic", "digest", "form"]:
-        """How it takes a password; `digest` is answered when it asks (RFC 7616)."""
-        return "basic"
-
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """A user has a password; a certificate is of https."""
-        del data
-        if made is None:
-            return []
-        faults = [] if (made.user is None) == (made.password_from is None) else [_LOGIN_FAULT]
-        if made.certificate and not made.url.startswith("https:"):
-            faults.append(fault(("certificate",), "is of https; the address says http"))
-        return faults
-
-
-PlugModel = Literal["shelly", "shelly-gen1", "tasmota", "mfi"]
-"""Outlets that are read and switched by HTTP."""
-
-
-def login_of(model: str | None) -> Literal["basic", "digest", "form"]:
-    """A Shelly of the second generation asks for a digest; a Tasmota takes the login in the address, an mFi mPower by a form."""
-    return "form" if model == "mfi" else "digest" if model in ("shelly", "tasmota") else "basic"
-
-
-def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetails]:
-    """A login that is missing where nothing goes without."""
-    if model == "mfi" and user is None:
-        yield fault(("user",), "an mFi mPower lets nobody in without a login; write user: and password-from:")
-
-
 class RedfishSensor(HttpDevice, AskedSensor):
     """A server's management controller that speaks Redfish."""
 
@@ -286,14 +192,6 @@ class RedfishSensor(HttpDevice, AskedSensor):
     measures = "power, temperatures and fans, as a management controller tells them by Redfish"
 
     every: Period = Duration(5.0)
-
-
-class IpmiDevice(SpecModel):
-    """How a management controller is asked by IPMI 2.0 over the network."""
-
-    address: Annotated[At, BeforeValidator(_address(623))]
-    user: User
-    password_from: Variable = Field(alias="password-from")
 
 
 class IpmiSensor(IpmiDevice, AskedSensor):
@@ -328,39 +226,6 @@ class NumberSensor(AskedSensor):
     """How far a reading may be from the truth, as a share of it: what the maker of the meter says."""
 
 
-Oid = Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]
-"""An object identifier in numbers."""
-
-
-class SnmpDevice(SpecModel):
-    """An object of an SNMP agent, and how it is asked."""
-
-    address: Annotated[At, BeforeValidator(_address(161))]
-    oid: Oid
-    version: Literal["1", "2c", "3"] = "2c"
-    community_from: Variable | None = Field(default=None, alias="community-from")
-    """The environment variable that has the community; without it `public`."""
-    user: User | None = None
-    """Of version 3."""
-    password_from: Variable | None = Field(default=None, alias="password-from")
-    """Its password (HMAC-SHA-96)."""
-    privacy_from: Variable | None = Field(default=None, alias="privacy-from")
-    """Its password of privacy (AES-128); without it nothing is encrypted."""
-
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Version 3 has a user with a password, the others a community."""
-        del data
-        if made is None:
-            return []
-        if (made.version == "3") != (made.user is not None):
-            return [fault(("version",), "version 3 needs user: and password-from:; the others have a community")]
-        faults = [] if (made.user is None) == (made.password_from is None) else [_LOGIN_FAULT]
-        if made.privacy_from and made.user is None:
-            faults.append(fault(("privacy-from",), "is of version 3"))
-        return faults
-
-
 class SnmpSensor(SnmpDevice, NumberSensor):
     """An object of an SNMP agent."""
 
@@ -374,7 +239,7 @@ class MqttSensor(NumberSensor):
     kind = "mqtt"
     measures = "what a meter publishes to an MQTT broker"
 
-    address: Annotated[At, BeforeValidator(_address(1883))]
+    address: Annotated[At, BeforeValidator(address_of(1883))]
     topic: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^+#\x00]+$")]
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
     """Where the number is in what is published; without it, all of it is a number."""
@@ -386,7 +251,7 @@ class MqttSensor(NumberSensor):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """A user has a password."""
         del data
-        return [_LOGIN_FAULT] if made is not None and (made.user is None) != (made.password_from is None) else []
+        return [LOGIN_FAULT] if made is not None and (made.user is None) != (made.password_from is None) else []
 
 
 class NutSensor(NumberSensor):
@@ -395,7 +260,7 @@ class NutSensor(NumberSensor):
     kind = "nut"
     measures = "a variable of an uninterruptible power supply, from Network UPS Tools"
 
-    address: Annotated[At, BeforeValidator(_address(3493))]
+    address: Annotated[At, BeforeValidator(address_of(3493))]
     ups: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
     variable: Annotated[str, Field(pattern=r"^[a-z0-9.]{1,100}$")] = "ups.realpower"
 
