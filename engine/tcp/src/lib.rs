@@ -1,6 +1,7 @@
 //! TCP connections of the kernel's own, with requests and responses of HTTP/1.1, counted at both ends (RFC 3511, RFC 9411).
 //!
-//! - [`client`]: begins connections at a rate, and says what became of each
+//! - [`client`]: begins connections at a rate, and takes each as far as it goes without waiting
+//! - [`report`]: what became of them
 //! - [`server`]: answers them
 //! - [`message`]: the bytes of requests and responses
 //! - [`tuples`]: which addresses and ports the n-th connection has
@@ -10,7 +11,9 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod connection;
 pub mod message;
 pub mod poll;
+pub mod report;
 pub mod server;
 pub mod tuples;

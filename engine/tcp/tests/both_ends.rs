@@ -1,6 +1,7 @@
 //! Client and server over loopback, and ends that do not keep to it.
 
-use dutlab_tcp::client::{self, Plan, Report};
+use dutlab_tcp::client::{self, Plan};
+use dutlab_tcp::report::Report;
 use dutlab_tcp::server::{Served, Server};
 use dutlab_units::Nanos;
 use std::io::Read;
