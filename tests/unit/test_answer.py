@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from dutlab.cli.import_files import import_files
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.interop.imported_run import Imported, imported_cell, write_imported
+from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather, read_run
 from dutlab.report.model.groups import Group
@@ -164,6 +166,25 @@ def test_every_link_of_a_matrix_of_hosts_is_in_the_answer(tmp_path: Path) -> Non
     assert len(answer.tables) == 2 and all(t.shaded for t in answer.tables)
     assert "link a" in answer.tables[0].title + answer.tables[1].title and "link b" in answer.tables[0].title + answer.tables[1].title
     assert len(answer.fast) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "said"),
+    [
+        ("connections", [({}, {"concurrent_connections": 100000.0}), ({"sources": 4}, {"concurrent_connections": 90000.0})],
+         "concurrent connections: from 90 000 (from 4 addresses) to 100 000 (router)."),
+        ("connections", [({}, {"concurrent_connections": 100000.0})], "router: concurrent connections 100 000"),
+        ("iperf3", [({"streams": 4}, {"goodput_bps": 4e8}), ({"streams": 4, "mss_bytes": 500}, {"goodput_bps": 3e8})], "300"),
+        ("path-mtu", [({}, {"path_mtu_bytes": 1500.0, "payload_bytes": 1472.0})], "router: path MTU 1500 bytes"),
+    ],
+)  # fmt: skip
+def test_a_sentence_of_a_single_mode_names_what_it_is_of_and_has_no_empty_brackets(tmp_path, name, cells, said) -> None:
+    trials = [Imported(imported_cell("router", workload=name, tool=name, params=params), Measured({"a": of})) for params, of in cells]
+    folder = write_imported(tmp_path, "r", trials, command=(), now=datetime(2026, 11, 25, tzinfo=UTC)).path
+    report = gather(folder, folder)
+    assert said in " ".join(report.answer.fast).replace("\u202f", " ")
+    assert not any(empty in sentence for sentence in report.answer.fast for empty in ("()", "(,", ": :")), report.answer.fast
+    assert not any(sentence.startswith(":") for sentence in report.answer.fast)
 
 
 def test_the_answer_of_a_path_mtu_is_its_mtu_in_bytes() -> None:

@@ -265,11 +265,12 @@ def _range(table: Table, places: Sequence[int]) -> str:
 
     if len({id(row) for row, _, _ in found}) == 1:
         said = [f"{table.columns[i].head} {text(i, cell)}" for row, i, cell in found]
-        return f"{_row_words(table, found[0][0])}: {', '.join(said)}."
+        return ": ".join(filter(None, (_row_words(table, found[0][0]), ", ".join(said)))) + "."
     first = places[0] if not table.same_figure else None
     of = [f for f in found if first is None or f[1] == first]
     low, high = min(of, key=lambda f: f[2].median), max(of, key=lambda f: f[2].median)
-    ends = [f"{text(*end[1:])} ({_row_words(table, end[0], end[1])})" for end in (low, high)]
+    words = [_row_words(table, row, i) for row, i, _ in (low, high)]
+    ends = [text(*end[1:]) + (f" ({of})" if of else "") for end, of in zip((low, high), words, strict=True)]
     about = table.columns[places[0]].head if first is not None else table.title.replace(_PAIRS, "")
     if low is high:
         return f"{about}: {ends[0]}."
@@ -285,7 +286,8 @@ def _knees(table: Table) -> Iterator[str]:
         latency = f", mean latency {of[name]}" if (name := "knee_clat_mean_ns") in of else ""
         knee = f"{of['knee_iops']} at the knee (depth {of['knee_depth']}{latency})"
         where = _row_words(table, row)
-        yield f"{where[:1].upper()}{where[1:]}: {knee}, at most {of['peak_iops']} (depth {of['peak_depth']})."
+        said = f"{knee}, at most {of['peak_iops']} (depth {of['peak_depth']})."
+        yield f"{where[:1].upper()}{where[1:]}: {said}" if where else said
 
 
 def _with_unit(table: Table, i: int, cell: Figure) -> str:
@@ -296,7 +298,7 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
     said = [
         cell
         for c, cell in zip(table.columns, row.cells, strict=True)
-        if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str)
+        if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
     at = [table.columns[place].head] if place is not None and table.same_figure else []
     if at and at[0].startswith("to ") and said:  # of a matrix: client and server
