@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from dutlab.cli.quantities import SHARE
-from dutlab.cli.told import say, table, wrapped
+from dutlab.cli.told import say, say_words, table, wrapped
 from dutlab.errors import InputError
 from dutlab.printable import printable
 
@@ -50,6 +50,7 @@ _MOST_DIFFERENCES = 30
 @FIGURE
 @MATCH_MODES
 @click.option("--per", metavar="WHAT[=N,N…]", help="Rates per watt or euro, as in watt=90,25 (one number per run); per core with `core`.")
+@click.option("--order", "as_order", is_flag=True, help="Rank the modes, and say whether their order is the same in all RUNS.")
 @_PLOT
 @JSON
 def compare(
@@ -62,6 +63,7 @@ def compare(
     figures: tuple[str, ...],
     matches: tuple[str, ...],
     per: str | None,
+    as_order: bool,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -70,6 +72,7 @@ def compare(
     \b
     Example:
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
+      dutlab compare runs/*-ipsec-ciphers-* --order
     """  # noqa: D301
     from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
@@ -80,6 +83,10 @@ def compare(
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
     asked = CompareRequest(figures, margin_of(margins), least)
+    if as_order:
+        _insist_alone({"--baseline": baseline, "--against": against, "--margin": margins, "--per": per, "--plot": plot})
+        _say_orders([opened[0], *matched(opened[1:], opened[:1], matches)], asked, as_json=as_json)
+        return
     if baseline is not None and (others or len(opened) > 1):
         raise InputError("--baseline names a mode of a single run", remedy="of several runs the first is the baseline")
     if per is not None and (others or len(opened) == 1):
@@ -105,6 +112,34 @@ def compare(
     for pair in found:
         for line in lines_of(pair):
             say(line)
+
+
+def _insist_alone(others: Mapping[str, object]) -> None:
+    """Raises InputError for options that an order has no place for."""
+    if given := [name for name, value in others.items() if value]:
+        raise InputError(f"--order cannot be combined with {' and '.join(given)}", remedy="leave it out, or ask twice")
+
+
+def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: bool) -> None:
+    from dutlab.report.questions.ordered import order_rows, order_words, ordered  # noqa: PLC0415 -- `--help` needs none of it
+
+    found = computed(lambda: ordered(runs, asked))
+    if as_json:
+        say(json.dumps({"schema_version": 1, "runs": [run.name for run in runs], "orders": [asdict(order) for order in found]}, indent=1))
+        return
+    for number, run in enumerate(runs, 1):
+        say(f"run {number}: {printable(run.name)}")
+    for order in found:
+        say()
+        for line in wrapped(f"{printable(order.contest.label)}, {order.contest.figure}"):
+            say(line)
+        heads, rows = order_rows(order)
+        for line in table(heads, rows, right=set(range(2, len(heads)))):
+            say(line)
+        for sentence in order_words(order):
+            say_words(printable(sentence))
+    for fault in (fault for run in runs for fault in run.faults):
+        say_words(f"note: {printable(fault)}")
 
 
 def margin_of(given: Sequence[str]) -> Callable[[Pair], float | None]:

@@ -81,7 +81,7 @@ def compare_runs(
         faults.append(f"{len(first)} and {len(second)} runs show no spread between runs; the newest of each side is compared")
         first, second = first[-1:], second[-1:]
     ours, theirs = ([_cells(run) for run in side] for side in (first, second))
-    _insist_on_figures(asked.figures, [*first, *second])
+    insist_on_figures(asked.figures, [*first, *second])
     several = len(ours) + len(theirs) > 2  # noqa: PLR2004 - as above
     here, there = (dict(chain.from_iterable(of.items() for of in side)) for side in (ours, theirs))
     shared = [key for key in here if key in there]
@@ -97,7 +97,7 @@ def compare_runs(
             f"{names[0]} and {names[1]} have no cell in common",
             remedy=f"compare runs of the same experiment{where and f' ({where})'}{match}",
         )
-    own = _own_words(cell.cell for cell in (*here.values(), *there.values()))
+    own = own_words(cell.cell for cell in (*here.values(), *there.values()))
     if several:
         design = RunOrder.RUNS
         order = {at: place for place, at in enumerate(sorted(_begun(of) for of in (*ours, *theirs)))}
@@ -131,7 +131,7 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     Raises InputError for a baseline or a figure that the run has not, cells without a figure to be compared by, or a single mode.
     """
     asked = asked or CompareRequest()
-    _insist_on_figures(asked.figures, (run,))
+    insist_on_figures(asked.figures, (run,))
     modes = run.modes
     base = baseline or (modes[0] if modes else "")
     others = [m for m in modes if m != base]
@@ -141,7 +141,7 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
     designs = {m: _design(RunOrder.IN_TURN, shared[m]) for m in others}
-    own = _own_words(cell.cell for of in cells.values() for cell in of.values())
+    own = own_words(cell.cell for of in cells.values() for cell in of.values())
     pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures, own)]
     _insist_on_pairs([p for _, p in pairs], run.name, [c for of in cells.values() for c in of.values()])
     found = compare([p for _, p in pairs], margin=asked.margin, least=asked.least)
@@ -216,7 +216,7 @@ def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[da
 def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: Sequence[str], own: _OwnWords) -> list[Pair]:
     """Each figure of each direction that either side has."""
     out = []
-    for name, figure in _compared_by([first, second], figures):
+    for name, figure in compared_by([first, second], figures):
         a, b = first.readings(name, figure), second.readings(name, figure)
         if design is RunOrder.ROUNDS:
             a, b = _in_rounds(a, b)
@@ -242,7 +242,7 @@ def _pairs_of_runs(
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
     cells = [cell for side in have for cell, _ in side]
     out = []
-    for name, figure in _compared_by(cells, figures):
+    for name, figure in compared_by(cells, figures):
         values, at = list[tuple[float, ...]](), list[tuple[int, ...]]()
         for side in have:
             found = [(median([r.value for r in readings]), place) for cell, place in side if (readings := cell.readings(name, figure))]
@@ -253,7 +253,7 @@ def _pairs_of_runs(
     return out
 
 
-def _compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
+def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
     """(name, figure) of everything that the cells are compared by: what is measured of all together first, then each direction."""
     names = sorted(dict.fromkeys(name for c in cells for name in c.names), key=lambda name: (-name.count("+"), name))
     out = []
@@ -280,7 +280,8 @@ def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def _insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:
+def insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:
+    """Raises InputError for a figure that no run has."""
     known = figure_names(chain.from_iterable(cells_of(run.records).values() for run in runs))
     if absent := [figure for figure in figures if figure not in known]:
         said = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"
@@ -296,7 +297,7 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
         )
 
 
-def _own_words(cells: Iterable[Cell]) -> _OwnWords:
+def own_words(cells: Iterable[Cell]) -> _OwnWords:
     """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
