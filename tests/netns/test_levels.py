@@ -106,7 +106,7 @@ def test_the_example_runs_with_a_level_set_on_a_host_beside_the_dut(dutlab, stan
 
 
 @pytest.mark.timing
-def test_undo_and_resume_put_back_two_knobs_of_a_killed_run(start, dutlab, experiment, standing_lab, tmp_path):
+def test_undo_and_resume_put_back_three_knobs_of_a_killed_run(start, dutlab, experiment, standing_lab, tmp_path):
     found_at_first = state(standing_lab)
     text = HEAD + "factors: {mode: [router], mtu: [9000], offloads: [gro off], rps: ['0']}\n"
     running = start("run", experiment(text), "--lab", standing_lab)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,14 @@ def test_a_router_whose_kernel_was_killed_is_said_to_have_ended(dutlab) -> None:
         done = dutlab("lab", "down", label)
     assert done.returncode == 0, done.stderr
     assert not StateFolder().ssh_folder(label).exists()
+
+
+def test_where_no_tap_can_be_made_the_lab_says_what_it_lacks_and_leaves_nothing(python, python_env, tmp_path: Path) -> None:
+    before = set(NAMESPACES.glob("dutlab-*"))
+    hidden = 'mount --bind /dev/null /dev/net/tun && exec "$0" -m dutlab lab up uml-router'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", hidden, python], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 3, done.stderr
+    assert "the guest dut cannot have a tap: " in done.stderr and "see that this user may open /dev/net/tun" in done.stderr
+    assert set(NAMESPACES.glob("dutlab-*")) == before
