@@ -15,7 +15,7 @@ _USUAL = {
     "threshold_percent": 0.1, "omit_s": 0, "changes": 1, "before_s": 2.0, "after_s": 5.0, "warmup_pps": 1000.0, "target_percent": 100.0,
     "hold_s": 0.0, "scale": 1.0, "width_ratio": 0.005, "latency_repeats": 20, "burst_repeats": 50, "burst_limit_s": 30.0,
     "recovery_repeats": 1, "reset_repeats": 1, "length_bytes": 1448, "rate_pps": 1000.0, "rampup_s": 10.0, "shares_percent": (100.0,), "to": "reload", "sender": "source",
-    "tests": (), "client": "source", "server": "sink", "routes": 10, "network": "10.0.0.0/8", "trial_s": 0.5, "loss_ratio": 0.001,
+    "tests": (), "work": "frames", "client": "source", "server": "sink", "routes": 10, "network": "10.0.0.0/8", "trial_s": 0.5, "loss_ratio": 0.001,
     "most_flows": 4096, "destination_ports": 1, "budget_s": 60.0,
 }  # fmt: skip
 

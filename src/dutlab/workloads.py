@@ -142,6 +142,16 @@ _PLUGS = (
         headroom=Headroom.FULL_SPEED,
     ),
     WorkloadPlug(
+        "generation",
+        says="How many frames a second a generator makes on so many cores, without sending any.",
+        settings="dutlab.spec.workloads.generation:GenerationWorkload",
+        tool="dutlab.tools.generators.ipgen_benchmark:generation",
+        check="dutlab.tools.generators.ipgen_benchmark:check",
+        section="dutlab.report.sections.generation:section",
+        figures=("made_pps",),
+        load=LoadPattern.STEADY,
+    ),
+    WorkloadPlug(
         "quick-test",
         says="Rates without loss and latency of a box, in a few minutes.",
         settings="dutlab.spec.workloads.quick_test:QuickTestWorkload",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -146,3 +147,17 @@ def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp
         assert record["figures"]["a"]["rig_received_pps"] > 0 and record["figures"]["a"]["received_pps"] > 0
     page = next(tmp_path.glob("runs/*/report/report.html")).read_text()
     assert "What each generator delivers" in page and "iperf3-udp ×2" in page
+
+
+def test_what_ipgen_makes_without_sending_is_a_table_by_size_and_streams(records, dutlab, tmp_path):
+    """ipgen is a stand-in: its lines are those of its source."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    streams = list(range(1, len(cores) + 1))
+    ipgen = f"{{ipgen: {{program: {ROOT / 'tests' / 'stand_ins' / 'ipgen.py'}, cores: {cores}}}}}"
+    made = records(f"  - generation: {{generator: {ipgen}, frame_sizes: [64, 1518], streams: {streams}, work: [copies], duration: 1s}}\n")
+    found = {(r["cell"]["setting"]["frame_size"], r["cell"]["setting"]["streams"]): r["figures"]["a"]["made_pps"] for r in made}
+    assert found == {(size, n): n * pps for size, pps in (("64", 1_000_000), ("1518", 30_666)) for n in streams}
+    (run,) = tmp_path.glob("runs/*-g-*")
+    assert dutlab("report", str(run), "--format", "md", "--output", str(tmp_path / "out")).returncode == 0
+    page = next((tmp_path / "out").glob("*.md")).read_text()
+    assert "| frames and copies | 1518 |" in page and all(f"| {n} stream" in page for n in streams), page

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from cells import cell_of, setting_of, shown_cell
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import GENERATORS
+from dutlab.spec.generators.ipgen import FrameWork
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
@@ -101,7 +102,7 @@ OF_WORKLOAD = {
         "phases": st.just((PowerPhase(name="full", share=0.9, links=("a",), until="stable"), PowerPhase(name="off", off=True))),
         "window_s": seconds, "meter": st.sampled_from([None, "wall"]),
     },
-    "generators": {"sender": st.just("s1")},
+    "generators": {"sender": st.just("s1")}, "generation": {"duration_s": st.integers(1, 600), "work": st.sampled_from(FrameWork)},
     "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Logs of pkt-gen and ipgen as trials of ours: frames of one size on one link, as a sweep would have found them."""
+"""What pkt-gen and ipgen print as trials of ours: frames on one link as a sweep finds them, ipgen's own benchmark as `generation`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
-from dutlab.tools.generators import ipgen_log, pkt_gen_log
+from dutlab.tools.generators import ipgen_benchmark, ipgen_log, pkt_gen_log
 from dutlab.units import Pps, l1_rate
 
 FCS_BYTES = 4
@@ -35,7 +35,7 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A log of `-L` as one trial, or the answer of `--rfc2544-output-json` as one a frame size. Raises InputError."""
+    """A log of `-L` as one trial, the answer of `--rfc2544-output-json` as one a frame size, or what `-X` printed. Raises InputError."""
     del options
     text = data.decode("utf-8", "replace")
     if '"framesize"' in text[:200]:
@@ -44,10 +44,27 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         except ValueError as error:
             raise InputError(f"{name}: {error}") from error
         return [_answered(name, answer) for answer in answers]
+    batches, unread = ipgen_benchmark.parse_benchmark(text)
+    if batches:
+        return [_benchmark(name, batch, unread if n == 0 else ()) for n, batch in enumerate(batches)]
     seconds, faults = ipgen_log.parse_log(text)
     if not seconds:
-        raise InputError(f"{name}: no line of it is one of ipgen's{f'; {faults[0]}' if faults else ''}", remedy="import what -L wrote")
+        raise InputError(
+            f"{name}: no line of it is one of ipgen's{f'; {faults[0]}' if faults else ''}",
+            remedy="import what -L wrote, or what -X printed",
+        )
     return [_logged(name, seconds, faults)]
+
+
+def _benchmark(name: str, batch: Sequence[ipgen_benchmark.BenchmarkProcess], unread: Sequence[str]) -> Imported:
+    figures, rows = ipgen_benchmark.made_by(batch)
+    first, seconds = batch[0], sorted({len(process.made) for process in batch})
+    faults = [*unread]
+    if len(seconds) > 1:
+        faults.append(f"of {len(batch)} processes at once some made frames for {seconds[0]} s, others for {seconds[-1]} s")
+    params = {"frame_size": first.frame_bytes, "work": first.work.value, "streams": len(batch), "duration_s": seconds[-1]}
+    cell = imported_cell(PurePath(name).stem, workload="generation", tool="ipgen", params=params)
+    return Imported(cell, Measured(figures={LINK: figures}, doubts=mended(faults), tables={"processes": rows}))
 
 
 def _logged(name: str, seconds: Sequence[ipgen_log.IpgenSecond], faults: Sequence[str]) -> Imported:

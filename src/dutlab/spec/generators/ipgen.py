@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -13,6 +14,20 @@ from dutlab.spec.generators.counted import EVENLY, NOT_SHARED, ONE_FLOW, ONE_SIZ
 L2_BYTES = 14 + 4
 """Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
 SHORTEST_PACKET, LONGEST_PACKET = 46, 1500
+
+
+class FrameWork(enum.Enum):
+    """What its own benchmark (-X) does to each frame; each kind does what those before it do."""
+
+    FRAMES = "frames"
+    """Addresses, ports and length are written into it."""
+    COPIES = "copies"
+    CHECKSUMS = "checksums"
+
+    @property
+    def letters(self) -> str:
+        """The option without its dash: `X`, `XX` or `XXX`."""
+        return "X" * (list(FrameWork).index(self) + 1)
 
 
 class IpgenModel(GeneratorModel):

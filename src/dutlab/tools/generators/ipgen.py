@@ -10,36 +10,30 @@ where it sent fewer frames than asked, and where more came than went, that is a 
 
 from __future__ import annotations
 
-import asyncio
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import ToolFailed, ToolMissing
-from dutlab.hosts.host import NO_SUCH_PROGRAM
+from dutlab.errors import ToolFailed
 from dutlab.methods.ledger import negative_loss, starved
 from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, IpgenModel
+from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, FrameWork, IpgenModel
 from dutlab.spec.links import Link
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
+from dutlab.tools.generators.ipgen_benchmark import TOOL, BenchmarkRun, run_benchmark, version_of
 from dutlab.tools.generators.ipgen_log import IpgenSecond, parse_log
 from dutlab.units import Seconds
 
-TOOL = "ipgen"
-INSTALL = "build it from github.com/iij/ipgen"
 UNREACHED_PPS = 148_809_524
 """The shortest frames at 100 Gb/s: what ipgen itself takes where it knows no speed (gen.c, main)."""
 LINKS_UP_S = 60.0
 """It waits for both links to go down and up again as it takes the ports."""
 BENCHMARK_S = 3
-_VERSION = re.compile(r"ipgen v(\S+)")
-_MADE = re.compile(r"totally \d+ packet generated in \d+ second\. average: (\d+) pps")
 # Script and log lie in a folder that goes with the command, however it ends. The log follows what ipgen says, behind a line of its own.
 _RUN = 'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; s=$?; cat "$d/log"; exit $s'
 
@@ -60,33 +54,18 @@ class Ipgen:
     async def check(self) -> str:
         """Its version. Runs its benchmark if that was asked for. Raises ToolMissing, ToolFailed, HostError."""
         host = await both_ends(self._place, tool=TOOL)
-        done = await host.run([self._model.program, "-v", "-X", "-t", "1"], check=False)
-        if done.status == NO_SUCH_PROGRAM:
-            raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
-        found = _VERSION.search(done.text)
-        version = found[1] if found else "not told"
+        version = await version_of(host, self._model.program)
         self._facts = {"ipgen_version": version}
         if self._model.benchmark:
             cores = self._place.cores(self._model, self._place.senders[0]) or (0,)
-            made = await self.makes(SHORTEST_PACKET + L2_BYTES, cores)
-            self._facts[f"ipgen_{'X' * self._model.benchmark}_pps"] = ", ".join(
-                f"core {c}: {m:.0f}" for c, m in zip(cores, made, strict=True)
-            )
+            work = list(FrameWork)[self._model.benchmark - 1]
+            run = BenchmarkRun(self._model.program, work, SHORTEST_PACKET + L2_BYTES, BENCHMARK_S)
+            made, _ = await run_benchmark(host, run, cores)
+            self._facts[f"ipgen_{work.letters}_pps"] = ", ".join(f"core {c}: {m.pps:.0f}" for c, m in zip(cores, made, strict=True))
         return version
 
     async def close(self) -> None:
         """Nothing runs between trials."""
-
-    async def makes(self, frame_bytes: int, cores: Sequence[int]) -> list[int]:
-        """Frames a second that processes on all cores make at once, sending none (-X, -XX, -XXX). Raises ToolFailed, HostError."""
-        host = self._place.hosts[self._place.senders[0]]
-        options = [f"-{'X' * self._model.benchmark}", "-s", str(frame_bytes - L2_BYTES), "-t", str(BENCHMARK_S)]
-        pinned = [["taskset", "-c", str(core), self._model.program, *options] for core in cores]
-        done = await asyncio.gather(*(host.run(argv, check=False, timeout_s=BENCHMARK_S + 30) for argv in pinned))
-        made = [_MADE.findall(d.text) for d in done]
-        if bad := next((d for d, found in zip(done, made, strict=True) if not found), None):
-            raise ToolFailed(f"its benchmark ended with {bad.status} and no figure: {bad.last_words}", tool=TOOL, host=host.name)
-        return [int(found[-1]) for found in made]
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError."""

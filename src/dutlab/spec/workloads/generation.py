@@ -1,0 +1,99 @@
+"""Workload `generation`: how many frames a second a generator makes on so many cores, sending none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.bounds import LinkBounds
+from dutlab.spec.fields import Duration
+from dutlab.spec.generators import Generator
+from dutlab.spec.generators.base import MOST_STREAMS
+from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import fault
+from dutlab.spec.workloads.base import LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.setting import Setting
+from dutlab.units import Seconds
+
+AROUND_S = Seconds(1.0)
+"""It begins with a whole second of the clock."""
+
+_Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
+
+
+class GenerationSetting(Setting):
+    """So many processes at once, each of which makes frames of one size. Its generator sends nothing, so it is none of the testbed's."""
+
+    kind: Literal["generation"] = "generation"
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
+
+    frame_size: Mix
+    """In bytes with FCS."""
+    generator: Generator | None = None
+    """None is ipgen as it comes."""
+    work: FrameWork
+    streams: Annotated[int, Field(ge=1)]
+    duration_s: Annotated[int, Field(ge=1)]
+
+
+class GenerationWorkload(WorkloadModel):
+    """The generator's own benchmark, of each size, number of streams and kind of work, on the host that would send."""
+
+    tool: ClassVar[str] = "ipgen"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
+    setting: ClassVar[type[Setting]] = GenerationSetting
+
+    generator: Generator | None = None
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
+    streams: tuple[_Streams, ...] = (1,)
+    """Processes at once, each on a core of its own where the generator or the testbed has cores for it."""
+    work: tuple[FrameWork, ...] = tuple(FrameWork)
+    duration: Duration = Seconds(3.0)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
+        faults += each_once("streams", [str(n) for n in made.streams])
+        faults += each_once("work", [work.value for work in made.work])
+        generator = made.generator or IpgenModel()
+        if not isinstance(generator, IpgenModel):
+            faults.append(fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen"))
+        for i, mix in enumerate(made.frame_sizes):
+            several = "" if mix.size else "its frames are of one size; write the sizes one by one"
+            if what := several or generator.size_fault(int(mix.size or 0), ipv6=False):
+                faults.append(fault(("frame_sizes", i), what))
+        for i, links in enumerate(made.links or ()):
+            if len(links) > 1:
+                faults.append(fault(("links", i), "write one link: the host at its source makes the frames"))
+        if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_WAIT:
+            faults.append(fault(("duration",), f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {made.duration:g}s"))
+        return faults
+
+    def count(self, every_link: Mapping[str, LinkBounds]) -> int:
+        """How many drives there are."""
+        return len(self._of_hosts(every_link)) * len(self.frame_sizes) * len(self.streams) * len(self.work)
+
+    def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
+        """One a host, kind of work, size and number of streams."""
+        for links, work, size, streams in product(self._of_hosts(every_link), self.work, self.frame_sizes, self.streams):
+            setting = GenerationSetting(
+                frame_size=size, work=work, streams=streams, duration_s=int(self.duration), generator=self.generator
+            )  # fmt: skip
+            yield WorkloadDrive(links, setting, Seconds(self.duration + AROUND_S))
+
+    def _of_hosts(self, every_link: Mapping[str, LinkBounds]) -> list[LinkSet]:
+        """The links that were asked for; else one for each host that sends."""
+        of_host: dict[str, LinkSet] = {}
+        for name, bounds in every_link.items() if self.links is None else ():
+            of_host.setdefault(bounds.ends[0], (name,))
+        return list(self.links or of_host.values())

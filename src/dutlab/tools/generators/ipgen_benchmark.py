@@ -1,0 +1,179 @@
+"""What `ipgen -X` prints: its own benchmark, in which a process makes frames and sends none.
+
+As gen.c of iij/ipgen has it (gentest_main, commit b124ae8; the same in version 1.29, commit 050e621). One X writes addresses, ports and
+length into a packet, XX also copies it, XXX also works its checksum out. The process waits for the clock's next whole second, says once
+
+    Packet generation benchmark. pktsize=46 with MEMCPY with CKSUM test start
+
+(without MEMCPY of -X, without CKSUM of -XX), and then each second
+
+    9 pkt generated. totally 25 packet generated in 3 second. average: 8 pps, pktsize 46, 0.00Mbps
+
+`-t SECONDS` ends it; versions before that option go on until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with
+FCS. Its Mbps follow from the other numbers, of layer 1 with --l1-bps, else of layer 2, and are not read. A process is one stream. Several
+streams are several processes at once, and where they wrote into one file their lines are mixed; totals tell whose a line is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dutlab.errors import ToolFailed, ToolMissing
+from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.spec.generators.ipgen import L2_BYTES, FrameWork, IpgenModel
+from dutlab.spec.workloads.generation import GenerationSetting
+from dutlab.tools.generator_tool import GeneratorSite
+
+TOOL = "ipgen"
+INSTALL = "build it from github.com/iij/ipgen"
+_ENDS_S = 30.0
+_VERSION = re.compile(r"ipgen v(\S+)")
+_BEGIN = re.compile(r"Packet generation benchmark\. pktsize=(\d+)( with MEMCPY)?( with CKSUM test)? start")
+_SECOND = re.compile(r"(\d+) pkt generated\. totally (\d+) packet generated in (\d+) second\. average: \d+ pps, pktsize (\d+),")
+
+
+@dataclass
+class BenchmarkProcess:
+    """One process of the benchmark, and what it made."""
+
+    frame_bytes: int
+    """With FCS."""
+    work: FrameWork
+    lines: list[int]
+    """Where it was read, from 1: that of its beginning, then one a second."""
+    made: list[int] = field(default_factory=list)
+    """Frames of each second."""
+
+    @property
+    def pps(self) -> float:
+        """Over its whole time."""
+        return sum(self.made) / len(self.made)
+
+
+def parse_benchmark(text: str) -> tuple[list[list[BenchmarkProcess]], list[str]]:
+    """Processes that ran at once (their lines are mixed) with the same size and work, in the order of the file; and what cannot be read."""
+    begun, faults = list[BenchmarkProcess](), list[str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _BEGIN.search(line):
+            work = FrameWork.CHECKSUMS if found[3] else FrameWork.COPIES if found[2] else FrameWork.FRAMES
+            begun.append(BenchmarkProcess(int(found[1]) + L2_BYTES, work, [number]))
+        elif found := _SECOND.search(line):
+            now, total, second, packet = map(int, found.groups())
+            if (own := _whose(begun, packet + L2_BYTES, total - now, second - 1)) is None:
+                faults.append(f"line {number} continues no benchmark that began above it")
+            else:
+                own.made.append(now)
+                own.lines.append(number)
+        elif "pkt generated" in line or "generation benchmark" in line:
+            faults.append(f"line {number} is like one of the benchmark and cannot be read")
+    faults += [f"line {p.lines[0]} begins a benchmark that printed no second" for p in begun if not p.made]
+    return list(_at_once([p for p in begun if p.made])), faults
+
+
+def _whose(begun: Sequence[BenchmarkProcess], frame_bytes: int, before: int, seconds: int) -> BenchmarkProcess | None:
+    """The process that had made `before` frames of the size in so many seconds; the first of several."""
+    same = (p for p in begun if p.frame_bytes == frame_bytes and len(p.made) == seconds and sum(p.made) == before)
+    return next(same, None)
+
+
+def _at_once(processes: Sequence[BenchmarkProcess]) -> Iterator[list[BenchmarkProcess]]:
+    """Neighbours of which one began before the others had ended, those of one size and work together."""
+    batches = list[list[BenchmarkProcess]]()
+    for process in processes:
+        if batches and process.lines[0] < max(p.lines[-1] for p in batches[-1]):
+            batches[-1].append(process)
+        else:
+            batches.append([process])
+    for batch in batches:
+        kinds = dict.fromkeys((p.frame_bytes, p.work) for p in batch)
+        yield from ([p for p in batch if (p.frame_bytes, p.work) == kind] for kind in kinds)
+
+
+def made_by(processes: Sequence[BenchmarkProcess]) -> tuple[dict[str, float], list[Row]]:
+    """Figures of processes at once, and a row each."""
+    rows: list[Row] = [
+        {"process": n, "made_pps": p.pps, "least_pps": min(p.made), "most_pps": max(p.made), "seconds": len(p.made)}
+        for n, p in enumerate(processes, 1)
+    ]
+    return {"made_pps": sum(p.pps for p in processes)}, rows
+
+
+async def version_of(host: Host, program: str) -> str:
+    """As it says itself; it has no option for that alone. Raises ToolMissing, HostError."""
+    done = await host.run([program, "-v", "-X", "-t", "1"], check=False)
+    if done.status == NO_SUCH_PROGRAM:
+        raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+    found = _VERSION.search(done.text)
+    return found[1] if found else "not told"
+
+
+@dataclass(frozen=True)
+class BenchmarkRun:
+    """What each process of a benchmark is started with."""
+
+    program: str
+    work: FrameWork
+    frame_bytes: int
+    """With FCS."""
+    seconds: int
+
+    @property
+    def argv(self) -> list[str]:
+        """Its command."""
+        return [self.program, f"-{self.work.letters}", "-s", str(self.frame_bytes - L2_BYTES), "-t", str(self.seconds)]
+
+
+async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | None]) -> tuple[list[BenchmarkProcess], dict[str, bytes]]:
+    """A process for each of `cores` at once, pinned to it (None: not pinned), and what each printed. Raises ToolFailed, HostError."""
+    pinned = [[*(host.system.pinned([core]) if core is not None else ()), *run.argv] for core in cores]
+    done = await asyncio.gather(*(host.run(words, check=False, timeout_s=run.seconds + _ENDS_S) for words in pinned))
+    raw = {f"ipgen-{n}.txt": d.stdout + d.stderr for n, d in enumerate(done, 1)}
+    found = [parse_benchmark(d.text)[0] for d in done]
+    for d, batches in zip(done, found, strict=True):
+        if len(batches) != 1:
+            raise ToolFailed(f"its benchmark ended with {d.status} and no figure: {d.last_words}", tool=TOOL, host=host.name, raw=raw)
+    return [batches[0][0] for batches in found], raw
+
+
+async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
+    """Its version, of each host where they differ. Raises ToolMissing, ToolFailed where a host has too few cores, HostError."""
+    found = dict[str, str]()
+    for cell in cells:
+        setting, host, model = cell.setting_as(GenerationSetting), _host(site, cell), _model(cell)
+        cores = site.cores(model, host)
+        if cores and setting.streams > len(cores):
+            what = f"{setting.streams} streams need as many cores, and {host} gives {len(cores)} ({', '.join(map(str, cores))})"
+            raise ToolFailed(what, tool=TOOL, host=host)
+        if host not in found:
+            found[host] = await version_of(site.hosts[host], model.program)
+    same = set(found.values())
+    return same.pop() if len(same) == 1 else ", ".join(f"{host}: {version}" for host, version in found.items())
+
+
+async def generation(site: GeneratorSite, cell: Cell) -> Measured:
+    """Workload `generation`: so many processes at once on the host at the source of the link. Raises ToolFailed, HostError."""
+    setting, host, model = cell.setting_as(GenerationSetting), _host(site, cell), _model(cell)
+    cores = site.cores(model, host)[: setting.streams] or (None,) * setting.streams
+    ((size, _),) = setting.frame_size.parts  # no experiment asks for more: spec.workloads.generation
+    run = BenchmarkRun(model.program, setting.work, size, setting.duration_s)
+    processes, raw = await run_benchmark(site.hosts[host], run, cores)
+    figures, rows = made_by(processes)
+    where = "not pinned" if cores[0] is None else f"on cores {', '.join(map(str, cores))}"
+    return Measured(
+        {cell.links[0]: figures}, raw=raw, facts={"processes": f"{setting.streams} of {host}, {where}"}, tables={"processes": rows}
+    )
+
+
+def _host(site: GeneratorSite, cell: Cell) -> str:
+    return site.testbed.links[cell.links[0]].source.host
+
+
+def _model(cell: Cell) -> IpgenModel:
+    model = cell.setting_as(GenerationSetting).generator or IpgenModel()
+    assert isinstance(model, IpgenModel)  # noqa: S101 -- no experiment has another here
+    return model

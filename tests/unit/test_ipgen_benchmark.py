@@ -1,0 +1,192 @@
+"""What `ipgen -X` prints, in the words of its source, and the table by size and streams that imports and experiments make of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cells import cell_of
+from dutlab.errors import InputError, SpecRefused, ToolFailed, ToolMissing
+from dutlab.hosts.local import LocalHost
+from dutlab.interop.imported_run import Imported, ImportOptions, write_imported
+from dutlab.interop.importers import KINDS, read_files
+from dutlab.report.gather import gather
+from dutlab.report.model.table import Figure
+from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
+from dutlab.spec.links import Port
+from dutlab.spec.loader import experiment_of
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.generators.ipgen_benchmark import check, generation, parse_benchmark
+
+STAND_IN = Path(__file__).parents[1] / "stand_ins" / "ipgen.py"
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+
+ALONE = """\
+ipgen v1.29
+
+Packet generation benchmark. pktsize=46 start
+9 pkt generated. totally 9 packet generated in 1 second. average: 9 pps, pktsize 46, 0.00Mbps
+7 pkt generated. totally 16 packet generated in 2 second. average: 8 pps, pktsize 46, 0.00Mbps
+"""
+TWO_AT_ONCE = """\
+Packet generation benchmark. pktsize=1500 with MEMCPY with CKSUM test start
+5 pkt generated. totally 5 packet generated in 1 second. average: 5 pps, pktsize 1500, 0.06Mbps
+Packet generation benchmark. pktsize=1500 with MEMCPY with CKSUM test start
+4 pkt generated. totally 4 packet generated in 1 second. average: 4 pps, pktsize 1500, 0.04Mbps
+2 pkt generated. totally 6 packet generated in 2 second. average: 3 pps, pktsize 1500, 0.03Mbps
+3 pkt generated. totally 8 packet generated in 2 second. average: 4 pps, pktsize 1500, 0.04Mbps
+"""
+
+
+def imported(name: str, text: str) -> list[Imported]:
+    return KINDS["ipgen"].importer(name, text.encode(), ImportOptions())
+
+
+def test_one_process_has_its_frames_a_second_over_its_whole_time_and_sizes_with_fcs():
+    ((process,),), faults = parse_benchmark(ALONE)
+    assert (process.frame_bytes, process.work, process.made, process.pps) == (64, FrameWork.FRAMES, [9, 7], 8.0)
+    assert faults == []
+
+
+def test_processes_at_once_mix_their_lines_and_totals_tell_whose_a_line_is():
+    (batch,), faults = parse_benchmark(TWO_AT_ONCE)
+    assert [(p.frame_bytes, p.work, p.made) for p in batch] == [(1518, FrameWork.CHECKSUMS, [5, 3]), (1518, FrameWork.CHECKSUMS, [4, 2])]
+    assert faults == []
+
+
+def test_runs_one_after_the_other_are_one_stream_each():
+    batches, _ = parse_benchmark(ALONE + ALONE + TWO_AT_ONCE)
+    assert [len(batch) for batch in batches] == [1, 1, 2]
+
+
+def test_sizes_that_ran_at_once_are_told_apart():
+    other = TWO_AT_ONCE.replace("pktsize=1500", "pktsize=46", 1).replace("5 pps, pktsize 1500", "5 pps, pktsize 46")
+    batches, _ = parse_benchmark(other)
+    assert [[(p.frame_bytes, p.made) for p in batch] for batch in batches] == [[(64, [5])], [(1518, [4, 2])]]
+
+
+def test_lines_that_belong_to_nothing_are_named():
+    _, faults = parse_benchmark(ALONE.replace("totally 16", "totally 17") + "Packet generation benchmark. pktsize=46 start\n9 pkt gener")
+    assert faults == [
+        "line 5 continues no benchmark that began above it",
+        "line 6 begins a benchmark that printed no second",
+    ]
+
+
+def test_an_import_has_a_trial_a_run_and_the_rates_of_processes_at_once_are_added_up():
+    alone, two = imported("e302.txt", ALONE + TWO_AT_ONCE)
+    assert (alone.cell.workload, alone.cell.mode, alone.measured.figures) == ("generation", "e302", {"a": {"made_pps": 8.0}})
+    assert dict(two.cell.params) == {"frame_size": 1518, "work": "checksums", "streams": 2, "duration_s": 2}
+    assert two.measured.figures == {"a": {"made_pps": 7.0}}
+    assert [row["made_pps"] for row in two.measured.tables["processes"]] == [4.0, 3.0]
+
+
+def test_processes_that_did_not_last_as_long_are_a_doubt():
+    (trial,) = imported("e302.txt", "".join(line for line in TWO_AT_ONCE.splitlines(keepends=True) if not line.startswith("2 ")))
+    assert "some made frames for 1 s, others for 2 s" in trial.measured.doubts[0].detail
+
+
+def test_a_file_that_only_begins_is_refused_by_name():
+    with pytest.raises(InputError, match=r"x\.txt: no line of it is one of ipgen's"):
+        imported("x.txt", "Packet generation benchmark. pktsize=46 start\n")
+
+
+def table_of(run):
+    (section,) = gather(run.path, run.path).sections
+    (table,) = section.tables
+    return table
+
+
+def shown(table):
+    return [
+        (row.label, *(f"{c.median:g}" if isinstance(c, Figure) else c if isinstance(c, str) else "none" for c in row.cells))
+        for row in table.rows
+    ]
+
+
+def test_an_import_of_several_runs_is_a_table_by_size_and_streams(tmp_path):
+    kept = tmp_path / "e302.txt"
+    with kept.open("wb") as file:
+        for size, streams in ((46, 1), (46, 2), (1500, 1)):
+            argv = [str(STAND_IN), "-XXX", "-s", str(size), "-t", "2"]
+            outputs = [subprocess.run(argv, capture_output=True, check=True).stdout.splitlines(keepends=True) for _ in range(streams)]
+            file.writelines(line for lines in zip(*outputs, strict=True) for line in lines)
+    trials, faults = read_files("ipgen", [kept], ImportOptions())
+    table = table_of(write_imported(tmp_path, "made", trials, command=["dutlab", "import"], now=NOW))
+    assert faults == []
+    assert [c.head for c in table.columns] == ["link", "work", "frames", "1 stream", "2 streams", "2 ÷ 1"]
+    assert shown(table) == [
+        ("e302", "a", "frames, copies and checksums", "64", "1e+06", "2e+06", "2.00"),
+        ("e302", "a", "frames, copies and checksums", "1518", "30666", "none", ""),
+    ]
+
+
+# ---- in an experiment
+
+
+def site(*cores: int) -> GeneratorSite:
+    link = SimpleNamespace(source=Port(host="source", interface="lo"))
+    return GeneratorSite({"source": LocalHost("source")}, SimpleNamespace(links={"a": link}), {"source": cores}, None)
+
+
+def cell(**given):
+    return cell_of(
+        "generation", generator=IpgenModel(program=str(STAND_IN)), **{"frame_size": 64, "work": "copies", "duration_s": 2, **given}
+    )
+
+
+def test_a_trial_runs_a_process_a_stream_pinned_to_cores_of_the_testbed():
+    core = min(os.sched_getaffinity(0))
+    measured = asyncio.run(generation(site(core), cell()))
+    assert measured.figures == {"a": {"made_pps": 1_000_000.0}}
+    assert measured.facts == {"processes": f"1 of source, on cores {core}"}
+    assert b"pktsize=46 with MEMCPY start\n" in measured.raw["ipgen-1.txt"]
+
+
+def test_without_cores_processes_are_not_pinned_and_the_record_says_so():
+    measured = asyncio.run(generation(site(), cell(streams=3)))
+    assert measured.figures == {"a": {"made_pps": 3_000_000.0}}
+    assert measured.facts == {"processes": "3 of source, not pinned"}
+    assert [row["made_pps"] for row in measured.tables["processes"]] == [1e6, 1e6, 1e6]
+
+
+def test_before_the_first_trial_its_version_and_cores_are_looked_at():
+    assert asyncio.run(check(site(), [cell(streams=3)])) == "1.30"
+    with pytest.raises(ToolFailed, match=r"3 streams need as many cores, and source gives 1 \(0\)"):
+        asyncio.run(check(site(0), [cell(streams=3)]))
+    missing = cell_of("generation", generator=IpgenModel(program="/nonexistent/ipgen"), work="frames")
+    with pytest.raises(ToolMissing, match="ipgen is not there; build it from"):
+        asyncio.run(check(site(), [missing]))
+
+
+def test_a_benchmark_without_a_figure_is_one_sentence(tmp_path):
+    program = tmp_path / "ipgen"
+    program.write_text("#!/bin/sh\necho no memory >&2; exit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(ToolFailed, match="its benchmark ended with 3 and no figure: no memory"):
+        asyncio.run(generation(site(), cell_of("generation", generator=IpgenModel(program=str(program)), work="frames")))
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("{generator: trafgen}", "generator: trafgen has no benchmark of its own; use ipgen"),
+        ("{frame_sizes: [1519]}", "frame_sizes.0: ipgen sends 64 to 1518 bytes with FCS"),
+        ("{frame_sizes: [imix]}", "frame_sizes.0: its frames are of one size; write the sizes one by one"),
+        ("{streams: [2, 2]}", "streams"),
+        ("{work: []}", "work"),
+        ("{links: [[a, b]]}", "links.0: write one link: the host at its source makes the frames"),
+        ("{duration: 1500ms}", "duration: ipgen takes whole seconds"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_its_place(tmp_path, body, what):
+    text = f"experiment: x\ntestbed: {{lab: three-node}}\nfactors: {{mode: [router]}}\nworkloads: [{{generation: {body}}}]\n"
+    with pytest.raises(SpecRefused) as refused:
+        experiment_of(text.encode(), tmp_path / "e.yaml")
+    assert what in str(refused.value)
