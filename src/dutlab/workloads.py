@@ -133,6 +133,15 @@ _PLUGS = (
         rescored=Rescoring.TOGETHER,
     ),
     WorkloadPlug(
+        "multi-stream",
+        says="Several streams at once, or one after another, with an account each.",
+        settings="dutlab.spec.workloads.multi_stream:MultiStreamWorkload",
+        method="dutlab.methods.multi_stream:measure",
+        section="dutlab.report.sections.tool_figures:section",
+        figures=(r"received_\w+_pps",),
+        load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
         "generators",
         says="What each generator makes, with the DUT and without it.",
         settings="dutlab.spec.workloads.generators:GeneratorsWorkload",

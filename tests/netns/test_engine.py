@@ -16,7 +16,7 @@ from dutlab.errors import HostError, PortRefused, ToolFailed
 from dutlab.methods import sweep
 from dutlab.methods.ports import Bench, Offer, Stretch
 from dutlab.spec.mixes import frame_mix
-from dutlab.spec.traffic import Directions
+from dutlab.spec.traffic import Directions, Traffic
 from dutlab.units import Pps, Seconds
 from processes import LIMIT_S, programs
 
@@ -80,6 +80,31 @@ async def test_what_the_dut_drops_is_lost_and_counted_exactly(engine, hosts):
     lost = -(mostly(4000, flow) // -4)  # of each four the first
     assert (flow.received_frames, flow.lost_frames) == (flow.sent_frames - lost, lost)
     assert measured.figures["a"]["loss_ratio"] == pytest.approx(lost / flow.sent_frames)
+
+
+SEES = """
+add table ip seen; add chain ip seen c { type filter hook prerouting priority -300; }
+add set ip seen ports { type inet_service; size 65535; flags dynamic; }
+add rule ip seen c udp dport 7 ip ttl 63 counter; add rule ip seen c udp dport 7 ip ttl 64 counter
+add rule ip seen c udp dport 7 update @ports { udp sport counter }
+"""
+
+
+async def test_every_frame_has_the_varied_values_of_its_number_on_the_wire_and_the_counts_are_exact(engine, hosts):
+    await hosts["dut"].run(["nft", SEES.replace("\n", "; ").strip("; ")])
+    traffic = {"vary": {"source-port": "1000..1007", "ttl": {"values": [63, 64], "every": 2}}, "burst": {"frames": 10, "rate": "20kpps"}}
+    measured = await sweep.measure(
+        Bench(engine), sweep_cell("a", rate_pps=2000.0, duration_s=1.0, warmup_s=0, traffic=Traffic.model_validate(traffic))
+    )
+    (flow,) = measured.flows
+    assert flow.balances and flow.received_frames == mostly(2000, flow)
+    seen = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "seen"])).stdout)["nftables"]
+    (of_set,) = [entry["set"] for entry in seen if "set" in entry]
+    ports = {elem["elem"]["val"]: elem["elem"]["counter"]["packets"] for elem in of_set["elem"]}
+    ttls = [expr["counter"]["packets"] for entry in seen for expr in entry.get("rule", {}).get("expr", ()) if "counter" in expr]
+    assert sorted(ports) == list(range(1000, 1008)) and sum(ports.values()) == sum(ttls) == flow.sent_frames
+    if not flow.refused_frames:
+        assert set(ports.values()) == {250} and ttls == [1000, 1000]
 
 
 DROPS_EVERY_FOURTH = (

@@ -35,7 +35,15 @@ def run(python, python_env, tmp_path):
 
 
 def test_latency_is_measured_at_each_share_of_a_rate(run):
-    short = ("frame_sizes=[64]", "rate=2kpps", "shares=[0%, 50%, 100%]", "duration=500ms", "warmup=100ms", "drain=200ms")
+    short = (
+        "frame_sizes=[64]",
+        "rate=2kpps",
+        "shares=[0%, 50%, 100%]",
+        "duration=500ms",
+        "warmup=100ms",
+        "drain=200ms",
+        "traffic={vary: {ttl: [64, 128]}, burst: 2}",
+    )
     settings = ["factors.mode=router", "repeats=1", *(f"workloads.latency.{s}" for s in short)]
     (record,), page = run("latency", *settings)
     rows = record["tables"]["points"]
@@ -50,7 +58,7 @@ def test_latency_is_measured_at_each_share_of_a_rate(run):
             assert 0 < figures[f"{at}_tl_ns"] <= figures[f"{at}_wcl_ns"] < 10e9
         else:
             assert row["offered_pps"] < row["intended_pps"], "only a share that the generator did not make beside other work has no figures"
-    assert "Latency" in page
+    assert "Latency" in page and "ttl 64, 128 in turn, bursts of 2 frames" in page
 
 
 def test_a_soak_holds_its_rate_and_finds_a_critical_rate(run):

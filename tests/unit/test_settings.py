@@ -18,6 +18,7 @@ from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.connections import ConnectionsTest
+from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
 from dutlab.spec.workloads.rfc2544 import Benchmark, HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.setting import Setting
@@ -103,6 +104,12 @@ OF_WORKLOAD = {
         "window_s": seconds, "meter": st.sampled_from([None, "wall"]),
     },
     "generators": {"sender": st.just("s1")}, "generation": {"duration_s": st.integers(1, 600), "work": st.sampled_from(FrameWork)},
+    "multi-stream": {
+        "streams": st.dictionaries(
+            st.sampled_from(["syn", "data", "call"]), st.tuples(st.integers(128, 1518), st.none() | counts, traffic), min_size=1
+        ).map(lambda of: tuple(StreamSpec(name=n, frame_size=str(m), frames=f, traffic=t) for n, (m, f, t) in of.items())),
+        "chains": st.just((ChainSpec.model_validate({"steps": ["syn", {"stream": "data", "gap": 0.5}], "rounds": 3}),)),
+    },
     "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},
 }  # fmt: skip

@@ -20,8 +20,10 @@ from dutlab.spec.mixes import NAMED_MIXES
 from dutlab.spec.power import SWITCHES
 from dutlab.spec.sensors import SENSORS, WATCHES
 from dutlab.spec.testbed import HostSpec, Testbed
-from dutlab.spec.traffic import FlowSet, Traffic
+from dutlab.spec.traffic import Burst, FlowSet, Traffic
+from dutlab.spec.vary import VaryRule
 from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.multi_stream import ChainSpec, ChainStep, StreamSpec
 from dutlab.spec.workloads.search import SearchGoal
 from dutlab.spec.workloads.soak_power import PowerPhase
 from dutlab.spec.workloads.steps import Step
@@ -65,6 +67,11 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
             Step,
             Traffic,
             FlowSet,
+            Burst,
+            VaryRule,
+            StreamSpec,
+            ChainSpec,
+            ChainStep,
             CustomMode,
             LevelCommands,
         )
@@ -90,6 +97,11 @@ def test_no_row_explains_a_key_that_is_none():
                 Step,
                 Traffic,
                 FlowSet,
+                Burst,
+                VaryRule,
+                StreamSpec,
+                ChainSpec,
+                ChainStep,
                 CustomMode,
                 LevelCommands,
             ),

@@ -143,3 +143,38 @@ def test_a_frame_of_the_engine_has_room_for_its_probe(size, ipv6, fits):
     why = EngineModel().size_fault(size, ipv6=ipv6)
     assert (why == "") is fits
     assert fits or "the shortest that do are 84" in why
+
+
+@pytest.mark.parametrize("workload", ["sweep: {rates: [1kpps], ", "search: {", "latency: {rate: 1kpps, ", "soak: {rate: 1kpps, "])
+def test_what_varies_and_bursts_is_asked_of_the_engine_only_and_refused_where_it_is_written(tmp_path, workload):
+    body = "frame_sizes: [128], traffic: {vary: {ttl: [64, 128]}, burst: 8}}"
+    experiment(tmp_path, workload + body)
+    for kind in sorted(GENERATORS.keys() - {"engine"}):
+        said = refusal(tmp_path, workload + "generator: " + kind + ", " + body).splitlines()
+        for key, feature in (("vary", GeneratorFeature.VARIED), ("burst", GeneratorFeature.BURSTS)):
+            (line,) = [text for text in said if feature.value in text]
+            assert re.search(rf"e\.yaml:5:\d+: workloads\.0\.\w+\.traffic\.{key}: ", line) and line.endswith("use engine"), line
+
+
+@pytest.mark.parametrize(
+    ("workload", "at", "says"),
+    [
+        ("sweep: {frame_sizes: [64], rates: [1kpps], traffic: {vary: {flow-label: 0..9}}}", "vary.flow-label", "only IPv6 has it"),
+        ("sweep: {frame_sizes: [64], rates: [1kpps], traffic: {vary: {bits@60+8: 0..9}}}", "vary.bits@60+8", "past byte 60"),
+        ("sweep: {frame_sizes: [64], rates: [1kpps], traffic: {vary: {ttl: 1..999}}}", "vary.ttl.to", "999 does not fit into 8 bits"),
+        (
+            "sweep: {frame_sizes: [64], directions: both, traffic: {vary: {source-address: 10.0.0.1..10.0.0.9}}}",
+            "vary",
+            "one way of one link",
+        ),
+        ("sweep: {frame_sizes: [64], rates: [max], traffic: {burst: 8}}", "burst", "full speed has no pauses"),
+        ("sweep: {frame_sizes: [64], rates: [9kpps], traffic: {burst: {frames: 8, rate: 9kpps}}}", "burst.rate", "leave no pause"),
+        ("soak: {rate: 10kpps, share: 90%, traffic: {burst: {frames: 8, rate: 9kpps}}}", "burst.rate", "leave no pause"),
+        ("search: {traffic: {burst: {frames: 8, rate: 9kpps}}}", "burst.rate", "are found"),
+    ],
+)
+def test_traffic_that_the_links_or_the_load_do_not_allow_is_refused_where_it_is_written(tmp_path, workload, at, says):
+    with pytest.raises(SpecRefused) as refused:
+        plan(tmp_path, workload)
+    (line,) = [text for text in str(refused.value).splitlines() if says in text]
+    assert f".traffic.{at}: " in line and re.search(r"e\.yaml:5:\d+: ", line), line

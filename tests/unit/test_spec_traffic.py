@@ -33,6 +33,10 @@ def test_a_seed_draws_ports_from_the_ranges_of_rfc_4814_unless_others_are_given(
         {"flows": 7},
         {"flows": {"count": 9, "seed": 3}, "transport": "icmp-echo"},
         {"flows": {"count": 2, "destinations": "2001:2::/48", "destination_addresses": 2}},
+        {"vary": {"ttl": [64, 128], "source-port": "1024..2047/2", "dscp": {"from": 0, "to": 63, "random": True, "seed": 7, "every": 4}}},
+        {"vary": {"source-mac": ["02:00:00:00:00:01", "02:00:00:00:00:02"], "bits@60.4+12": {"from": "0x10", "to": 0, "phase": 3}}},
+        {"burst": 32},
+        {"burst": {"frames": 4, "rate": "10kpps"}},
     ],
 )
 def test_the_text_of_a_record_gives_back_the_same(data):
@@ -55,6 +59,34 @@ def test_the_text_of_a_record_gives_back_the_same(data):
         ({"vlans": [4096]}, "4095"),
         ({"vlans": [1, 2, 3]}, "2 items"),
         ({"vlan": 5}, "did you mean vlans"),
+        ({"vary": ["ttl"]}, "mapping of fields to values"),
+        ({"vary": {"tos": [1, 2]}}, "unknown field"),
+        ({"vary": {"destination-mac": [1, 2]}}, "reach devices that nobody named"),
+        ({"vary": {"ttl": 64}}, "must be a range"),
+        ({"vary": {"ttl": "64"}}, "one value"),
+        ({"vary": {"ttl": [64]}}, "2 items"),
+        ({"vary": {"ttl": [64, 256]}}, "256 does not fit into 8 bits"),
+        ({"vary": {"ttl": [64, -1]}}, "whole number"),
+        ({"vary": {"ttl": "1..5/x"}}, "not a step"),
+        ({"vary": {"ttl": "1..5/9"}}, "no step of 9"),
+        ({"vary": {"ttl": {"from": 5, "to": 5}}}, "two values at least"),
+        ({"vary": {"ttl": {"from": 5}}}, "missing; write from and to"),
+        ({"vary": {"ttl": {"first": 5, "to": 6}}}, "unknown key"),
+        ({"vary": {"ttl": {"values": [5, 6], "random": True}}}, "cannot be combined with a list"),
+        ({"vary": {"ttl": {"from": 5, "to": 6, "seed": 1}}}, "add `random: yes`"),
+        ({"vary": {"ttl": {"from": 6, "to": 5, "random": True}}}, "exchange the two"),
+        ({"vary": {"ttl": {"from": 5, "to": 6, "phase": 2}}}, "there are 2 values"),
+        ({"vary": {"source-address": [1, 2]}}, "1 is not an address"),
+        ({"vary": {"source-address": {"from": "10.0.0.1", "to": "2001:db8::1"}}}, "different versions of IP"),
+        ({"vary": {"source-mac": ["02:00", "x"]}}, "not a MAC"),
+        ({"vary": {"vlan-id": [1, 2]}}, "no tags"),
+        ({"vary": {"inner-vlan-id": [1, 2]}, "vlans": [5]}, "1 tag;"),
+        ({"vary": {"destination-port": [1, 2]}, "transport": "icmp-echo"}, "ICMP has no destination ports"),
+        ({"vary": {"source-port": [1, 2]}, "flows": 2}, "`flows` changes it already"),
+        ({"vary": {"bits@60+65": [1, 2]}}, "at most 64 bits"),
+        ({"vary": {"bits@60+12": [1, 2], "bits@61+3": [1, 2]}}, "bits in common with bits@60"),
+        ({"burst": 1}, "at least 2"),
+        ({"burst": {"frames": 2, "rate": 100}}, "has no unit"),
     ],
 )
 def test_what_cannot_be_sent_is_refused(data, says):
@@ -66,3 +98,53 @@ def test_headers_make_the_shortest_frame_longer():
     assert [read(d).shortest(ipv6=False) for d in ({}, {"vlans": [1, 2]}, {"transport": "tcp"})] == [64, 72, 76]
     # 40 bytes of IPv6 instead of 20; a fragment header has 8 (RFC 8200 sections 3 and 4.5).
     assert [read(d).shortest(ipv6=True) for d in ({}, {"transport": "tcp", "extension_headers": ["fragment"]})] == [84, 104]
+
+
+def test_rules_are_told_to_the_engine_in_its_own_words():
+    rules = read({
+        "vary": {
+            "ttl": [64, 128],
+            "source-address": {"from": "10.0.0.1", "to": "10.0.0.9", "every": 2, "phase": 1},
+            "dscp": {"from": 0, "to": 63, "random": "yes", "seed": 7},
+            "bits@60.4+12": "0..0xfff/5",
+        }
+    }).vary  # fmt: skip
+    assert [rule.protocol() for rule in rules] == [
+        {"field": "ttl", "values": {"list": [64, 128]}, "phase": 0, "every": 1},
+        {"field": "source_address", "values": {"step": {"from": "10.0.0.1", "to": "10.0.0.9", "by": 1}}, "phase": 1, "every": 2},
+        {"field": "dscp", "values": {"random": {"from": 0, "to": 63, "seed": 7}}, "phase": 0, "every": 1},
+        {
+            "field": {"bits": {"byte": 60, "bit": 4, "width": 12}},
+            "values": {"step": {"from": "0", "to": "0xfff", "by": 5}},
+            "phase": 0,
+            "every": 1,
+        },
+    ]
+
+
+def test_a_table_of_states_may_see_as_many_flows_as_the_rules_make():
+    assert read({"vary": {"source-port": "1000..1009", "destination-port": "1..9/4", "ttl": "1..100"}}).flow_count == 10 * 3
+    assert read({"vary": {"destination-port": [1, 2]}, "flows": 7}).flow_count == 14
+
+
+def test_what_a_frame_does_not_have_is_named():
+    traffic = read({"vary": {"identification": "0..9", "source-address": "10.0.0.1..10.0.0.2", "bits@62+16": [0, 1], "bits@59+8": [0, 1]}})
+    assert dict(traffic.misfits(80, ipv6=False)) == {
+        "bits@59+8": "headers and the probe end at byte 60 of a frame; before that, vary a field by its name"
+    }
+    assert dict(traffic.misfits(80, ipv6=True)).keys() == {"identification", "source-address", "bits@59+8", "bits@62+16"}
+    # 66 bytes without FCS; checksums are of pairs of bytes.
+    short = read({"vary": {"bits@65+8": [0, 1], "bits@66+1": [0, 1]}})
+    assert dict(short.misfits(70, ipv6=False)) == {"bits@66+1": "reaches past byte 66 of a frame of 70 bytes with FCS"}
+    assert "reaches past byte 64" in dict(short.misfits(69, ipv6=False))["bits@65+8"]
+
+
+def test_traffic_is_told_in_words():
+    assert read({}).words() == ""
+    told = read({"transport": "tcp", "flows": 1024, "vlans": [100], "vary": {"ttl": [64, 128], "dscp": "0..60/4"}, "burst": 32}).words()
+    assert told == "tcp, 1024 flows (source ports 1024), VLAN 100, ttl 64, 128 in turn, dscp 0..60 in steps of 4, bursts of 32 frames"
+    assert (
+        read({"vary": {"ttl": {"from": 1, "to": 9, "random": True, "seed": 3, "every": 4}}}).words()
+        == "ttl 1..9 at random, seed 3, each for 4 frames"
+    )
+    assert read({"burst": {"frames": 4, "rate": "10kpps"}}).words() == "bursts of 4 frames at 10000 pps"

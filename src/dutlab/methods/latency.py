@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
+from dutlab.methods.carrying import carrying
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
 from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row
 from dutlab.methods.search.method import find
@@ -76,6 +77,7 @@ async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySet
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """One trial a share. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or no latency is known at all."""
     setting = cell.setting_as(LatencySetting)
+    bench = carrying(bench, setting.traffic)
     reference, doubts = await reference_of(bench, cell.links, setting)
     points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.said}"]
     for percent in setting.shares_percent:

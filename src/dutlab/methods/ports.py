@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple, Protocol
 
@@ -37,6 +37,26 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class OfferedStream:
+    """One of several streams of an offer. `rate` is per link; None is as fast as the generator can."""
+
+    name: str
+    mix: Mix
+    rate: Pps | None
+    frames: int | None = None
+    """It ends after so many, in a chain in each round; None is with the offer."""
+    traffic: Traffic = field(default_factory=Traffic)
+
+
+@dataclass(frozen=True)
+class OfferedChain:
+    """Streams one after another, each so long after the last frame of the one before."""
+
+    steps: tuple[tuple[str, Seconds], ...]
+    rounds: int = 1
+
+
+@dataclass(frozen=True)
 class Offer:
     """One trial's load: what is asked of the generator. `rate` is per link and direction; None is as fast as it can."""
 
@@ -62,6 +82,12 @@ class Offer:
     """By flow name: what goes that way instead of `traffic`, where each way has destinations of its own."""
     burst_frames: int = 1
     """So many frames leave back to back at each due time, at the same mean rate (RFC 2544 section 21). Of a constant rate only."""
+    streams: tuple[OfferedStream, ...] = ()
+    """Instead of `mix`, `rate`, `traffic` and bursts: several streams on each link, forward only, each a flow of its own."""
+    chains: tuple[OfferedChain, ...] = ()
+    """Of these streams; all others begin with the offer."""
+    burst_rate: Pps | None = None
+    """At which the frames of one burst follow each other, above the mean rate; None is as fast as the port takes them."""
     broadcast_ratio: float = 0.0
     """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
@@ -75,10 +101,24 @@ class Offer:
         if self.profile and self.rate is not None:
             raise ValueError("an offer has a rate or a profile, not both")
 
+    def carrying(self, traffic: Traffic, traffic_of: Mapping[str, Traffic] | None = None) -> Offer:
+        """The same load of `traffic`, and of each way in `traffic_of` its own; in bursts where it has some and the rate is constant."""
+        made = replace(self, traffic=traffic, traffic_of=traffic_of or {})
+        if traffic.burst is None or self.rate is None:
+            return made
+        return replace(made, burst_frames=traffic.burst.frames, burst_rate=traffic.burst.rate)
+
     @property
     def flow_names(self) -> tuple[str, ...]:
         """What its flows are called, in the order of an outcome: the links, each followed by its reverse direction if frames go in both."""
+        if self.streams:
+            return tuple(flow_of_stream(link, stream.name) for link in self.links for stream in self.streams)
         return flow_names(self.links, self.directions)
+
+
+def flow_of_stream(link: str, stream: str) -> str:
+    """The name of the flow of one of several streams on a link."""
+    return f"{link}:{stream}"
 
 
 def back_of(link: str) -> str:

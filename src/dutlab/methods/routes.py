@@ -11,32 +11,18 @@ a search (with those of `search`). Beside these:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import sweep
+from dutlab.methods.carrying import carrying
 from dutlab.methods.dut_tables import LinkEnd, RoutesLoaded, RouteTable
-from dutlab.methods.ports import NO_TIME, Bench, Generator, Measured, Offer, Outcome
+from dutlab.methods.ports import NO_TIME, Bench, Measured, Offer
 from dutlab.methods.search import method as search
 from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import FlowSet, Spread, Traffic
 from dutlab.spec.workloads.routes import RoutesSetting
-
-
-@dataclass(frozen=True)
-class Carrying:
-    """`generator`, with `traffic` in every offer, and of each way in `traffic_of` its own."""
-
-    generator: Generator
-    traffic: Traffic
-    traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
-
-    async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says."""
-        return await self.generator.offer(replace(offer, traffic=self.traffic, traffic_of=self.traffic_of))
-
 
 SEED = 1
 NOTHING = "no frame came back: the DUT forwards nothing to these routes; modes that filter permit the links' own networks only"
@@ -52,7 +38,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     traffic, warmup, drain = traffic_to(spread), setting.warmup_s, setting.drain_s
     if setting.goals is not None:
         wanted = search_of(cell.links, setting.frame_size, setting.goals, bench.speeds, warmup=warmup, drain=drain)
-        measured: Measured = await search.searched(replace(bench, generator=Carrying(bench.generator, traffic)), wanted)
+        measured: Measured = await search.searched(carrying(bench, traffic), wanted)
         sent = max((int(row["sent_frames"] or 0) for row in measured.tables["trials"]), default=0)
     else:
         duration = setting.duration_s or NO_TIME

@@ -96,7 +96,7 @@ def offer_of(bench: Bench, links: tuple[str, ...], setting: SoakSetting) -> Offe
         duration=setting.duration_s,
         warmup=setting.warmup_s,
         drain=setting.drain_s,
-    )
+    ).carrying(setting.traffic)
 
 
 def course_of(outcome: Outcome, link: str) -> Course:

@@ -24,6 +24,8 @@ from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ledger import doubts_of, doubts_of_length
 from dutlab.methods.ports import Bench, Flow, Generator, Latency, Measured, Offer
 from dutlab.plan.cell import Cell
+from dutlab.spec.mixes import Mix
+from dutlab.spec.rates import Rate
 from dutlab.spec.workloads.setting import LoadSetting
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, l1_rate
 
@@ -32,16 +34,16 @@ _ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "recei
 
 def offer_of(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Offer:
     """What `setting` asks of the generator; `speeds` are those of the links. Raises InputError for a share of what is not known."""
-    return Offer(
+    offer = Offer(
         links=links,
         mix=setting.frame_size,
-        rate=_rate(links, setting, speeds),
-        traffic=setting.traffic,
+        rate=rate_of(links, setting.rate, setting.frame_size, speeds),
         directions=setting.directions,
         duration=setting.duration_s,
         warmup=setting.warmup_s,
         drain=setting.drain_s,
     )
+    return offer.carrying(setting.traffic)
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
@@ -105,11 +107,11 @@ def _latency(latency: Latency | None) -> dict[str, float]:
     } | {name: value for name, value in (("pdv_p999_ns", latency.pdv_p999_ns), ("ipdv_p99_ns", latency.ipdv_p99_ns)) if value is not None}
 
 
-def _rate(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Pps | None:
-    """Frames a second on each link; None is as fast as the generator can."""
-    if (asked := setting.rate) is None:
+def rate_of(links: tuple[str, ...], asked: Rate, mix: Mix, speeds: Mapping[str, BpsL1 | None]) -> Pps | None:
+    """Frames a second on each link; None is as fast as the generator can. Raises InputError for a share of what is not known."""
+    if asked is None:
         return None
-    rates = {name: asked.pps(setting.frame_size.mean, speeds.get(name)) for name in links}
+    rates = {name: asked.pps(mix.mean, speeds.get(name)) for name in links}
     if unknown := [name for name, rate in rates.items() if rate is None]:
         raise InputError(f"{asked} of a speed that is not known: link {unknown[0]}", remedy="write the link's speed in the testbed file")
     if len(set(rates.values())) > 1:

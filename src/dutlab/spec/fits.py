@@ -77,9 +77,9 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
             f"sends in both directions at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every "
             "frame from the sink; write directions: forward, or drive these modes in an experiment of their own"
         )
-    if isinstance(workload, FrameWorkload) and (encrypting := sorted(modes & set(XFRM_IPSEC))):
+    if workload.own_frames and (encrypting := sorted(modes & set(XFRM_IPSEC))):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
-    if isinstance(workload, FrameWorkload) and (wrapping := sorted(modes & set(WRAPPING))):
+    if workload.own_frames and (wrapping := sorted(modes & set(WRAPPING))):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
     if workload.goes_to_sink and (host_to_host := sorted(modes & set(HOST_IPSEC))):
         yield f"goes on to the sink, which is past the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"

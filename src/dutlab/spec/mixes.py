@@ -88,6 +88,11 @@ class Mix(SpecModel):
         return self.parts[0][0] if self.name.isdigit() else None
 
     @property
+    def shortest(self) -> FrameBytes:
+        """The smallest frame in it."""
+        return min(size for size, _ in self.parts)
+
+    @property
     def longest(self) -> FrameBytes:
         """The largest frame in it."""
         return max(size for size, _ in self.parts)

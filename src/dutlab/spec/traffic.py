@@ -2,6 +2,7 @@
 
     traffic: {transport: tcp, flows: 1024, vlans: [100]}
     traffic: {flows: {count: 1000000, source_addresses: 250, seed: 1}}
+    traffic: {vary: {ttl: [64, 128]}, burst: 32}
     traffic: {flows: {count: 65536, destinations: 198.18.0.0/15, destination_addresses: 65536}}
 
 Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless networks of their own are given.
@@ -10,16 +11,19 @@ Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unl
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from math import prod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
-from dutlab.spec.fields import Network
+from dutlab.spec.fields import FrameRate, Network
 from dutlab.spec.model import SpecModel, fault
+from dutlab.spec.vary import ADDRESSES, DESTINATION_ADDRESS, SOURCE_ADDRESS, TELLS_FLOWS, Vary
+from dutlab.units import FCS_BYTES, Pps
 
 IPNetwork = IPv4Network | IPv6Network
 
@@ -57,6 +61,7 @@ class Spread:
 
 MOST_FLOWS = 2_097_152
 """As many as the engine lays out (docs/reference/engine-protocol.md)."""
+MOST_IN_BURST = 1_000_000
 RFC4814_SOURCE_PORTS = (1024, 64512)
 """First, and how many (RFC 4814)."""
 RFC4814_DESTINATION_PORTS = (1, 49151)
@@ -146,6 +151,16 @@ class FlowSet(SpecModel):
                 faults.append(fault((key,), f"{network} has {network.num_addresses} addresses, not {count}"))
         return faults
 
+    def words(self) -> str:
+        """`1024 flows (source ports 1024)`."""
+        usual = FlowSet()
+        ranges = [
+            f"{name.replace('_', ' ')} {value}"
+            for name in type(self).model_fields
+            if name != "count" and (value := getattr(self, name)) != getattr(usual, name)
+        ]
+        return f"{self.count} flow{'s' if self.count > 1 else ''}" + (f" ({', '.join(ranges)})" if ranges else "")
+
     @property
     def spread_sources(self) -> Spread | None:
         """The source addresses, if they have a network of their own."""
@@ -157,9 +172,43 @@ class FlowSet(SpecModel):
         return None if self.destinations is None else Spread.over(self.destinations, self.destination_addresses)
 
     @property
+    def varied(self) -> frozenset[str]:
+        """Fields that are not the same in all flows, by the names that `vary` has for them."""
+        ranges = {
+            SOURCE_ADDRESS: self.source_addresses > 1 or self.sources is not None,
+            DESTINATION_ADDRESS: self.destination_addresses > 1 or self.destinations is not None,
+            "source-port": self.source_ports > 1,
+            "destination-port": self.destination_ports > 1,
+        }
+        return frozenset(name for name, changes in ranges.items() if changes)
+
+    @property
     def members(self) -> int:
         """How many flows the ranges make."""
         return self.source_addresses * self.destination_addresses * self.source_ports * self.destination_ports
+
+
+class Burst(SpecModel):
+    """Frames that leave in bursts, at the mean rate that is asked for. Written as a number, those of one follow each other at once."""
+
+    frames: Annotated[int, Strict(), Field(ge=2, le=MOST_IN_BURST)]
+    rate: FrameRate | None = None
+    """At which the frames of one burst follow each other; None is as fast as the port takes them."""
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """A number alone."""
+        return {"frames": data} if isinstance(data, int) and not isinstance(data, bool) else data
+
+    def text(self) -> str:
+        """In words."""
+        return f"bursts of {self.frames} frames" + ("" if self.rate is None else f" at {self.rate:g} pps")
+
+    def too_fast(self, mean: Pps) -> str:
+        """Why the bursts do not make so many frames a second in the mean, or nothing."""
+        if self.rate is None or mean < self.rate:
+            return ""
+        return f"bursts at {self.rate:g} pps leave no pause at {mean:g} pps in the mean; write a higher rate, or the frames alone"
 
 
 class Traffic(SpecModel):
@@ -171,22 +220,67 @@ class Traffic(SpecModel):
     """Tags, the outer one first."""
     extension_headers: Annotated[tuple[ExtensionHeader, ...], Field(max_length=MOST_EXTENSIONS)] = ()
     """Between the header of IPv6 and the transport, in this order."""
+    vary: Vary = ()
+    """Fields that have another value in each frame."""
+    burst: Burst | None = None
+    """Of loads of a constant rate; None is single frames, evenly."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
-        """Whether what each router looks at is first, where it looks (RFC 8200 section 4.1)."""
+        """Whether what each router looks at is first, where it looks (RFC 8200 section 4.1), and nothing varies twice."""
         del data
-        headers = () if made is None else made.extension_headers
-        return [fault(("extension_headers", i), f"{h} can only be the first") for i, h in enumerate(headers) if i and h == HOP_BY_HOP]
+        if made is None:
+            return []
+        headers = made.extension_headers
+        faults = [fault(("extension_headers", i), f"{h} can only be the first") for i, h in enumerate(headers) if i and h == HOP_BY_HOP]
+        for i, rule in enumerate(made.vary):
+            if what := rule.lacks(tags=len(made.vlans), transport=made.transport):
+                faults.append(fault(("vary", rule.name), what))
+            if rule.name in made.flows.varied:
+                faults.append(fault(("vary", rule.name), "`flows` changes it already; take it out of one of the two"))
+            if earlier := next((other.name for other in made.vary[:i] if rule.overlaps(other)), None):
+                faults.append(fault(("vary", rule.name), f"has bits in common with {earlier}"))
+        return faults
 
     def text(self) -> str | None:
-        """What differs from one UDP flow without tags, as JSON; None if nothing does."""
+        """What differs from one UDP flow without tags, evenly sent, as JSON; None if nothing does."""
         return None if self == Traffic() else self.model_dump_json(exclude_defaults=True)
+
+    def words(self) -> str:
+        """`tcp, 1024 flows, VLAN 100, ttl 64, 128 in turn`: the same for people; empty if nothing differs."""
+        said: list[str] = [] if self.transport == "udp" else [self.transport]
+        if self.flows != FlowSet():
+            said.append(self.flows.words())
+        said += [f"VLAN {number}" for number in self.vlans]
+        said += [f"extension header {header}" for header in self.extension_headers]
+        said += [rule.words() for rule in self.vary]
+        return ", ".join([*said, *([] if self.burst is None else [self.burst.text()])])
 
     @property
     def elsewhere(self) -> bool:
         """Whether frames have addresses that are not the link's."""
-        return self.flows.sources is not None or self.flows.destinations is not None
+        return self.flows.sources is not None or self.flows.destinations is not None or self.varied_addresses
+
+    @property
+    def varied_addresses(self) -> bool:
+        """Whether rules of `vary` make them."""
+        return any(rule.name in ADDRESSES for rule in self.vary)
+
+    @property
+    def flow_count(self) -> int:
+        """How many flows a table of states sees at most."""
+        return self.flows.count * prod(rule.members for rule in self.vary if rule.name in TELLS_FLOWS)
+
+    def misfits(self, frame_bytes: int, *, ipv6: bool) -> Iterator[tuple[str, str]]:
+        """Field → why frames of so many bytes with FCS do not have it, or may not vary there."""
+        least = self.shortest(ipv6=ipv6) - FCS_BYTES
+        for rule in self.vary:
+            if what := rule.misfit(ipv6=ipv6):
+                yield rule.name, what
+            elif (bits := rule.bits) is not None and bits[0] < 8 * least:
+                yield rule.name, f"headers and the probe end at byte {least} of a frame; before that, vary a field by its name"
+            elif bits is not None and bits[1] > 8 * (end := (frame_bytes - FCS_BYTES) & ~1):
+                yield rule.name, f"reaches past byte {end} of a frame of {frame_bytes} bytes with FCS"
 
     def shortest(self, *, ipv6: bool) -> int:
         """Bytes with FCS of the shortest frame that holds headers and probe (docs/reference/engine-protocol.md)."""

@@ -17,6 +17,7 @@ from dataclasses import replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
+from dutlab.methods.carrying import Carrying
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, latency, recovery, reset, throughput
@@ -24,7 +25,6 @@ from dutlab.methods.rfc2544.context import RESTABILISE_S, Paced, Rfc2544Result, 
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.networks import networks_of
-from dutlab.methods.routes import Carrying
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting
 from dutlab.units import Pps, line_rate

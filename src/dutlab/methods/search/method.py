@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.methods.at_limit import frames_at_limit
+from dutlab.methods.carrying import carrying
 from dutlab.methods.ports import AtLimit, Bench, Generator, Measured, Offer
 from dutlab.methods.search.account import doubts, figures, notes, tables
 from dutlab.methods.search.log import Ended, SearchLog
@@ -55,7 +56,7 @@ async def measure(bench: Bench, cell: Cell) -> Searched:
     Raises InputError, HostError, and MeasurementError when not one trial told anything.
     """
     setting = cell.setting_as(SearchSetting)
-    return await searched(bench, search_of_setting(cell.links, setting, bench.speeds))
+    return await searched(carrying(bench, setting.traffic), search_of_setting(cell.links, setting, bench.speeds))
 
 
 async def searched(bench: Bench, search: Search) -> Searched:

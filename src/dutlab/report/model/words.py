@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal
 
+from pydantic import ValidationError
+
 from dutlab.analysis.verdict import less_is_better
+from dutlab.spec.traffic import Traffic
 
 Better = Literal["higher", "lower", ""]
 """Which figures of a name are the better ones; empty for those of which neither are, as a load that was asked for."""
@@ -247,11 +250,22 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
         if key == "streams":
             words.append(f"{value} stream" if value == "1" else f"{value} streams")
             continue
+        if key == "traffic":
+            words.append(_traffic_words(value))
+            continue
         if key == "rw" and value in _PATTERNS:
             words.append(_PATTERNS[value])
             continue
         words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
     return ", ".join([by_words(tool, params.get("generator")), *words])
+
+
+def _traffic_words(written: str) -> str:
+    """Of what a workload of ours asked for; what another tool says under the same name stays as it is."""
+    try:
+        return Traffic.model_validate_json(written).words()
+    except ValidationError:
+        return f"traffic {written}"
 
 
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:

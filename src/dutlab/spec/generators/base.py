@@ -31,6 +31,7 @@ class GeneratorFeature(enum.Enum):
     FLOWS = "several flows"
     VLANS = "VLAN tags"
     BURSTS = "frames in bursts"
+    VARIED = "fields that vary from frame to frame"
     EXTENSIONS = "IPv6 extension headers"
     LATENCY = "latency"
     READINGS = "what was lost in each second"

@@ -11,7 +11,7 @@ ONE_SIZE: Mapping[GeneratorFeature, str] = dict.fromkeys(
     (GeneratorFeature.SEVERAL_SIZES, GeneratorFeature.ORDER), "one size is written into its frames"
 )
 ONE_FLOW: Mapping[GeneratorFeature, str] = dict.fromkeys(
-    (GeneratorFeature.TRANSPORT, GeneratorFeature.FLOWS, GeneratorFeature.VLANS, GeneratorFeature.EXTENSIONS),
+    (GeneratorFeature.TRANSPORT, GeneratorFeature.FLOWS, GeneratorFeature.VLANS, GeneratorFeature.EXTENSIONS, GeneratorFeature.VARIED),
     "it is started with one flow of UDP",
 )
 NOT_TIMED: Mapping[GeneratorFeature, str] = {GeneratorFeature.LATENCY: "its frames carry no time that the sink could read"}

@@ -71,6 +71,8 @@ class WorkloadModel(SpecModel):
     """What each of its drives has."""
     on_segments: ClassVar[bool] = False
     """Whether it measures between every two hosts of a segment; others go from one end of a path to the other."""
+    own_frames: ClassVar[bool] = False
+    """Whether it sends frames that no kernel makes."""
     goes_to_sink: ClassVar[bool] = False
     """Whether its traffic is between source and sink only, past the DUT."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar, Self
 
+from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.bounds import LinkBounds
@@ -33,6 +34,7 @@ class FrameWorkload(WorkloadModel):
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     goes_to_sink: ClassVar[bool] = True
+    own_frames: ClassVar[bool] = True
 
     frame_sizes: tuple[Mix, ...]
     generator: Generator | None = None
@@ -73,7 +75,7 @@ class FrameWorkload(WorkloadModel):
         """Frames in which headers and probe of `traffic` have no room."""
         least = traffic.shortest(ipv6=ipv6)
         for i, mix in enumerate(self.frame_sizes):
-            if min(size for size, _ in mix.parts) < least:
+            if mix.shortest < least:
                 yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
 
     def misfits_of(self, traffic: Traffic, bounds: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
@@ -81,6 +83,8 @@ class FrameWorkload(WorkloadModel):
         versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         for ipv6 in sorted(versions):
             yield from self.too_short(traffic, ipv6=ipv6)
+            for name, what in dict(misfit for mix in self.frame_sizes for misfit in traffic.misfits(mix.shortest, ipv6=ipv6)).items():
+                yield ("traffic", "vary", name), what
         if traffic.extension_headers and False in versions:
             yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(bounds) if not bounds[n].ipv6)} is of IPv4"
 
@@ -161,6 +165,57 @@ class FramesAround(FrameWorkload):
         faults = super().cross_faults(data, made)
         around = [] if made is None else [("warmup", made.warmup, 0.0, LONGEST_WAIT), ("drain", made.drain, 0.0, LONGEST_WAIT)]
         return [*faults, *outside(around)]
+
+
+class CarryingTraffic(FrameWorkload):
+    """Frames that a mapping `traffic` describes."""
+
+    spaced_bursts: ClassVar[bool] = False
+    """Whether its rates are known beforehand, so that bursts at a rate of their own can be told to fit."""
+
+    traffic: Traffic = Field(default_factory=Traffic)
+
+    @property
+    def sends_back(self) -> bool:
+        """Whether frames go from sink to source, too."""
+        return False
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the frames hold the traffic, and its addresses are those of one direction of one link."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        traffic = made.traffic
+        if traffic.elsewhere and (made.sends_back or any(len(links) > 1 for links in made.links or ())):
+            why = "addresses of their own belong to one way of one link; drive each link alone, forward"
+            faults.append(fault(("traffic", "vary" if traffic.varied_addresses else "flows"), why))
+        if not made.spaced_bursts and traffic.burst is not None and traffic.burst.rate is not None:
+            faults.append(
+                fault(("traffic", "burst", "rate"), "the rates of this workload are found, so bursts follow each other at once only")
+            )
+        too_short = made.too_short(traffic, ipv6=bool(traffic.extension_headers))
+        return [*faults, *(fault(at, what) for at, what in too_short)]
+
+    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
+        """Frames that are not one UDP flow, evenly sent."""
+        yield from super().asks()
+        traffic = self.traffic
+        for key, asked, feature in (
+            ("transport", traffic.transport != "udp", GeneratorFeature.TRANSPORT),
+            ("flows", traffic.flows.count > 1, GeneratorFeature.FLOWS),
+            ("vlans", bool(traffic.vlans), GeneratorFeature.VLANS),
+            ("extension_headers", bool(traffic.extension_headers), GeneratorFeature.EXTENSIONS),
+            ("vary", bool(traffic.vary), GeneratorFeature.VARIED),
+            ("burst", traffic.burst is not None, GeneratorFeature.BURSTS),
+        ):
+            if asked:
+                yield ("traffic", key), feature
+
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+        """Also what the links' version of IP does not allow."""
+        yield from super().incompatibilities(bounds)
+        yield from self.misfits_of(self.traffic, bounds, ("traffic", "extension_headers"))
 
 
 class TimedFrames(FramesAround):

@@ -14,8 +14,8 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import WorkloadDrive
-from dutlab.spec.workloads.frames import TimedFrames, each_once
-from dutlab.spec.workloads.setting import FrameSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
+from dutlab.spec.workloads.setting import CarryingSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds
 
 SEARCH_S = Seconds(30.0)
@@ -24,7 +24,7 @@ AROUND_TRIAL_S = Seconds(1.0)
 MOST_SHARE = 10.0
 
 
-class LatencySetting(FrameSetting):
+class LatencySetting(CarryingSetting):
     """Loads that are shares of one rate, one after the other."""
 
     kind: Literal["latency"] = "latency"
@@ -38,7 +38,7 @@ class LatencySetting(FrameSetting):
     drain_s: SecondsOrNone
 
 
-class LatencyWorkload(TimedFrames):
+class LatencyWorkload(CarryingTraffic, TimedFrames):
     """Latency over the load axis (RFC 8219 section 7): one trial a share of a rate."""
 
     setting: ClassVar[type[Setting]] = LatencySetting
@@ -69,6 +69,7 @@ class LatencyWorkload(TimedFrames):
             setting = LatencySetting(
                 frame_size=mix,
                 generator=self.generator,
+                traffic=self.traffic,
                 rate_pps=self.rate,
                 shares_percent=shares,
                 idle_pps=self.idle_rate,

@@ -18,8 +18,8 @@ from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, g
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
-from dutlab.spec.workloads.frames import FramesAround, outside
-from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.frames import CarryingTraffic, FramesAround, outside
+from dutlab.spec.workloads.setting import CarryingSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 DEFAULT_PRESET = "csit"
@@ -78,7 +78,7 @@ class AgainAtEnd(enum.Enum):
     """And the lower bound, after everything else was offered."""
 
 
-class SearchSetting(FrameSetting):
+class SearchSetting(CarryingSetting):
     """A search for every goal at once."""
 
     kind: Literal["search"] = "search"
@@ -106,7 +106,7 @@ class SearchSetting(FrameSetting):
         return {**super().params, **({} if self.preset is None else {"goals": None})}
 
 
-class SearchWorkload(FramesAround):
+class SearchWorkload(CarryingTraffic, FramesAround):
     """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
 
     setting: ClassVar[type[Setting]] = SearchSetting
@@ -161,6 +161,7 @@ class SearchWorkload(FramesAround):
             setting = SearchSetting(
                 frame_size=mix,
                 generator=self.generator,
+                traffic=self.traffic,
                 preset=preset,
                 goals=self.wanted,
                 lowest_pps=self.lowest,

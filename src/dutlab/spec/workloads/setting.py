@@ -137,6 +137,19 @@ class FrameSetting(Setting):
     """None is the engine."""
 
 
+class CarryingSetting(FrameSetting):
+    """Frames that the experiment describes."""
+
+    left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic"}
+
+    traffic: Traffic = Field(default_factory=Traffic)
+
+    @property
+    def flows(self) -> int:
+        """Those of the traffic."""
+        return self.traffic.flow_count
+
+
 class DirectedSetting(FrameSetting):
     """Frames that can go either way."""
 
@@ -162,7 +175,7 @@ class LoadSetting(DirectedSetting):
     @property
     def flows(self) -> int:
         """Flows of the traffic in each direction."""
-        return self.traffic.flows.count * len(self.directions.backs)
+        return self.traffic.flow_count * len(self.directions.backs)
 
     @property
     def loaded_s(self) -> Seconds:

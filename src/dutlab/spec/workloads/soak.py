@@ -14,8 +14,8 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import WorkloadDrive
-from dutlab.spec.workloads.frames import HELD_AND_WATCHED, TimedFrames
-from dutlab.spec.workloads.setting import FrameSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
+from dutlab.spec.workloads.setting import CarryingSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Pps, Seconds
 
 SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1
@@ -23,11 +23,11 @@ AROUND_TRIALS = 0.2
 """What beginning and ending the trials of a search adds to the time in which they send."""
 
 
-class SoakSetting(FrameSetting):
+class SoakSetting(CarryingSetting):
     """A share of a rate for a long time; with `target_loss_percent`, trials that find the rate at which so much is lost."""
 
     kind: Literal["soak"] = "soak"
-    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "target_loss_percent"})
+    left_out: ClassVar[frozenset[str]] = CarryingSetting.left_out | {"target_loss_percent"}
 
     rate_pps: PositiveRate
     """Rate of each link."""
@@ -39,10 +39,11 @@ class SoakSetting(FrameSetting):
     drain_s: SecondsOrNone
 
 
-class SoakWorkload(TimedFrames):
+class SoakWorkload(CarryingTraffic, TimedFrames):
     """A share of a rate for hours, with every second that lost frames."""
 
     setting: ClassVar[type[Setting]] = SoakSetting
+    spaced_bursts: ClassVar[bool] = True
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Counters are read once a second; fewer readings place nothing in time."""
 
@@ -79,6 +80,7 @@ class SoakWorkload(TimedFrames):
             setting = SoakSetting(
                 frame_size=mix,
                 generator=self.generator,
+                traffic=self.traffic,
                 rate_pps=self.rate,
                 share_percent=round(self.share * 100, 9),
                 threshold_percent=round(self.threshold * 100, 9),
@@ -98,3 +100,5 @@ class SoakWorkload(TimedFrames):
         """Frames longer than an MTU, and a load above a line rate."""
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), Pps(self.rate * self.share), bounds)
+        if (burst := self.traffic.burst) is not None and (what := burst.too_fast(Pps(self.rate * self.share))):
+            yield ("traffic", "burst", "rate"), what

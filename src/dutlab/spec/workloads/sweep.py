@@ -13,11 +13,11 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
-from dutlab.spec.traffic import Directions, Traffic
+from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import WorkloadDrive
-from dutlab.spec.workloads.frames import ROUNDING, TimedFrames, each_once
+from dutlab.spec.workloads.frames import ROUNDING, CarryingTraffic, TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
-from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
+from dutlab.units import RFC2544_FRAME_SIZES, Pps, line_rate, si
 
 
 class SweepSetting(LoadSetting):
@@ -26,15 +26,15 @@ class SweepSetting(LoadSetting):
     kind: Literal["sweep"] = "sweep"
 
 
-class SweepWorkload(TimedFrames):
+class SweepWorkload(CarryingTraffic, TimedFrames):
     """Frames of each size at each rate, counted and timed by the engine (throughput at a given load, RFC 2544 section 26.3's trial)."""
 
     setting: ClassVar[type[Setting]] = SweepSetting
+    spaced_bursts: ClassVar[bool] = True
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)
     """On each link; None, written `max`, is as fast as the generator can."""
-    traffic: Traffic = Field(default_factory=Traffic)
     directions: Literal["forward", "both"] = "forward"
     """From source to sink, or at the same time and rate also back."""
 
@@ -45,12 +45,14 @@ class SweepWorkload(TimedFrames):
         if made is None:
             return faults
         faults += each_once("rates", [str(r) for r in made.rates])
-        if made.traffic.elsewhere and (made.directions == "both" or any(len(links) > 1 for links in made.links or ())):
-            faults.append(
-                fault(("traffic", "flows"), "networks of their own belong to one way of one link; drive each link alone, forward")
-            )
-        too_short = made.too_short(made.traffic, ipv6=bool(made.traffic.extension_headers))
-        return [*faults, *(fault(at, what) for at, what in too_short)]
+        if made.traffic.burst is not None and None in made.rates:
+            faults.append(fault(("traffic", "burst"), "a load at full speed has no pauses between bursts; write rates other than max"))
+        return faults
+
+    @property
+    def sends_back(self) -> bool:
+        """As `directions` says."""
+        return self.directions == "both"
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
@@ -73,31 +75,25 @@ class SweepWorkload(TimedFrames):
                 yield WorkloadDrive(links, setting, self.trial_s, mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Rates, directions, and frames that are not one UDP flow."""
+        """Rates and directions."""
         yield from super().asks()
         for i, rate in enumerate(self.rates):
             if rate is not None:
                 yield ("rates", i), GeneratorFeature.RATE
         if self.directions == "both":
             yield ("directions",), GeneratorFeature.BOTH_WAYS
-        if self.traffic.transport != "udp":
-            yield ("traffic", "transport"), GeneratorFeature.TRANSPORT
-        if self.traffic.flows.count > 1:
-            yield ("traffic", "flows"), GeneratorFeature.FLOWS
-        if self.traffic.vlans:
-            yield ("traffic", "vlans"), GeneratorFeature.VLANS
-        if self.traffic.extension_headers:
-            yield ("traffic", "extension_headers"), GeneratorFeature.EXTENSIONS
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
         yield from super().incompatibilities(bounds)
-        yield from self.misfits_of(self.traffic, bounds, ("traffic", "extension_headers"))
         for name in self.driven(bounds):
             speed = bounds[name].speed
             for i, rate in enumerate(self.rates):
                 if rate is None:
                     continue
+                means = [mean for mix in self.frame_sizes if (mean := rate.pps(mix.mean, speed)) is not None]
+                if (burst := self.traffic.burst) is not None and (what := burst.too_fast(max(means, default=Pps(0.0)))):
+                    yield ("traffic", "burst", "rate"), what
                 if speed is None:
                     if rate.unit is RateUnit.PERCENT:
                         yield ("rates", i), f"{rate} of what? Link {name} has no speed; write it in the testbed, or frames a second here"

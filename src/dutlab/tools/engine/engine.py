@@ -31,7 +31,7 @@ from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Offset, offset_of
 from dutlab.tools.engine.directions import direction_of, directions_of
-from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams, stream_load
 from dutlab.tools.engine.trial import FlowAccount, Part, read, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.neighbours import NextHop, next_hop_mac
@@ -86,30 +86,30 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
-        directions = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
+        whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
+        directions = [each for direction in whole for each in of_streams(direction, offer)]
         for agent in self._agents.values():
             agent.take_lines()
             agent.take_events()
         load = EngineLoad(
             offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
-            traffic_of=offer.traffic_of,
-            burst_frames=offer.burst_frames, directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
-            through_link_loss=offer.once,
+            traffic_of=offer.traffic_of, burst_frames=offer.burst_frames, burst_rate=offer.burst_rate,
+            directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
+            through_link_loss=offer.once, streams={stream.name: stream_load(offer, stream) for stream in offer.streams},
         )  # fmt: skip
         watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates))
         async with self._opened(directions) as notes:
             if offer.warmup > 0:
                 await self._part(directions, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
             clocks, before = await self._clocks(directions), await self._paths(directions)
-            heard = await self._part(directions, load, clocks).carry_out(
-                watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun
-            )
+            part = replace(self._part(directions, load, clocks), chains=offer.chains)
+            heard = await part.carry_out(watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun)
             for watch, h in zip(watches, heard, strict=True):
                 watch.tell_whole(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions) or clocks
             apart = {d.name: _lasting(clocks, later, self._testbed.links[d.link]) for d in directions} if clocks and later else {}
-        if not offer.broadcast_ratio:  # the path's counters count those frames too
+        if not offer.broadcast_ratio and not offer.streams:  # the path's counters count those frames too, or those of all streams
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         heard = [h.with_clocks(apart.get(h.direction.name)) for h in heard]
         facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}

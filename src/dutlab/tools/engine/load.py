@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dutlab.methods.ports import IPAddress, Stretch
+from dutlab.methods.ports import IPAddress, Offer, OfferedStream, Stretch, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Directions, Spread, Traffic
@@ -33,11 +33,13 @@ class Direction:
     destination_mac: str
     source_port: int
     isolated: bool
+    stream: str = ""
+    """Of several streams on the link, the one that this is; its name is behind that of the direction."""
 
     @property
     def is_back(self) -> bool:
         """Whether frames go from sink to source."""
-        return self.name != self.link
+        return not self.stream and self.name != self.link
 
     @property
     def sender(self) -> str:
@@ -64,10 +66,13 @@ class EngineLoad:
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
     """Direction → its own traffic instead of `traffic`."""
     burst_frames: int = 1
+    burst_rate: Pps | None = None
     broadcast_ratio: float = 0.0
     directions: Directions = Directions.FORWARD
     answered: IPAddress | None = None
     """Where answers go, if not to the address of the direction's end."""
+    streams: Mapping[str, EngineLoad] = field(default_factory=dict)
+    """Name → what is sent instead of all this in the direction of that stream."""
     through_link_loss: bool = False
     """What falls due while a link has no carrier is refused, and the load goes on."""
 
@@ -78,6 +83,8 @@ class EngineLoad:
 
     def send_plan(self, direction: Direction, stream: int, broadcast: int | None = None) -> dict[str, Any]:
         """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
+        if direction.stream:
+            return self.streams[direction.stream].send_plan(replace(direction, stream=""), stream)
         parts, traffic = self.mix.parts, self.traffic_of.get(direction.name, self.traffic)
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
@@ -108,7 +115,7 @@ class EngineLoad:
         """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
         share = self.broadcast_ratio
         profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in self.profile)
-        rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile, burst_frames=1)
+        rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile, burst_frames=1, burst_rate=None)
         return {**plan, "stream": stream, "destination_mac": BROADCAST_MAC, "rate": rate._rate()}  # noqa: SLF001 - of its own kind
 
     def _rate(self) -> dict[str, Any]:
@@ -118,12 +125,34 @@ class EngineLoad:
             }
         if self.rate is None:
             return {"max": True}
-        return {"pps": self.rate} if self.burst_frames == 1 else {"bursts_at": {"frames": self.burst_frames, "pps": self.rate}}
+        if self.burst_frames == 1:
+            return {"pps": self.rate}
+        if self.burst_rate is None:
+            return {"bursts_at": {"frames": self.burst_frames, "pps": self.rate}}
+        pause_s = self.burst_frames / self.rate - (self.burst_frames - 1) / self.burst_rate
+        return {"multi_burst": {"frames": self.burst_frames, "pps": self.burst_rate, "gap_ns": round(pause_s * NS)}}
 
     @property
     def longest_s(self) -> float:
         """How long sending can take."""
         return self.duration if self.duration is not None else (self.frames or 0) / (self.rate or 1.0)
+
+
+def of_streams(direction: Direction, offer: Offer) -> list[Direction]:
+    """Each stream of an offer of several, with a source port of its own; the direction itself of any other."""
+    return [
+        replace(direction, name=flow_of_stream(direction.link, stream.name), stream=stream.name, source_port=direction.source_port + i)
+        for i, stream in enumerate(offer.streams)
+    ] or [direction]
+
+
+def stream_load(offer: Offer, stream: OfferedStream) -> EngineLoad:
+    """What is sent as one of the streams of an offer."""
+    alone = replace(offer, mix=stream.mix, rate=stream.rate, streams=(), chains=()).carrying(stream.traffic)
+    return EngineLoad(
+        alone.mix, alone.rate, alone.drain, alone.duration, stream.frames,
+        traffic=alone.traffic, burst_frames=alone.burst_frames, burst_rate=alone.burst_rate,
+    )  # fmt: skip
 
 
 def _headers(t: Traffic) -> dict[str, Any]:
@@ -143,6 +172,8 @@ def _headers(t: Traffic) -> dict[str, Any]:
             headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)
         if destination > 1:
             headers["destination_port"] = RFC4814_DESTINATION_PORTS[0]
+    if t.vary:
+        headers["vary"] = [rule.protocol() for rule in t.vary]
     for end, spread in _spreads(t):
         if spread is not None:
             headers[end] = str(spread.first)

@@ -13,7 +13,7 @@ from typing import Any
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow
+from dutlab.methods.ports import Flow, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
 from dutlab.tools.engine.clocks import Offset
@@ -84,6 +84,8 @@ class Part:
     """None: all agents read one clock."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
     """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
+    chains: Sequence[OfferedChain] = ()
+    """Of the streams on each link."""
     ends_when_all_came: bool = False
     """What comes after the last frame does not matter: a direction of which every frame has arrived is not waited for."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
@@ -117,8 +119,14 @@ class Part:
             sent = {"trial": self.trial} | self.load.send_plan(direction, stream, self.broadcasts.get(direction.name))
             plan = plans.setdefault(direction.sends_on, {})
             plan["send"] = sent | {"streams": [*plan.get("send", {}).get("streams", ()), *sent["streams"]]}
+        for link, port in dict.fromkeys((direction.link, direction.sends_on) for direction in self.directions if self.chains):
+            plans[port]["send"].setdefault("chains", []).extend(self._chain(link, chain) for chain in self.chains)
         for port, plan in plans.items():
             await self.agents[port.host].ask("arm", port=str(port), **plan)
+
+    def _chain(self, link: str, chain: OfferedChain) -> dict[str, Any]:
+        steps = [{"stream": self.streams[flow_of_stream(link, name)], "gap_ns": round(gap * NS)} for name, gap in chain.steps]
+        return {"steps": steps, "rounds": chain.rounds}
 
     def _sender_clock(self, direction: Direction) -> dict[str, Any]:
         return (

@@ -1,0 +1,80 @@
+"""Method `multi-stream`: several streams on each link at once, or one after another, each with an account of its own.
+
+Figures of a link, for each stream by its name, over the time from its first frame to its last:
+
+    offered_NAME_pps, received_NAME_pps      what left the generator, and what came out of the DUT
+    loss_NAME_ratio                          of the frames sent (RFC 1242 section 3.6)
+    latency_NAME_p50_ns, latency_NAME_p99_ns of the frames that arrived, when the clocks allow it
+
+A stream of which nothing was sent before the trial ended has no figures, and a note says so. The flow of a stream is called `a:NAME`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dutlab.errors import MeasurementError
+from dutlab.methods.ledger import doubts_of, doubts_of_length
+from dutlab.methods.ports import Bench, Flow, Measured, Offer, OfferedChain, OfferedStream, flow_of_stream
+from dutlab.methods.sweep import rate_of
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting
+from dutlab.units import Pps
+
+
+def offer_of(bench: Bench, links: tuple[str, ...], setting: MultiStreamSetting) -> Offer:
+    """What the setting asks of the generator. Raises InputError for a share of a speed that is not known."""
+    streams = tuple(
+        OfferedStream(s.name, s.frame_size, rate_of(links, s.rate, s.frame_size, bench.speeds), s.frames, s.traffic)
+        for s in setting.streams
+    )
+    chains = tuple(OfferedChain(tuple((step.stream, step.gap) for step in chain.steps), chain.rounds) for chain in setting.chains)
+    return Offer(links, streams[0].mix, None, setting.duration_s, drain=setting.drain_s, streams=streams, chains=chains)
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Sends all once. Raises InputError, ToolFailed, HostError, and MeasurementError when a link sent nothing."""
+    offer = offer_of(bench, cell.links, cell.setting_as(MultiStreamSetting))
+    outcome = await bench.generator.offer(offer)
+    by_name = {flow.link: flow for flow in outcome.flows}
+    flows = {(link, s): by_name[flow_of_stream(link, s.name)] for link in cell.links for s in offer.streams}
+    if idle := [link for link in cell.links if not any(flows[link, s].sent_frames for s in offer.streams)]:
+        raise MeasurementError(f"the generator sent nothing on link {' and '.join(idle)}")
+    figures = {
+        link: {name: value for s in offer.streams for name, value in _figures(s.name, flows[link, s]).items()} for link in cell.links
+    }
+    chained = {name for chain in offer.chains for name, _ in chain.steps}
+    doubts = [
+        # A chain's streams pause while others are sent, so their mean rate is none that was asked for.
+        doubt
+        for (_, s), flow in flows.items()
+        for doubt in doubts_of(replace(offer, rate=None if s.name in chained or not flow.sent_frames else s.rate), flow)
+    ]
+    return Measured(
+        figures=figures,
+        flows=tuple(flows.values()),
+        doubts=(*outcome.doubts, *doubts, *doubts_of_length(offer)),
+        raw=outcome.raw,
+        facts=outcome.facts,
+        notes=[
+            f"link {link}: nothing of stream {s.name} was sent before the trial ended"
+            for (link, s), f in flows.items()
+            if not f.sent_frames
+        ],
+        readings=outcome.readings,
+    )
+
+
+def _figures(name: str, flow: Flow) -> dict[str, float]:
+    if not flow.sent_frames:
+        return {}
+    said = name.replace("-", "_")
+    figures = {f"loss_{said}_ratio": flow.loss_ratio}
+    if flow.sent_seconds > 0:
+        figures |= {
+            f"offered_{said}_pps": Pps(flow.sent_frames / flow.sent_seconds),
+            f"received_{said}_pps": Pps(flow.received_frames / flow.sent_seconds),
+        }
+    if flow.latency is not None and flow.latency.count:
+        figures |= {f"latency_{said}_p50_ns": flow.latency.p50_ns, f"latency_{said}_p99_ns": flow.latency.p99_ns}
+    return figures

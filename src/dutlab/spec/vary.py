@@ -1,0 +1,295 @@
+"""Fields that have another value in each frame, each by a rule of its own.
+
+    vary: {source-port: 1024..2047, ttl: [64, 128], dscp: {from: 0, to: 63, random: yes, seed: 7, every: 16}}
+
+The names are those of the engine's command line. The destination MAC is none of them: frames to other MACs reach devices that nobody named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.fields import YesNo
+from dutlab.spec.model import NAME_KEY, SpecModel, did_you_mean, fault, faults_of, refuse
+
+LONGEST_LIST = 65536
+WIDEST_RANDOM = 1 << 64
+"""As in engine/traffic/src/series.rs."""
+_MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+_BITS = re.compile(r"bits@(\d{1,4})(?:\.([0-7]))?\+(\d{1,2})")
+_WIDEST_BITS = 64
+
+SOURCE_ADDRESS, DESTINATION_ADDRESS = "source-address", "destination-address"
+ADDRESSES = (SOURCE_ADDRESS, DESTINATION_ADDRESS)
+_WIDTHS = {
+    "source-mac": 48,
+    "vlan-id": 12,
+    "vlan-priority": 3,
+    "inner-vlan-id": 12,
+    "inner-vlan-priority": 3,
+    SOURCE_ADDRESS: 128,
+    DESTINATION_ADDRESS: 128,
+    "dscp": 6,
+    "ttl": 8,
+    "identification": 16,
+    "flow-label": 20,
+    "source-port": 16,
+    "destination-port": 16,
+}
+"""Field → bits."""
+TELLS_FLOWS = frozenset({*ADDRESSES, "source-port", "destination-port"})
+"""Fields that a table of states tells flows apart by."""
+_VERSIONS = {"identification": 4, "flow-label": 6}
+_TAGS = {"vlan-id": 1, "vlan-priority": 1, "inner-vlan-id": 2, "inner-vlan-priority": 2}
+
+
+def _value(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise ValueError("must be a whole number, an address or a MAC")
+
+
+_Value = Annotated[int | str, BeforeValidator(_value)]
+_Count = Annotated[int, Strict(), Field(ge=1, le=2**53 - 1)]
+_Number = Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)]
+
+
+class VaryRule(SpecModel):
+    """The values of one field: from one to another in steps, pseudo-random between two, or those of a list."""
+
+    only_code: ClassVar[frozenset[str]] = frozenset({"name"})
+
+    name: str
+    """Of the field."""
+    values: Annotated[tuple[_Value, ...], Field(min_length=2, max_length=LONGEST_LIST)] | None = None
+    """In turn, over and over."""
+    first: _Value | None = Field(default=None, alias="from")
+    last: _Value | None = Field(default=None, alias="to")
+    by: _Count = 1
+    """From one to the next; downwards where `from` is above `to`."""
+    random: YesNo = False
+    """Pseudo-random with repetitions, the same in every trial."""
+    seed: _Number = 0
+    phase: _Number = 0
+    """The place in the values, counted from 0, that frame 0 has."""
+    every: _Count = 1
+    """So many frames have one value before the next follows."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether the values are of the field, and of one kind of rule."""
+        del data
+        if made is None:
+            return []
+        if made.values is not None:
+            return made._faults_of_list()  # noqa: SLF001 -- of its own kind
+        if made.first is None or made.last is None:
+            return [fault(("to" if made.last is None else "from",), "missing; write from and to, or a list of values")]
+        faults, ends = [], list[int]()
+        for key, value in (("from", made.first), ("to", made.last)):
+            try:
+                ends.append(number_of(made.name, value))
+            except ValueError as error:
+                faults.append(fault((key,), str(error)))
+        return faults or made._faults_between(*ends)  # noqa: SLF001 -- of its own kind
+
+    def _faults_of_list(self) -> list[InitErrorDetails]:
+        alone = (
+            ("from", self.first, None),
+            ("to", self.last, None),
+            ("by", self.by, 1),
+            ("random", self.random, False),
+            ("seed", self.seed, 0),
+        )
+        faults = [fault((key,), "cannot be combined with a list of values") for key, value, usual in alone if value != usual]
+        for i, value in enumerate(self.values or ()):
+            try:
+                number_of(self.name, value)
+            except ValueError as error:
+                faults.append(fault(("values", i), str(error)))
+        return faults or self._faults_of_phase()
+
+    def _faults_between(self, first: int, last: int) -> list[InitErrorDetails]:
+        backwards, steady = self.random and first > last, not self.random
+        checks = (
+            (first == last, "to", "the same as `from`; a field that varies has two values at least"),
+            (version_of(self.first) != version_of(self.last), "to", f"{self.first} and {self.last} are of different versions of IP"),
+            (steady and self.seed != 0, "seed", "belongs to random values; add `random: yes`, or leave it out"),
+            (steady and self.by > abs(last - first), "by", f"no step of {self.by} fits between the two"),
+            (self.random and self.by != 1, "by", "random values have no steps"),
+            (backwards, "from", "random values go from the lowest to the highest; exchange the two"),
+            (self.random and last - first >= WIDEST_RANDOM, "to", "a random range has at most 2^64 values"),
+        )
+        wrong = next((fault((key,), what) for is_so, key, what in checks if is_so), None)
+        return self._faults_of_phase() if wrong is None else [wrong]
+
+    def _faults_of_phase(self) -> list[InitErrorDetails]:
+        if self.random or self.phase < self.members:
+            return []
+        return [fault(("phase",), f"there are {self.members} values, counted from 0")]
+
+    @property
+    def members(self) -> int:
+        """How many different values there are at most."""
+        if self.values is not None:
+            return len(self.values)
+        distance = abs(number_of(self.name, self.last or 0) - number_of(self.name, self.first or 0))
+        return distance + 1 if self.random else distance // self.by + 1
+
+    @property
+    def every_value(self) -> tuple[_Value, ...]:
+        """Those that are written."""
+        return self.values if self.values is not None else tuple(v for v in (self.first, self.last) if v is not None)
+
+    @property
+    def bits(self) -> tuple[int, int] | None:
+        """First bit of the frame and the one behind the last, of a place that has no name; None of others."""
+        if (at := _BITS.fullmatch(self.name)) is None:
+            return None
+        first = 8 * int(at[1]) + int(at[2] or 0)
+        return first, first + int(at[3])
+
+    def overlaps(self, other: Self) -> bool:
+        """Whether both are places without a name that have bits in common."""
+        mine, others = self.bits, other.bits
+        return mine is not None and others is not None and mine[0] < others[1] and others[0] < mine[1]
+
+    def words(self) -> str:
+        """`ttl 64, 128 in turn`."""
+        if self.values is not None:
+            shown = ", ".join(map(str, self.values[:_SHOWN])) + (f" … ({len(self.values)} values)" if len(self.values) > _SHOWN else "")
+            values = f"{shown} in turn"
+        else:
+            values = f"{self.first}..{self.last}" + (" at random" if self.random else f" in steps of {self.by}" if self.by > 1 else "")
+        more = [f"{key} {value}" for key, value, usual in (("seed", self.seed, 0), ("phase", self.phase, 0)) if value != usual]
+        return ", ".join([f"{self.name} {values}", *more, *([f"each for {self.every} frames"] if self.every > 1 else [])])
+
+    def misfit(self, *, ipv6: bool) -> str:
+        """Why frames of this version of IP do not have it, or nothing."""
+        version = 6 if ipv6 else 4
+        if _VERSIONS.get(self.name, version) != version:
+            return f"only IPv{_VERSIONS[self.name]} has it"
+        if self.name in ADDRESSES and (other := next((v for v in self.every_value if version_of(v) != version), None)) is not None:
+            return f"{other} is not an address of IPv{version}, as those of the link are"
+        return ""
+
+    def lacks(self, *, tags: int, transport: str) -> str:
+        """Why such frames do not have it, or nothing."""
+        if _TAGS.get(self.name, 0) > tags:
+            return f"the frames have {tags or 'no'} tag{'s' if tags != 1 else ''}; name them in `vlans`"
+        if self.name == "destination-port" and transport == "icmp-echo":
+            return "ICMP has no destination ports; vary source-port, which is its identifier"
+        return ""
+
+    def protocol(self) -> dict[str, Any]:
+        """As the engine's protocol has it."""
+        if (bits := self.bits) is not None:
+            field: Any = {"bits": {"byte": bits[0] // 8, "bit": bits[0] % 8, "width": bits[1] - bits[0]}}
+        else:
+            field = self.name.replace("-", "_")
+        values: dict[str, Any] = {"step": {"from": self.first, "to": self.last, "by": self.by}}
+        if self.values is not None:
+            values = {"list": list(self.values)}
+        elif self.random:
+            values = {"random": {"from": self.first, "to": self.last, "seed": self.seed}}
+        return {"field": field, "values": values, "phase": self.phase, "every": self.every}
+
+
+_SHOWN = 8
+"""Values of a list that a report shows."""
+
+
+def version_of(value: _Value | None) -> int | None:
+    """Of an address; None of anything else."""
+    try:
+        return None if not isinstance(value, str) else ip_address(value).version
+    except ValueError:
+        return None
+
+
+def number_of(field: str, value: _Value) -> int:
+    """A value as the number that its bits are. Raises ValueError for what is not one of this field."""
+    if field in ADDRESSES:
+        if version_of(value) is None:
+            raise ValueError(f"{value} is not an address")
+        return int(ip_address(str(value)))
+    if field == "source-mac":
+        if not isinstance(value, str) or not _MAC.fullmatch(value):
+            raise ValueError(f"{value} is not a MAC; write it as in 02:00:00:00:00:01")
+        return int(value.replace(":", ""), 16)
+    try:
+        number = int(value, 0) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number") from None
+    width = _WIDTHS[field] if field in _WIDTHS else int((_BITS.fullmatch(field) or ["", "", "", "64"])[3])
+    if number >> width:
+        raise ValueError(f"{value} does not fit into {width} bits")
+    return number
+
+
+def _field_fault(field: str) -> str:
+    if field in _WIDTHS:
+        return ""
+    if field == "destination-mac":
+        return "frames to other MACs than the next hop's do not pass the DUT, and reach devices that nobody named"
+    if field.startswith("bits@"):
+        at = _BITS.fullmatch(field)
+        return (
+            "" if at is not None and 1 <= int(at[3]) <= _WIDEST_BITS else "write bits@BYTE.BIT+WIDTH, as in bits@60.4+12; at most 64 bits"
+        )
+    return f"unknown field {did_you_mean(field, [*_WIDTHS, 'bits@BYTE.BIT+WIDTH'])}"
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, list | tuple):
+        return {"values": value}
+    if isinstance(value, str):
+        first, dots, rest = value.partition("..")
+        if not dots:
+            raise ValueError(f"{value!r} is one value; write a range, as in 1024..2047, or a list")
+        last, slash, step = rest.partition("/")
+        return {"from": first, "to": last} | ({"by": _step(step)} if slash else {})
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a range, as in 1024..2047, a list of values, or a mapping")  # noqa: TRY004 pydantic collects ValueErrors
+    return value
+
+
+def _step(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a step; write it as in 0..255/5")
+    return int(text)
+
+
+def _named(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    if isinstance(value, tuple) and all(isinstance(rule, VaryRule) for rule in value):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a mapping of fields to values, as in {source-port: 1024..2047}")  # noqa: TRY004 pydantic collects ValueErrors
+    rules, faults = list[VaryRule](), list[InitErrorDetails]()
+    for field, values in value.items():
+        if what := _field_fault(str(field)):
+            faults.append(fault((str(field),), what))
+            continue
+        try:
+            rules.append(VaryRule.model_validate({**_short(values), NAME_KEY: str(field)}, context=info.context))
+        except ValidationError as error:
+            faults += faults_of(error, (str(field),))
+        except ValueError as error:
+            faults.append(fault((str(field),), str(error)))
+    if faults:
+        raise refuse("vary", faults)
+    return tuple(rules)
+
+
+def _written(rules: tuple[VaryRule, ...]) -> dict[str, Any]:
+    return {rule.name: rule.model_dump(mode="json", exclude={"name"}, exclude_defaults=True, by_alias=True) for rule in rules}
+
+
+Vary = Annotated[tuple[VaryRule, ...], BeforeValidator(_named), PlainSerializer(_written, return_type=dict[str, Any])]
+"""Rules by field."""

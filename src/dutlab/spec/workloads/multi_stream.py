@@ -1,0 +1,183 @@
+"""Workload `multi-stream`: several streams at once, each with its own frames and rate, or one after another.
+
+multi-stream:
+  streams:
+    syn:  {frame_size: 80, rate: 10kpps, frames: 1000, traffic: {transport: tcp-syn, flows: 1000}}
+    data: {frame_size: imix, rate: 20kpps, frames: 5000, traffic: {transport: tcp, flows: 1000}}
+    call: {frame_size: 218, rate: 1kpps}
+  chains: [{steps: [syn, {stream: data, gap: 10ms}], rounds: 3}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, Strict, ValidationError
+from pydantic_core import InitErrorDetails
+
+from dutlab.spec.bounds import LinkBounds
+from dutlab.spec.fields import Duration, Name, named
+from dutlab.spec.mixes import Mix
+from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault, plain_faults
+from dutlab.spec.rates import Rate
+from dutlab.spec.traffic import Traffic
+from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.frames import outside
+from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.sweep import SweepWorkload
+from dutlab.units import Seconds
+
+MOST_STREAMS = 64
+SHORTEST_TRIAL = Seconds(0.1)
+_Count = Annotated[int, Strict(), Field(ge=1, le=2**53 - 1)]
+_Rounds = Annotated[int, Strict(), Field(ge=1, le=2**32 - 1)]
+
+
+def _place(loc: Loc) -> Loc:
+    """Where a stream has what a sweep of one size and rate has there."""
+    return {"frame_sizes": ("frame_size",), "rates": ("rate",)}.get(str(loc[0]), loc)
+
+
+class StreamSpec(SpecModel):
+    """One stream on each link."""
+
+    only_code: ClassVar[frozenset[str]] = frozenset({"name"})
+
+    name: Name
+    frame_size: Mix = Field(default_factory=lambda: Mix.model_validate(64))
+    rate: Rate = None
+    """None, written `max`, is as fast as the generator can."""
+    frames: _Count | None = None
+    """It ends after so many, in a chain in each round; None is with the trial."""
+    traffic: Traffic = Field(default_factory=Traffic)
+
+    def alone(self, links: tuple[LinkSet, ...] | None = None) -> SweepWorkload:
+        """The workload that sends it by itself. Raises ValidationError for what no frame can be."""
+        return SweepWorkload(frame_sizes=(self.frame_size,), rates=(self.rate,), traffic=self.traffic, links=links)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """What is wrong with it by itself."""
+        del data
+        return [] if made is None else [fault(loc, what) for loc, what in made.faults()]
+
+    def faults(self, links: tuple[LinkSet, ...] | None = None) -> list[tuple[Loc, str]]:
+        """What is wrong with it on these sets of links, by the place in it."""
+        try:
+            self.alone(links)
+        except ValidationError as error:
+            return [(_place(loc), what) for loc, what in plain_faults(error) if loc[0] != "links"]
+        return []
+
+    def words(self) -> str:
+        """`64 bytes at 10000pps, 1000 frames, tcp-syn`."""
+        frames = [] if self.frames is None else [f"{self.frames} frames"]
+        size = f"{self.frame_size.size} bytes" if self.frame_size.size else self.frame_size.name
+        return ", ".join([f"{size} at {self.rate or 'max'}", *frames, *filter(None, [self.traffic.words()])])
+
+
+class ChainStep(SpecModel):
+    """A stream of a chain. Written as its name, it begins with the last frame of the one before."""
+
+    stream: str
+    gap: Duration = Seconds(0.0)
+    """From the last frame of the one before to its first."""
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """A name alone."""
+        return {"stream": data} if isinstance(data, str) else data
+
+
+class ChainSpec(SpecModel):
+    """Streams one after another, over and over. Written as a list, once."""
+
+    steps: Annotated[tuple[ChainStep, ...], Field(min_length=1)]
+    rounds: _Rounds = 1
+
+    @classmethod
+    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+        """A list alone."""
+        return {"steps": data} if isinstance(data, list | tuple) else data
+
+    def words(self) -> str:
+        """`syn, data after 0.01 s, 3 rounds`."""
+        steps = [step.stream + (f" after {step.gap:g} s" if step.gap else "") for step in self.steps]
+        return ", ".join([*steps, *([f"{self.rounds} rounds"] if self.rounds > 1 else [])])
+
+
+class MultiStreamSetting(Setting):
+    """Streams, and which of them are sent one after another."""
+
+    kind: Literal["multi-stream"] = "multi-stream"
+    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1)]
+    chains: tuple[ChainSpec, ...] = ()
+    duration_s: SecondsLong
+    drain_s: SecondsOrNone
+
+    @property
+    def flows(self) -> int:
+        """Of all streams."""
+        return sum(stream.traffic.flow_count for stream in self.streams)
+
+    @cached_property
+    def params(self) -> Params:
+        """A name for each stream and chain."""
+        streams = {f"stream_{stream.name}": stream.words() for stream in self.streams}
+        chains = {f"chain_{i}": chain.words() for i, chain in enumerate(self.chains, 1)}
+        return {**streams, **chains, "duration_s": self.duration_s, "drain_s": self.drain_s}
+
+
+class MultiStreamWorkload(WorkloadModel):
+    """Several streams at once, or one after another, with an account each."""
+
+    tool: ClassVar[str] = "engine"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
+    setting: ClassVar[type[Setting]] = MultiStreamSetting
+    goes_to_sink: ClassVar[bool] = True
+    own_frames: ClassVar[bool] = True
+
+    streams: Annotated[dict[Name, StreamSpec], BeforeValidator(named), Field(min_length=1, max_length=MOST_STREAMS)]
+    chains: tuple[ChainSpec, ...] = ()
+    """Their streams begin one after another; all others begin with the trial."""
+    duration: Duration = Seconds(30.0)
+    """Ends all streams."""
+    drain: Duration = Seconds(0.5)
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether chains name streams that end, each once, and the times can be kept."""
+        faults = super().cross_faults(data, made)
+        if made is None:
+            return faults
+        faults += outside([("duration", made.duration, SHORTEST_TRIAL, LONGEST_TRIAL), ("drain", made.drain, 0.0, LONGEST_WAIT)])
+        for name, stream in made.streams.items():
+            faults += [fault(("streams", name, *loc), what) for loc, what in stream.faults(made.links)]
+        chained = set[str]()
+        for i, chain in enumerate(made.chains):
+            for j, step in enumerate(chain.steps):
+                at: Loc = ("chains", i, "steps", j)
+                if step.stream not in made.streams:
+                    faults.append(fault(at, f"unknown stream {step.stream!r} {did_you_mean(step.stream, made.streams)}"))
+                elif step.stream in chained:
+                    faults.append(fault(at, f"{step.stream} is in a chain already; a stream is in one, and once"))
+                elif made.streams[step.stream].frames is None:
+                    faults.append(
+                        fault(("streams", step.stream, "frames"), "missing; the next of a chain begins when these have been sent")
+                    )
+                chained.add(step.stream)
+        return faults
+
+    def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
+        """One a set of links."""
+        setting = MultiStreamSetting(streams=tuple(self.streams.values()), chains=self.chains, duration_s=self.duration, drain_s=self.drain)
+        for links in self.link_sets(every_link):
+            yield WorkloadDrive(links, setting, Seconds(self.duration + self.drain))
+
+    def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+        """What each stream by itself cannot be, by the place where it is written."""
+        for name, stream in self.streams.items():
+            for loc, what in stream.alone(self.links).incompatibilities(bounds):
+                yield ("streams", name, *_place(loc)), what

@@ -1,0 +1,39 @@
+"""The ready experiment of streams, cut short: real frames, an account of each stream, and their order on the wire."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from capability import have_netns, need, need_program
+
+EXAMPLE = Path(__file__).parents[2] / "examples/multi-stream/experiment.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need_program("nft")
+
+
+def test_streams_of_a_chain_and_beside_it_have_an_account_each_and_the_report_says_what_they_were(dutlab, tmp_path):
+    data = "{frame_size: 1518, rate: 5kpps, frames: 300, traffic: {transport: tcp, flows: 100, burst: 10}}"
+    settings = {
+        "factors.mode": "router", "repeats": "1", "workloads.multi-stream.duration": "2s", "workloads.multi-stream.streams.syn.frames": "100",
+        "workloads.multi-stream.streams.data": data,
+    }  # fmt: skip
+    done = dutlab("run", str(EXAMPLE), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")))
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("runs/*/trials/*/record.json")
+    record = json.loads(path.read_text())
+    flows = {flow["link"]: flow for flow in record["flows"]}
+    assert list(flows) == ["a:syn", "a:data", "a:call"] and all(flow["balances"] for flow in flows.values())
+    # A chain waits for its frames: each is sent, or refused once its time has passed.
+    made = {name: flow["sent_frames"] + flow["refused_frames"] for name, flow in flows.items()}
+    assert made == {"a:syn": 3 * 100, "a:data": 3 * 300, "a:call": 1000}
+    figures = record["figures"]["a"]
+    assert all(figures[f"received_{name}_pps"] > 0 and figures[f"latency_{name}_p99_ns"] > 0 for name in ("syn", "data", "call"))
+    (page,) = tmp_path.glob("runs/*/report/report.md")
+    assert "syn, data after 0.01 s, 3 rounds" in page.read_text() and "dscp 0, 46 in turn" in page.read_text()

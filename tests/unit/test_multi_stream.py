@@ -1,0 +1,114 @@
+"""The workload of several streams: what its file may say, and what its method makes of each stream."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from cells import cell_of
+from dutlab.doubts import DoubtKind
+from dutlab.errors import MeasurementError, SpecRefused
+from dutlab.methods import multi_stream
+from dutlab.methods.ports import Bench, Flow, Latency, OfferedChain, Outcome
+from dutlab.spec.loader import experiment_of
+from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
+from dutlab.units import Seconds
+
+
+class HalvingDut:
+    """A generator that sends 1000 frames of each stream in 1 ms, of which half are lost."""
+
+    def __init__(self, change=lambda flow: flow):
+        self.change, self.offers = change, []
+
+    async def offer(self, offer):
+        self.offers.append(offer)
+        latency = Latency(count=500, min_ns=8, p50_ns=10, p90_ns=20, p99_ns=30, p999_ns=40, max_ns=50, mean_ns=12.5)
+        usual = Flow("", 1000, 1000, 0, 500, 500, 0, 0, 0, 1e-3, 64.0, 32000, latency)
+        return Outcome(tuple(self.change(replace(usual, link=name)) for name in offer.flow_names))
+
+
+def experiment(tmp_path, body):
+    text = f"experiment: x\ntestbed: {{lab: three-node}}\nfactors: {{mode: [router]}}\nworkloads:\n- multi-stream: {{{body}}}\nrepeats: 1\n"
+    return experiment_of(text.encode(), tmp_path / "e.yaml")
+
+
+@pytest.mark.parametrize(
+    ("body", "at", "says"),
+    [
+        ("streams: {}", "streams", "at least 1"),
+        ("streams: {a: {frame_size: 60}}", "streams.a.frame_size", "64"),
+        ("streams: {a: {frame_size: 64, traffic: {transport: tcp}}}", "streams.a.frame_size", "at least 76 bytes"),
+        ("streams: {a: {traffic: {burst: 8}}}", "streams.a.traffic.burst", "full speed has no pauses"),
+        ("streams: {a: {traffic: {vary: {ttl: 1..999}}}}", "streams.a.traffic.vary.ttl.to", "8 bits"),
+        ("streams: {a: {frame_size: 9000}}", "streams.a.frame_size", "do not pass link"),
+        ("streams: {a: {frames: 5}}, chains: [[a, b]]", "chains.0.steps.1", "unknown stream 'b'"),
+        ("streams: {a: {frames: 5}}, chains: [[a], [a]]", "chains.1.steps.0", "in a chain already"),
+        ("streams: {a: {rate: 1kpps}}, chains: [[a]]", "streams.a.frames", "missing; the next of a chain"),
+        ("streams: {a: {frames: 5}}, chains: [{steps: [a], rounds: 0}]", "chains.0.rounds", "at least 1"),
+        ("streams: {a: {}}, duration: 1ms", "duration", "0.1s"),
+        (
+            "streams: {a: {traffic: {vary: {source-address: 10.0.0.1..10.0.0.9}}}}, links: [[a, b]]",
+            "streams.a.traffic.vary",
+            "one way of one link",
+        ),
+    ],
+)
+def test_a_stream_that_cannot_be_sent_is_refused_where_it_is_written(tmp_path, body, at, says):
+    with pytest.raises(SpecRefused) as refused:
+        experiment(tmp_path, body)
+    (line,) = str(refused.value).splitlines()[-1:]
+    assert f"workloads.0.multi-stream.{at}: " in line and says in line and re.search(r"e\.yaml:5:\d+: ", line), line
+
+
+SYN = StreamSpec(name="syn", frame_size="80", rate=5000.0, frames=100)
+DATA = StreamSpec(name="data", frame_size="1518", rate=2000.0, frames=300, traffic={"burst": 10})
+CALL = StreamSpec(name="a-call", frame_size="218", rate=1000.0, traffic={"vary": {"dscp": [0, 46]}})
+CHAIN = ChainSpec.model_validate({"steps": ["syn", {"stream": "data", "gap": "10ms"}], "rounds": 3})
+
+
+def cell(*links):
+    return cell_of("multi-stream", links=links, streams=(SYN, DATA, CALL), chains=(CHAIN,), duration_s=2.0)
+
+
+async def test_each_stream_of_each_link_has_figures_by_its_name():
+    dut = HalvingDut()
+    found = await multi_stream.measure(Bench(dut), cell("a", "b"))
+    (offer,) = dut.offers
+    assert offer.flow_names == ("a:syn", "a:data", "a:a-call", "b:syn", "b:data", "b:a-call")
+    assert offer.chains == (OfferedChain((("syn", Seconds(0.0)), ("data", Seconds(0.01))), 3),)
+    assert [flow.link for flow in found.flows] == list(offer.flow_names)
+    for link in ("a", "b"):
+        assert found.figures[link]["received_a_call_pps"] == pytest.approx(5e5)
+        assert found.figures[link]["loss_syn_ratio"] == pytest.approx(0.5) and found.figures[link]["latency_data_p99_ns"] == 30
+
+
+async def test_a_stream_that_was_never_begun_has_a_note_and_one_outside_of_chains_that_missed_its_rate_a_doubt():
+    def change(flow):
+        return {
+            "a:data": replace(flow, intended_frames=0, sent_frames=0, received_frames=0, lost_frames=0, refused_frames=0, sent_seconds=0.0),
+            "a:syn": replace(flow, sent_seconds=flow.sent_seconds * 1e6),
+            "a:a-call": replace(flow, sent_seconds=flow.sent_seconds * 1e6),
+        }[flow.link]
+
+    found = await multi_stream.measure(Bench(HalvingDut(change=change)), cell("a"))
+    assert found.notes == ["link a: nothing of stream data was sent before the trial ended"]
+    assert not any("data" in name for name in found.figures["a"])
+    assert [d.about for d in found.doubts if d.kind is DoubtKind.TX_STARVED] == ["a:a-call"]
+
+
+async def test_a_link_on_which_nothing_was_sent_is_no_measurement():
+    def change(flow):
+        return replace(flow, intended_frames=0, sent_frames=0, received_frames=0, lost_frames=0, refused_frames=0)
+
+    with pytest.raises(MeasurementError, match="nothing on link a"):
+        await multi_stream.measure(Bench(HalvingDut(change=change)), cell("a"))
+
+
+def test_streams_and_chains_are_told_in_words():
+    params = cell("a").params
+    assert params["stream_data"] == "1518 bytes at 2000pps, 300 frames, bursts of 10 frames"
+    assert params["stream_a-call"] == "218 bytes at 1000pps, dscp 0, 46 in turn"
+    assert params["chain_1"] == "syn, data after 0.01 s, 3 rounds"
