@@ -47,14 +47,15 @@ def panic(label: str) -> None:
 
 def verified(tmp_path: Path) -> bool:
     """Whether the run's mode holds."""
-    return "mode-verified" in _journalled(tmp_path / "runs")
+    return "mode-verified" in journalled(tmp_path / "runs")
 
 
 def started(runs: Path) -> bool:
     """Whether a trial has begun."""
-    return "trial-started" in _journalled(runs)
+    return "trial-started" in journalled(runs)
 
 
-def _journalled(runs: Path) -> list[str]:
+def journalled(runs: Path) -> list[str]:
+    """The events of the journals of these runs."""
     lines = [line for path in runs.glob("*/journal.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
     return [json.loads(line)["event"] for line in lines]

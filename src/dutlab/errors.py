@@ -11,7 +11,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   │       └── CommandTimedOut
 │   ├── InUse               another run has a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
-│   │   └── LabGone         the lab does not exist any more (labs/lab.py)
+│   │   └── LabGone         the lab does not exist any more (labs/lost_guests.py)
 │   ├── ToolMissing         a program that measures is absent or too old
 │   ├── ToolsMissing        several are, each with its host
 │   └── PortRefused         a port that must not be loaded (RFC 6815)

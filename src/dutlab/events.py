@@ -142,7 +142,7 @@ class SetAside(_Event):
     attempt: int
     """The number of the attempt that does not count; the next one is done now."""
     reason: str
-    """`disturbed`, `mode-lost`, or that a tool was ended."""
+    """`disturbed`, `mode-lost`, `host-lost`, or that a tool was ended."""
     why: str
 
 
@@ -167,7 +167,7 @@ class TrialEnded(_Event):
 
 
 class HostLost(_Event):
-    """A host does not answer any more; the run ends with it."""
+    """A host does not answer any more; the run ends with it, unless it is a guest of its lab, which is started again."""
 
     event: Literal["host-lost"] = "host-lost"
     host: str

@@ -20,7 +20,8 @@ from capability import have_root, have_user_namespaces, need
 from dutlab import labs
 from dutlab.errors import InputError, LabError
 from dutlab.labs import napi, netdev
-from dutlab.labs.lab import PRIORITY, LabGone
+from dutlab.labs.lab import PRIORITY
+from dutlab.labs.lost_guests import LabGone
 from dutlab.labs.state import StateFolder, namespaces_of
 from processes import LIMIT_S, eventually, running_with
 

@@ -199,7 +199,7 @@ def test_the_mtu_is_of_every_host_on_the_links_and_other_knobs_are_the_duts():
 class _OverSsh(LocalHost):
     """This machine, as if it were reached over a connection."""
 
-    connections, renewals = 1, ()
+    connections, renewals, is_lost = 1, (), False
 
 
 @pytest.mark.parametrize(

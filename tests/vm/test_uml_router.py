@@ -14,6 +14,7 @@ from capability import have_netns, need, need_engine
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs.state import StateFolder
 from dutlab.labs.uml import MODULES
+from dutlab.runner.journal import pending_undo, read_journal
 from guests import kernels
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
@@ -43,13 +44,51 @@ def test_its_own_kernel_forwards_and_delays_what_passes_and_nothing_is_left(dutl
     assert set(NAMESPACES.glob("dutlab-*")) == before
 
 
-def test_a_router_whose_kernel_was_killed_is_said_to_have_ended(dutlab) -> None:
+FRAGILE = """
+experiment: fragile
+testbed: {lab: uml-router}
+modes:
+  fragile:
+    apply:
+      - sysctl -qw net.ipv4.ip_forward=1
+      - >-
+        setsid --wait sh -c '(until [ $(cat /sys/class/net/in-a/statistics/rx_packets) -gt 1000 ]; do sleep 0.2; done;
+        echo c >/proc/sysrq-trigger) </dev/null >/dev/null 2>&1 &'
+    restore: [sysctl -qw net.ipv4.ip_forward=0]
+factors: {mode: [fragile]}
+repeats: 1
+disturbed: count
+workloads:
+  - sweep: {frame_sizes: [64], rates: [500pps], duration: 10min, links: [[a]]}
+"""
+
+
+def test_a_cell_that_loses_its_guest_again_and_again_ends_the_run_and_a_shell_on_a_killed_guest_ends_too(
+    dutlab, tmp_path: Path, python: str, python_env
+) -> None:
     label = f"t{os.getpid()}-uml"
+    (tmp_path / "e.yaml").write_text(FRAGILE)
     done = dutlab("lab", "up", "uml-router", "--label", label)
     try:
         assert done.returncode == 0, done.stderr
-        for pid in kernels(label):
-            os.kill(pid, signal.SIGKILL)
+        done = dutlab("run", "e.yaml", "--lab", label)
+        assert done.returncode == 3, done.stderr
+        assert "dut was lost: the kernel of its guest has ended: Kernel panic" in done.stderr, done.stderr
+        assert "the cell of trial 1 has lost guests 3 times; read the consoles in" in done.stderr, done.stderr
+        assert len(list(only_run(tmp_path).glob("trials/0001.host-lost-*/raw/console-dut.txt"))) == 3
+        assert not records(only_run(tmp_path))
+        assert not pending_undo(read_journal(only_run(tmp_path) / "journal.jsonl"))
+        assert dutlab("lab", "shell", label, "dut", "sysctl", "-n", "net.ipv4.ip_forward").stdout == "0\n", (
+            "it was started the last time too"
+        )
+        argv = [python, "-m", "dutlab", "lab", "shell", label, "dut", "sh", "-c", "echo here; sleep 1000"]
+        with subprocess.Popen(argv, env=python_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shell:
+            assert shell.stdout is not None
+            assert shell.stdout.readline() == "here\n"
+            for pid in kernels(label):
+                os.kill(pid, signal.SIGKILL)
+            _, said = shell.communicate(timeout=LIMIT_S)
+        assert (shell.returncode, "dut: the kernel of its guest has ended" in said) == (3, True), said
         assert eventually(lambda: not kernels(label), LIMIT_S)
         done = dutlab("measure", "sweep", "frame_sizes=64", "--lab", label)
         assert (done.returncode, "the kernel of its guest has ended" in done.stderr) == (3, True), done.stderr

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
-import sys
 from dataclasses import asdict
 
 import click
@@ -86,7 +84,7 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
       dutlab lab shell mine dut nft list ruleset
     """  # noqa: D301
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.labs import sshd  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.labs import guest_shell  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.labs.state import StateFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     _insist_on_root()
@@ -97,17 +95,8 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
         raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
     words = command[1:] if command[:1] == ("--",) else command  # some write it from habit
     if host in labs.description(found.lab).settings.guests:  # its kernel is not the namespace's
-        terminal = ("-t",) if sys.stdin.isatty() else ()
-        argv = (
-            "ssh",
-            "-F",
-            str(sshd.config_file(StateFolder().ssh_folder(label))),
-            *terminal,
-            host,
-            *([shlex.join(words)] if words else ()),
-        )
-    else:
-        argv = ("ip", "netns", "exec", found.namespaces[host], *(words or (os.environ.get("SHELL", "/bin/sh"),)))
+        click.get_current_context().exit(guest_shell.run(label, host, words, StateFolder().ssh_folder(label)))
+    argv = ("ip", "netns", "exec", found.namespaces[host], *(words or (os.environ.get("SHELL", "/bin/sh"),)))
     done = subprocess.run(argv, check=False)
     click.get_current_context().exit(done.returncode)
 

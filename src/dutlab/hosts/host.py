@@ -153,6 +153,10 @@ class OverConnection(Protocol):
     def connections(self) -> int:
         """How many there have been. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the last one was lost and none was made since: the host has answered no keep-alive, or ended it."""
+
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
 Renewal = Callable[[Spawn], Awaitable[None]]
@@ -175,6 +179,11 @@ def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
 def connections_of(host: Host) -> int:
     """How many connections to `host` there have been; 0 of one that needs none."""
     return host.connections if isinstance(host, OverConnection) else 0
+
+
+def is_lost(host: Host) -> bool:
+    """Whether its connection is gone at present; never of a host that needs none."""
+    return isinstance(host, OverConnection) and host.is_lost
 
 
 def no_such_program(host: str, argv: Sequence[str]) -> Done:

@@ -40,6 +40,11 @@ class SshHost:
         """How many there have been so far."""
         return self._connections
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the last connection was lost and none was made since."""
+        return self._link is not None and not self._link.alive
+
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
         """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""
         process = await self._start(argv)

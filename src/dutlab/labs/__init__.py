@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dutlab.labs.direct import cable_undo, direct_links
-from dutlab.labs.lab import Lab, LabGone, StandingLab, attach, down, naming_ended_guests, programs, standing, up, used
+from dutlab.labs.lab import Lab, StandingLab, attach, down, programs, standing, up, used
 from dutlab.labs.labfile import LabDescription, description, lab_names
+from dutlab.labs.lost_guests import Guests, LabGone, naming_ended_guests
 from dutlab.labs.state import new_label
 
 __all__ = [
+    "Guests",
     "Lab",
     "LabDescription",
     "LabGone",

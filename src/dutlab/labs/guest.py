@@ -34,6 +34,8 @@ BOOTS_S = 300.0
 _PAUSE_S = 0.05
 """The longest that it may take until it is reached: 3 s on an idle machine."""
 TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
+_LAST_WORDS = ("Kernel panic", "Out of memory")
+"""How lines of a kernel begin that say why it ends; the first kind found counts."""
 _OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-raid", "btrfs", "dm-delay", "dm-flakey", "sd_mod")
 _OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
 """Modules that no program asks for by name when it wants what they do."""
@@ -197,8 +199,9 @@ def ended(namespace: str) -> bool:
 
 def end_of(folder: Path, role: str) -> str:
     """Why the kernel of an ended guest did, as its console says; `folder` is the lab's own."""
-    said = re.findall(r"^(?:\[ *\d+\.\d+\] )?(Kernel panic.*)$", last_words(console(folder, role)), re.MULTILINE)
-    return said[-1].strip() if said else "nobody knows why"
+    said = last_words(console(folder, role))
+    found = [re.findall(rf"^(?:\[ *\d+\.\d+\] )?({words}.*)$", said, re.MULTILINE) for words in _LAST_WORDS]
+    return next((lines[-1].strip() for lines in found if lines), "nobody knows why")
 
 
 def is_kernel(pid: int) -> bool:
@@ -215,7 +218,7 @@ async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while not (folder / f"{role}.pid").exists():
-                if not _runs(pid):
+                if pid is None or not guest_power.runs(pid):
                     why = "has ended"
                     break
                 await asyncio.sleep(_PAUSE_S)
@@ -223,10 +226,6 @@ async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None
                 return
     said = "\n".join(last_words(path) for path in (console(folder, role), folder / f"ports-{role}.said")).strip()
     raise LabError(f"the guest {role} {why}; its console: {said[-400:] or 'nothing'}")
-
-
-def _runs(pid: int | None) -> bool:
-    return pid is not None and Path(f"/proc/{pid}").exists()
 
 
 def last_words(path: Path) -> str:

@@ -35,7 +35,7 @@ esac
 
 def write(folder: Path, role: str, *, mark: str, start: Sequence[str]) -> Path:
     """The script. `mark` is a word of its kernel's command line, `start` a command that prints the number of its process."""
-    path = _script(folder, role)
+    path = script(folder, role)
     told = {"folder": shlex.quote(str(folder)), "mark": shlex.quote(mark), "start": shlex.join(start), "role": role}
     path.write_text(_SCRIPT.format(**told), encoding="ascii")
     path.chmod(0o700)
@@ -50,6 +50,14 @@ def kernel(folder: Path, role: str) -> int | None:
         return None
 
 
+def runs(pid: int) -> bool:
+    """Whether this process has not ended; of one that nobody has waited for yet, /proc has no command line."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
 def is_off(folder: Path, role: str) -> bool:
     """Whether it was switched off, and did not end by itself."""
     return (folder / f"off-{role}").exists()
@@ -62,10 +70,11 @@ def with_power(testbed: Testbed, roles: Iterable[str], folder: Path) -> Testbed:
 
 
 def _power(folder: Path, role: str) -> CommandPower:
-    script = shlex.quote(str(_script(folder, role)))
-    commands = {action: f"{script} {action}" for action in ("on", "off", "status")}
+    switch = shlex.quote(str(script(folder, role)))
+    commands = {action: f"{switch} {action}" for action in ("on", "off", "status")}
     return CommandPower.model_validate({**commands, "may-switch": True, "back-within": BACK_WITHIN})
 
 
-def _script(folder: Path, role: str) -> Path:
+def script(folder: Path, role: str) -> Path:
+    """Where the script lies."""
     return folder / f"power-{role}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from dutlab.ending import ended_by, to_its_end
-from dutlab.errors import DutlabError, HostError, LabError
+from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -21,6 +21,7 @@ from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
 from dutlab.labs import drives, guest, guest_power, inside, napi, recipe, sshd
 from dutlab.labs.labfile import LabDescription, description
+from dutlab.labs.lost_guests import ENDED, Guests, LabGone, ended_in
 from dutlab.labs.qemu import Qemu
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.labs.uml import UserMode
@@ -36,10 +37,6 @@ _PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKS
 """What this machine needs for a lab, by how its hosts are reached."""
 _KERNELS: Mapping[str, guest.Kernel] = {"uml": UserMode(), "qemu": Qemu()}
 """What guests may be, by their lab's word for it."""
-
-
-class LabGone(LabError):
-    """The lab does not exist any more, or not whole, and cannot be used: what a run changed in it is gone or goes with it."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +85,14 @@ class Lab:
             return self._far(host, name, log)
         return await NetnsMachine.open(name, self.namespaces[host], log)
 
+    @property
+    def looked_after(self) -> Guests:
+        """Its guests, for whoever notices that one is lost."""
+        return Guests(self.guests, StateFolder().ssh_folder(self.label))
+
     def kernels(self) -> tuple[int, ...]:
         """The processes of its guests' kernels as they are now: one that was switched off and on has another."""
-        folder = StateFolder().ssh_folder(self.label)
-        started = [guest_power.kernel(folder, role) for role in self.guests]
+        started = [guest_power.kernel(self.looked_after.folder, role) for role in self.guests]
         return tuple(pid for pid in started if pid is not None and guest.is_kernel(pid))
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
@@ -209,32 +210,12 @@ async def attach(label: str) -> Lab:
         known = ", ".join(folder.labels())
         raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
-    ended = await _ended_guests(state) if state.complete and not gone else []
+    ended = await ended_in(state) if state.complete and not gone else []
     if gone or ended or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
-        why = "the kernel of its guest has ended" if ended else f"{gone[0]} is gone" if gone and state.complete else lost
+        why = ENDED if ended else f"{gone[0]} is gone" if gone and state.complete else lost
         raise LabGone(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again with that label")
     return _lab(state, description(state.lab))
-
-
-@contextlib.asynccontextmanager
-async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
-    """Raises LabGone, with what its kernel said last, in place of what went wrong inside after a guest of the lab had ended."""
-    try:
-        yield
-    except DutlabError as error:
-        folder = StateFolder()
-        if (state := folder.read(label)) is not None and (ended := await _ended_guests(state)):
-            why = "; ".join(f"{role}: the kernel of its guest has ended: {guest.end_of(folder.ssh_folder(label), role)}" for role in ended)
-            raise LabGone(why, remedy=remedy) from error
-        raise
-
-
-async def _ended_guests(state: LabState) -> list[str]:
-    """Those that were switched off have not ended."""
-    guests, folder = description(state.lab).settings.guests, StateFolder().ssh_folder(state.label)
-    on = [role for role in guests if not guest_power.is_off(folder, role)]
-    return [role for role in on if await asyncio.to_thread(guest.ended, state.namespaces[role])]
 
 
 def standing() -> list[StandingLab]:

@@ -138,6 +138,9 @@ Host {door.role}
   IdentityAgent none
   UserKnownHostsFile {folder}/known_hosts
   StrictHostKeyChecking yes
+  ConnectTimeout 30
+  ServerAliveInterval 5
+  ServerAliveCountMax 3
   ProxyCommand ip netns exec {door.via} {sys.executable} -I -S {relay.__file__} %h %p
 """
 

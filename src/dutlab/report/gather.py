@@ -26,11 +26,13 @@ from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repea
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
+from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.power import power_section
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
+from dutlab.store.attempts import AttemptReason
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, read_plain, reading
@@ -98,6 +100,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
     found_sections = sections(run, groups, order, book)
     aside = _set_aside(run, faults)
+    lost = _set_aside(run, faults, AttemptReason.HOST_LOST) if aside else []
     watched, facts = sample_means(run, groups, faults), _hosts(run, faults)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(run.resolved)
@@ -154,7 +157,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         additions=tuple(shown_additions(run.path, folder, faults)),
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
-        repeated=repeated(records, aside),
+        repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(lost)))),
         per_cpu=per_cpu(groups, aside),
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
@@ -205,10 +208,10 @@ def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _set_aside(run: RunFolder, faults: list[str]) -> list[TrialRecord]:
-    """Attempts that do not count."""
+def _set_aside(run: RunFolder, faults: list[str], reason: AttemptReason | None = None) -> list[TrialRecord]:
+    """Attempts that do not count; of those with this reason alone, if one is given."""
     try:
-        return run.set_aside_records()
+        return run.set_aside_records(reason)
     except NewerRun:
         raise
     except StoreError as error:

@@ -68,10 +68,12 @@ class Attempts:
         self._set_aside(trial, reason, why)
         return True
 
-    def void(self, trials: Iterable[int]) -> None:
-        """Sets aside what of these trials has a record, of a run that was cut, however often it was. Raises StoreError."""
-        for trial in sorted(self.folder.finished().intersection(trials)):
-            self._set_aside(trial, AttemptReason.UNPROVEN, _CUT)
+    def void(self, trials: Iterable[int], reason: AttemptReason = AttemptReason.UNPROVEN, why: str = _CUT) -> list[int]:
+        """Sets aside what of these trials has a record, however often that was; returns which these are. Raises StoreError."""
+        recorded = sorted(self.folder.finished().intersection(trials))
+        for trial in recorded:
+            self._set_aside(trial, reason, why)
+        return recorded
 
     def disturbed_in_hindsight(self, finished: Sequence[TrialRecord]) -> Mapping[int, str]:
         """Trials that do not count now that their whole cell is known → why. Trials that were disturbed from the first are among them."""

@@ -102,6 +102,10 @@ class EventLog:
         self._done.discard(trial)
         self._say(SetAside(at=_now(), trial=trial, attempt=attempt, reason=reason, why=why))
 
+    def lost(self, host: str, what: str) -> None:
+        """A host does not answer any more."""
+        self._say(HostLost(at=_now(), host=host, what=what))
+
     def ended(self, record: TrialRecord) -> None:
         """A trial has its record."""
         self._trial = None
@@ -121,7 +125,7 @@ class EventLog:
     def cut(self, error: BaseException, remedy: str) -> None:
         """The run ends before its time, and can go on by `remedy`; empty where it cannot."""
         if isinstance(error, HostError):
-            self._say(HostLost(at=_now(), host=error.host, what=str(error)))
+            self.lost(error.host, str(error))
         self.close("cut", {}, remedy)
 
     def close(self, status: str, counts: Mapping[Any, int], remedy: str = "") -> None:

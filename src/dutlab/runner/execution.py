@@ -7,9 +7,9 @@ restore, always.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -25,6 +25,7 @@ from dutlab.hosts.host import connections_of
 from dutlab.methods.calibrate import Rig
 from dutlab.plan.plan import Trial
 from dutlab.runner.examine import doubts_of, examine, streams_of
+from dutlab.runner.guest_watch import MOST_LOST, GuestLost
 from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
 from dutlab.runner.journal import undo_to_json
@@ -35,11 +36,12 @@ from dutlab.runner.progress import RunResult
 from dutlab.runner.rig import OpenRig, lab_rig
 from dutlab.runner.run_process import RunProcess, TimeIsOver
 from dutlab.runner.stage import Stage, open_stage
-from dutlab.runner.trial import carry_out, refused
+from dutlab.runner.trial import carry_out, lost_with, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
+from dutlab.store.cell_figures import CellKey, key_of
 
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
@@ -74,6 +76,8 @@ class Execution(RunProcess):
     testbed: Testbed
     said: set[str] = field(default_factory=set)
     """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
+    losses: Counter[CellKey] = field(default_factory=Counter)
+    """How often guests were lost in each cell."""
 
     async def to_its_end(self, options: RunOptions) -> RunResult:
         """All that is left, at a stretch."""
@@ -197,13 +201,48 @@ class Execution(RunProcess):
         self.events.note(f"headroom unknown: {what}: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:
-        """One application of a mode, in the levels that its trials have, and the trials measured in it."""
+        """One application of a mode, in the levels that its trials have, and the trials measured in it; another where a guest was lost."""
+        left = trials
+        while left:
+            try:
+                await self._applied(stage, levels, left, ends)
+            except GuestLost:
+                left = self.records.left(trials)
+            else:
+                return
+
+    async def _applied(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:
         mode = await levels.around(stage.modes[trials[0].cell.mode], trials[0].cell)
         application = f"{trials[0].number}-{mode.name}"
         steps = await mode.undo(stage.dut, stage.dut_testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
-        async with ended_by(lambda: self._restored(stage, steps, application)):
+        async with ended_by(lambda: self._restored(stage, steps, application)), self._with_guests(stage, levels, trials):
             await self._in_mode(stage, mode, application, trials, ends)
+
+    @asynccontextmanager
+    async def _with_guests(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial]) -> AsyncIterator[None]:
+        """Raises GuestLost where the loss of a guest broke what went on: it runs again, in its levels, and what is void is set aside.
+
+        Raises LabError where it does not come back, or was lost too often.
+        """
+        try:
+            yield
+        except DutlabError as error:
+            if (found := await stage.guests.behind(error)) is None:
+                raise
+            words = "; ".join(loss.words for loss in found.losses)
+            begun = self.records.void_lost(words, partial(lost_with, stage, self.book, found.losses)) or trials[0]
+            for loss in found.losses:
+                self.events.lost(loss.host, loss.why)
+                self.events.note(f"{loss.host} was started again; what it was set to is set anew")
+            await levels.apply_again()
+            self.losses[key_of(begun.cell)] += 1
+            if (times := self.losses[key_of(begun.cell)]) >= MOST_LOST:
+                raise LabError(
+                    f"{words}; the cell of trial {begun.number} has lost guests {times} times",
+                    remedy=f"read the consoles in {self.folder.path}/trials/*.host-lost-*/raw, or leave this cell out",
+                ) from error
+            raise found from error
 
     async def _restored(self, stage: Stage, steps: Sequence[UndoStep], application: str) -> None:
         try:
@@ -228,8 +267,8 @@ class Execution(RunProcess):
                 else:
                     connections = connections_of(stage.dut)
                     asked = self.experiment
-                    carried = await carry_out(
-                        stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading
+                    carried = await stage.guests.during(
+                        carry_out(stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading)
                     )
                     await stayed_in_mode(stage, mode, connections)
                 if not (again := self.records.once_more(carried)):

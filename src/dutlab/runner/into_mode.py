@@ -22,10 +22,12 @@ async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
         await mode.apply(stage.dut, stage.dut_testbed)
         checks = await mode.verify(stage.dut, stage.dut_testbed, stage.prober)
     except DutlabError as e:
-        for host in stage.hosts.values():
-            await host.run(["true"], check=False)  # a Windows has no such program, but it answers
-        return checks, f"mode {mode.name}: {e}"
-    return checks, _failing(mode, checks)
+        why = f"mode {mode.name}: {e}"
+    else:
+        why = _failing(mode, checks)
+    for host in stage.hosts.values() if why else ():
+        await host.run(["true"], check=False)  # a Windows has no such program, but it answers
+    return checks, why
 
 
 async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:

@@ -192,6 +192,17 @@ def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
     return frozenset(unproven)
 
 
+def open_trial(entries: Iterable[Entry]) -> int | None:
+    """The trial that the present process has begun and not ended."""
+    trial = None
+    for entry in entries:
+        if entry["event"] == "trial-started":
+            trial = int(entry["trial"])
+        elif entry["event"] in {"trial-finished", "run-resumed"}:
+            trial = None
+    return trial
+
+
 def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     """(host, path) of every copy of the engine that may have been made there and was not removed."""
     left: dict[str, str] = {}

@@ -9,7 +9,7 @@ from functools import cached_property
 from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.event_log import EventLog
-from dutlab.runner.journal import Journal, read_journal, unproven_trials
+from dutlab.runner.journal import Journal, open_trial, read_journal, unproven_trials
 from dutlab.sensors.sensor import Sample
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.judged import DISTURBED
@@ -60,6 +60,23 @@ class Records:
             trials = unproven_trials(read_journal(self.folder.journal))
         self._attempts.void(trials)
 
+    def void_lost(self, lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> Trial | None:
+        """Sets aside all that is void since a host was lost: the trial that went on, and those since the mode was verified last.
+
+        Of the first, which this returns, `without_result` makes the record; None where no trial went on. Raises StoreError.
+        """
+        with reading(self.folder.journal):
+            entries = read_journal(self.folder.journal)
+        number = open_trial(entries)
+        trial = next((t for t in self.plan.trials if t.number == number), None)
+        if trial is not None:
+            self._keep(without_result(trial, lost))
+            self._attempts.void([trial.number], AttemptReason.HOST_LOST, lost)
+        for unproven in self._attempts.void(unproven_trials(entries), why=f"{lost}, before the mode was verified again"):
+            if self._repeats is not None:
+                self._repeats.set_aside(unproven)
+        return trial
+
     def void(self, trials: Sequence[Trial], lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> list[Trial]:
         """Sets aside trials whose mode is not verified to their end; returns those to be done again.
 
@@ -78,10 +95,7 @@ class Records:
 
     def once_more(self, carried: TrialOutput) -> bool:
         """Keeps a trial; whether it was disturbed, or its tool was killed, and is set aside to be done again."""
-        record = self._attempts.verdict(carried.record)
-        self.folder.write_trial(record, carried.raw, carried.samples)
-        self.journal.write("trial-finished", trial=record.trial, status=record.status)
-        self._attempts.written(record)
+        record = self._keep(carried)
         if record.status == DISTURBED and self._attempts.once_more(record.trial, AttemptReason.DISTURBED, record.why):
             return True
         if carried.killed and self._attempts.once_more(record.trial, AttemptReason.TOOL_ENDED, f"killed: {', '.join(carried.killed)}"):
@@ -90,6 +104,13 @@ class Records:
             self._repeats.add(record)
         self.events.ended(record)
         return False
+
+    def _keep(self, carried: TrialOutput) -> TrialRecord:
+        record = self._attempts.verdict(carried.record)
+        self.folder.write_trial(record, carried.raw, carried.samples)
+        self.journal.write("trial-finished", trial=record.trial, status=record.status)
+        self._attempts.written(record)
+        return record
 
     def disturbed_in_hindsight(self) -> list[Trial]:
         """Trials that their whole cell shows to have been disturbed, set aside. None where a person would have to set factors again."""

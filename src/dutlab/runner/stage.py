@@ -26,6 +26,7 @@ from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner.device import JournaledDevice
+from dutlab.runner.guest_watch import GuestWatch
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.live_readings import LiveReadings
@@ -39,7 +40,7 @@ from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
-from dutlab.tools.engine.binary import EngineFile, engine_on
+from dutlab.tools.engine.binary import EngineFile, brought_again, engine_on
 from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
@@ -71,6 +72,8 @@ class Stage:
     versions: Mapping[str, str]
     accounts: AccountReader
     """What our threads and other work use of the CPUs."""
+    guests: GuestWatch
+    """Looks after the hosts of the lab that have a kernel of their own."""
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
     lab: labs.Lab | None = None
@@ -146,11 +149,14 @@ async def open_stage(
                 await undo.enter_async_context(lease(hosts))
             testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
-        engine = dict.fromkeys(framed, str(engine_binary)) if here else await _engines(undo, hosts, framed, engine_binary, journal)
+        engine, bring = (
+            (dict.fromkeys(framed, str(engine_binary)), {}) if here else await _engines(undo, hosts, framed, engine_binary, journal)
+        )
+        guests = GuestWatch(hosts, journal, lab.looked_after if lab is not None and lab.guests else None, bring)
         backend = "auto" if lab is None else lab.backend
         arrays = {name: mode.array for name, mode in experiment.modes.items() if mode.array is not None}
         site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
-        stage = await undo.enter_async_context(_set_up(experiment, site, cells, journal, lab=lab, tell=tell))
+        stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
 
 
@@ -225,14 +231,14 @@ async def _own_lab(name: str, journal: Journal) -> AsyncIterator[labs.Lab]:
 
 async def _engines(
     undo: AsyncExitStack, hosts: Mapping[str, Host], framed: Sequence[str], binary: Path, journal: Journal
-) -> dict[str, str]:
-    """Host → where the engine lies on it; one host after the other, since they may share a disk."""
+) -> tuple[dict[str, str], dict[str, Callable[[], Awaitable[None]]]]:
+    """Host → where the engine lies on it, and what brings it there again; one host after the other, since they may share a disk."""
     if not framed:
-        return {}
+        return {}, {}
     engine, found = await EngineFile.read(binary), dict[str, str]()
     for name in framed:
         found[name] = await undo.enter_async_context(engine_on(hosts[name], engine, _told_folder(hosts[name], name, journal)))
-    return found
+    return found, {name: partial(brought_again, hosts[name], engine, path) for name, path in found.items()}
 
 
 @asynccontextmanager
@@ -245,7 +251,7 @@ async def _told_folder(host: Host, name: str, journal: Journal) -> AsyncIterator
 
 @asynccontextmanager
 async def _set_up(
-    experiment: Experiment, site: GeneratorSite, cells: Sequence[Cell], journal: Journal, *, lab: labs.Lab | None, tell: Tell
+    experiment: Experiment, site: GeneratorSite, cells: Sequence[Cell], watch: GuestWatch, *, lab: labs.Lab | None, tell: Tell
 ) -> AsyncIterator[Stage]:
     hosts, testbed, engine = site.hosts, site.testbed, site.engine
     framed = framed_hosts(experiment, testbed, cells)
@@ -253,7 +259,7 @@ async def _set_up(
     modes = _modes(experiment, testbed, hosts, cells)
     through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
-    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, journal, hosts)
+    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, watch.journal, hosts)
     guests = lab.guests if lab is not None else frozenset[str]()
     threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
@@ -288,6 +294,7 @@ async def _set_up(
             prober=prober,
             versions=versions,
             accounts=accounts,
+            guests=watch,
             marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
             notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
             lab=lab,

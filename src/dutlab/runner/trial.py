@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from statistics import fmean
+from typing import Literal
 
 from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
@@ -19,6 +20,7 @@ from dutlab.methods.ports import Measured, SensedValue
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook
+from dutlab.runner.guest_watch import Loss
 from dutlab.runner.headroom import with_headroom
 from dutlab.runner.limit_profile import with_profile
 from dutlab.runner.records import TrialOutput
@@ -55,7 +57,8 @@ async def carry_out(
 
     A tool that failed makes a record with status `failed`.
 
-    Raises HostError when a host vanished: such a trial has no record and is done again by `dutlab resume`.
+    Raises HostError when a host vanished: such a trial has no record. It is done again once a guest was started again (guest_watch.py),
+    and after other hosts by `dutlab resume`.
     """
     started, began = datetime.now(UTC), time.monotonic()
     measured, why, without = Measured(figures={}), "", "failed"
@@ -151,10 +154,22 @@ def _of_tool(measured: Measured, trial: Trial, zero_s: float) -> list[Sample]:
 
 def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Trial, why: str) -> TrialOutput:
     """The record of a trial that was not measured because its mode does not behave as one."""
+    return _without_figures(stage, checks, book, trial, status="refused", why=why)
+
+
+def lost_with(stage: Stage, book: CommandBook, losses: Sequence[Loss], trial: Trial, why: str) -> TrialOutput:
+    """The record of a trial that has no result since hosts were lost meanwhile; their consoles are its raw files."""
+    made = _without_figures(stage, (), book, trial, status="failed", why=why)
+    return replace(made, raw={f"console-{loss.host}.txt": loss.console for loss in losses})
+
+
+def _without_figures(
+    stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Trial, *, status: Literal["refused", "failed"], why: str
+) -> TrialOutput:
     now = datetime.now(UTC)
     record = TrialRecord(
         trial=trial.number,
-        status="refused",
+        status=status,
         why=why,
         cell=trial.cell,
         started=now,

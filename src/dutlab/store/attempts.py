@@ -29,7 +29,9 @@ class AttemptReason(enum.Enum):
     MODE_LOST = "mode-lost"
     """The mode no longer held when the trial ended."""
     UNPROVEN = "unproven"
-    """The run was cut before the mode was verified once more after the trial."""
+    """The run was cut, or a host was lost, before the mode was verified once more after the trial."""
+    HOST_LOST = "host-lost"
+    """A host ended or hung meanwhile, and was started again."""
 
 
 @dataclass(frozen=True)

@@ -270,9 +270,9 @@ class RunFolder:
         """Keeps a finished trial as an attempt that does not count; the trial can be done again. Raises StoreError."""
         return set_aside(self.path, trial, reason)
 
-    def set_aside_records(self) -> list[TrialRecord]:
-        """The records of those attempts, none of which counts. Raises NewerRun, StoreError."""
-        found = [(attempt, _read_record(attempt.folder, attempt.trial)) for attempt in self.attempts()]
+    def set_aside_records(self, reason: AttemptReason | None = None) -> list[TrialRecord]:
+        """The records of those attempts, none of which counts; only those with `reason`, if it is given. Raises NewerRun, StoreError."""
+        found = [(a, _read_record(a.folder, a.trial)) for a in self.attempts() if reason in (None, a.reason)]
         return [
             as_disturbed(record, record.why or "the other trials of its cell were calmer")
             if a.reason is AttemptReason.DISTURBED

@@ -315,7 +315,7 @@ class RunReport:
     busy: str = ""
     """That other work left nearly nothing to be measured, in a sentence; it comes before every answer."""
     repeated: str = ""
-    """How many trials other work disturbed, in a sentence."""
+    """How many trials other work disturbed or lost a host, in sentences."""
     per_cpu: tuple[str, ...] = ()
     """Then, of each cell in a sentence, its rate per CPU second of the testbed's own threads."""
     spread: str = ""

@@ -96,6 +96,13 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
         yield path
 
 
+async def brought_again(host: Host, engine: EngineFile, path: str) -> None:
+    """The same copy in the same place, of a host whose memory had it and has begun anew; nothing where it is there. Raises HostError."""
+    if await _hash(host, path) != engine.sha256:
+        await host.run(["mkdir", "-m", "700", "--", str(Path(path).parent)])
+        await host.put(engine.data, path, mode=_EXECUTABLE)
+
+
 async def _on_path(host: Host) -> str:
     return (await host.run(["sh", "-c", f"command -v {TOOL}"], check=False)).text.strip()
 

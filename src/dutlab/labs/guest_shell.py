@@ -1,0 +1,52 @@
+"""A shell, or a command, on a guest of a lab, at the terminal of whoever asks for it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dutlab.errors import LabError
+from dutlab.labs import guest_power, sshd
+from dutlab.labs.lost_guests import Guests, LabGone, said_of
+
+_LOOK_S = 0.5
+_SSH_FAILED = 255
+"""What ssh(1) ends with when the connection failed; a command may too."""
+_ENDS_S = 5.0
+
+
+def run(label: str, role: str, words: Sequence[str], folder: Path) -> int:
+    """Its exit status; `folder` is the lab's own.
+
+    Raises LabGone when the guest's kernel has ended, before or meanwhile, LabError when it is off or does not answer.
+    """
+    guests = Guests(frozenset((role,)), folder)
+    if guest_power.is_off(folder, role):
+        raise LabError(f"{role} is switched off", remedy=f"`dutlab power {role} on --lab {label}`")
+    terminal = ("-t",) if sys.stdin.isatty() else ()
+    command = [shlex.join(words)] if words else []
+    ssh = ["ssh", "-F", str(sshd.config_file(folder))]
+    with subprocess.Popen([*ssh, *terminal, role, *command]) as shell:
+        while shell.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                shell.wait(_LOOK_S)
+            if guests.ended():
+                _end(shell)
+    if shell.returncode and (ended := guests.ended()):
+        raise LabGone(said_of(ended, folder), remedy=f"`dutlab power {role} on --lab {label}` starts it again")
+    if shell.returncode == _SSH_FAILED and subprocess.run([*ssh, role, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        raise LabError(f"{role} does not answer", remedy=f"`dutlab power {role} cycle --lab {label}` starts it again")
+    return shell.returncode
+
+
+def _end(shell: subprocess.Popen[bytes]) -> None:
+    """By SIGTERM, after which ssh gives the terminal back as it was."""
+    shell.terminate()
+    try:
+        shell.wait(_ENDS_S)
+    except subprocess.TimeoutExpired:
+        shell.kill()

@@ -1,0 +1,89 @@
+"""Guests of a lab whose kernel has ended, or that answer no more: which these are, what each said last, and how one is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab.errors import DutlabError, LabError
+from dutlab.hosts.local import LocalHost
+from dutlab.labs import guest, guest_power
+from dutlab.labs.labfile import description
+from dutlab.labs.state import LabState, StateFolder
+
+_CONSOLE_BYTES = 16384
+ENDED = "the kernel of its guest has ended"
+
+
+class LabGone(LabError):
+    """The lab does not exist any more, or not whole, and cannot be used: what a run changed in it is gone or goes with it."""
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """What the console of a guest showed before it was lost."""
+
+    why: str
+    """Why its kernel ended, where it says so."""
+    console: bytes
+    """The end of it."""
+
+
+@dataclass(frozen=True)
+class Guests:
+    """The hosts of one lab that have a kernel of their own."""
+
+    roles: frozenset[str]
+    folder: Path
+    """The lab's own."""
+
+    def ended(self) -> list[str]:
+        """Those whose kernel runs no more although nobody switched it off. A look at one file of /proc for each."""
+        return [role for role in sorted(self.roles) if not guest_power.is_off(self.folder, role) and self._has_ended(role)]
+
+    def listens(self, role: str) -> bool:
+        """Whether it should answer: it is neither off nor still booting."""
+        return not guest_power.is_off(self.folder, role) and (self.folder / f"{role}.pid").exists()
+
+    def last_words(self, role: str) -> LastWords:
+        """Read before it is started again: its next kernel begins a new console."""
+        said = guest.console(self.folder, role)
+        return LastWords(guest.end_of(self.folder, role), said.read_bytes()[-_CONSOLE_BYTES:] if said.exists() else b"")
+
+    async def start_again(self, role: str) -> None:
+        """Kills its kernel if that still runs, and boots it until it listens. Raises LabError, HostError."""
+        switch = str(guest_power.script(self.folder, role))
+        await LocalHost("lab").run([switch, "off"])
+        await LocalHost("lab").run([switch, "on"])
+        await guest.reached(self.folder, role)
+
+    def _has_ended(self, role: str) -> bool:
+        pid = guest_power.kernel(self.folder, role)
+        return pid is not None and not guest_power.runs(pid)
+
+
+async def ended_in(state: LabState) -> list[str]:
+    """The guests of a lab that was built to its end whose kernel has ended: none that was switched off."""
+    guests, folder = description(state.lab).settings.guests, StateFolder().ssh_folder(state.label)
+    on = [role for role in guests if not guest_power.is_off(folder, role)]
+    return [role for role in on if await asyncio.to_thread(guest.ended, state.namespaces[role])]
+
+
+@contextlib.asynccontextmanager
+async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
+    """Raises LabGone, with what its kernel said last, in place of what went wrong inside after a guest of the lab had ended."""
+    try:
+        yield
+    except DutlabError as error:
+        folder = StateFolder()
+        if (state := folder.read(label)) is not None and (ended := await ended_in(state)):
+            raise LabGone(said_of(ended, folder.ssh_folder(label)), remedy=remedy) from error
+        raise
+
+
+def said_of(ended: Sequence[str], folder: Path) -> str:
+    """In words, of guests that have ended; `folder` is the lab's own."""
+    return "; ".join(f"{role}: {ENDED}: {guest.end_of(folder, role)}" for role in ended)

@@ -1,0 +1,141 @@
+"""Guests of a run's lab that are lost while it measures: noticed meanwhile, named with their last words, and started again.
+
+A guest is lost when its kernel has ended, when it answers nothing for SILENT_S after its connection was lost, or when a trial broke since
+its connection did. Machines that are no guests of a lab are left alone: what a lost one of these needs, a person must see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dutlab.ending import cancelled
+from dutlab.errors import CommandFailed, DutlabError, HostError
+from dutlab.hosts.host import Host, connections_of, is_lost
+from dutlab.labs.lost_guests import ENDED, Guests
+from dutlab.runner.host_power import until_it_answers
+from dutlab.runner.journal import Journal
+
+T = TypeVar("T")
+MOST_LOST = 3
+"""So often may a cell lose a guest before the run ends: by then the cell is the likely cause."""
+SILENT_S = 20.0
+"""Keep-alives were missed for 15 s before this begins: a kernel under a flood of frames answers within less."""
+LOOK_S = 1.0
+_ANSWERS_S, _BACK_S = 15.0, 300.0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One guest that was lost."""
+
+    host: str
+    why: str
+    console: bytes
+    """The end of what its console showed."""
+
+    @property
+    def words(self) -> str:
+        """`dut was lost: the kernel of its guest has ended: Kernel panic - …`."""
+        return f"{self.host} was lost: {self.why}"
+
+
+class GuestLost(HostError):
+    """Guests were lost, and run again: without their mode, and without a result of the trial that went on."""
+
+    def __init__(self, losses: tuple[Loss, ...]) -> None:
+        super().__init__("; ".join(loss.why for loss in losses), host=", ".join(loss.host for loss in losses))
+        self.losses = losses
+
+
+@dataclass
+class GuestWatch:
+    """Those of one stage; of a testbed without guests it watches nothing."""
+
+    hosts: Mapping[str, Host]
+    journal: Journal
+    guests: Guests | None = None
+    brought: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    """Host → brings again what dutlab had brought there, and what its memory has lost."""
+    _connections: dict[str, int] = field(default_factory=dict)
+    """As many as each had when the trial began."""
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work`, a trial, comes to. Raises GuestLost once a guest is lost meanwhile: it runs again by then, and `work` is cut."""
+        if not self._roles:
+            return await work
+        self._connections = {role: connections_of(self.hosts[role]) for role in self._roles}
+        doing, looking = asyncio.ensure_future(work), asyncio.ensure_future(self._first_lost())
+        try:
+            await asyncio.wait([doing, looking], return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            lost = looking.result()
+            doing.cancel()  # its load ends now; what else it does to end needs hosts that answer
+            raise await self._again(lost)
+        finally:
+            await cancelled(doing, looking)
+
+    async def behind(self, error: DutlabError) -> GuestLost | None:
+        """The loss of guests that `error` came from, all of which run again; None where none was lost. Raises LabError, HostError."""
+        if isinstance(error, GuestLost):
+            return error
+        lost = self._ended() or [loss for role in self._roles if (loss := await self._broken(role, error)) is not None]
+        return await self._again(lost) if lost else None
+
+    @property
+    def _roles(self) -> Iterable[str]:
+        return () if self.guests is None else sorted(self.guests.roles)
+
+    async def _first_lost(self) -> list[Loss]:
+        silent_since = dict[str, float]()
+        while not (lost := self._ended()):
+            await asyncio.sleep(LOOK_S)
+            for role in self._roles:
+                if not self._is_silent(role) or await self._answers(role):
+                    silent_since.pop(role, None)
+                elif time.monotonic() - silent_since.setdefault(role, time.monotonic()) >= SILENT_S:
+                    return [self._loss(role, "it answers nothing")]
+        return lost
+
+    def _ended(self) -> list[Loss]:
+        return [] if self.guests is None else [self._loss(role, "") for role in self.guests.ended()]
+
+    def _is_silent(self, role: str) -> bool:
+        return self.guests is not None and self.guests.listens(role) and is_lost(self.hosts[role])
+
+    async def _answers(self, role: str) -> bool:
+        try:
+            await self.hosts[role].run(["true"], timeout_s=_ANSWERS_S)
+        except HostError:
+            return False
+        return True
+
+    async def _broken(self, role: str, error: DutlabError) -> Loss | None:
+        if self.guests is None or not self.guests.listens(role):
+            return None
+        if not await self._answers(role):
+            return self._loss(role, "it answers nothing")
+        anew = connections_of(self.hosts[role]) != self._connections.get(role, connections_of(self.hosts[role]))
+        is_its_own = isinstance(error, HostError) and not isinstance(error, CommandFailed) and error.host == role
+        return self._loss(role, error.what) if anew and is_its_own else None
+
+    def _loss(self, role: str, why: str) -> Loss:
+        assert self.guests is not None  # noqa: S101 - who has no guests loses none
+        last = self.guests.last_words(role)
+        return Loss(role, why or f"{ENDED}: {last.why}", last.console)
+
+    async def _again(self, losses: Iterable[Loss]) -> GuestLost:
+        """Starts each again. Raises LabError, HostError where one does not come back."""
+        for loss in (lost := tuple(losses)):
+            assert self.guests is not None  # noqa: S101 - as above
+            self.journal.write("host-lost", host=loss.host, why=loss.why)
+            await self.guests.start_again(loss.host)
+            await until_it_answers(self.hosts[loss.host], _BACK_S)
+            if (bring := self.brought.get(loss.host)) is not None:
+                await bring()
+            self.journal.write("host-revived", host=loss.host, was_on=False, why=loss.why)
+        return GuestLost(lost)
