@@ -1,9 +1,10 @@
 //! Begins connections at a rate, asks over each, and says what became of every one.
 
-use crate::connection::{Connection, State};
+use crate::connection::Connection;
+use crate::ending::{Ending, State};
 use crate::message;
 use crate::poll::{Poll, Slab, socket};
-use crate::report::{Account, Ending, Report};
+use crate::report::{Account, Report};
 use crate::tuples::Tuples;
 use dutlab_units::Nanos;
 use rustix::io::Errno;

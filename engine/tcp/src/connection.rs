@@ -1,19 +1,11 @@
 //! One connection of the client: how far it is, and what has come of its answer.
 
+use crate::ending::{Ending, State};
 use crate::message;
-use crate::report::Ending;
 use dutlab_units::Nanos;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
-    Connecting,
-    Asking,
-    /// Answered, and kept open.
-    Held,
-}
 
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,

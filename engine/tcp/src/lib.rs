@@ -12,6 +12,7 @@
 
 pub mod client;
 mod connection;
+mod ending;
 pub mod message;
 pub mod poll;
 pub mod report;

@@ -1,9 +1,8 @@
 //! What became of all connections of a client: each end counted, each time recorded.
 
-use crate::connection::State;
+use crate::ending::{Ending, State};
 use dutlab_units::Nanos;
 use hdrhistogram::Histogram;
-use rustix::io::Errno;
 use serde::Serialize;
 
 /// A longer time counts as this.
@@ -71,32 +70,6 @@ pub struct Report {
     pub response: Times,
     /// Why the system had no socket or port, the last time.
     pub refused_by_system: Option<String>,
-}
-
-/// How a connection ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    Completed,
-    Refused,
-    Unreachable,
-    NoHandshake,
-    Reset,
-    ClosedEarly,
-    NoAnswer,
-    Malformed,
-}
-
-impl Ending {
-    /// What an error means for a connection in this state (tcp(7), connect(2)).
-    pub(crate) fn of(error: Errno, state: State) -> Self {
-        match (error, state) {
-            (Errno::CONNREFUSED | Errno::CONNRESET, State::Connecting) => Self::Refused,
-            (Errno::TIMEDOUT, State::Connecting) => Self::NoHandshake,
-            (_, State::Connecting) | (Errno::HOSTUNREACH | Errno::NETUNREACH, _) => Self::Unreachable,
-            (Errno::TIMEDOUT, _) => Self::NoAnswer,
-            _ => Self::Reset,
-        }
-    }
 }
 
 /// A report that is being made, and the times that it sums up.
