@@ -121,7 +121,7 @@ def _insist_alone(others: Mapping[str, object]) -> None:
 
 
 def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: bool) -> None:
-    from dutlab.report.questions.ordered import order_rows, order_words, ordered  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.ordered import method_words, order_rows, order_words, ordered  # noqa: PLC0415 -- `--help` needs none of it
 
     found = computed(lambda: ordered(runs, asked))
     if as_json:
@@ -138,6 +138,8 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
             say(line)
         for sentence in order_words(order):
             say_words(printable(sentence))
+    say()
+    say_words(method_words(found[0]))
     for fault in (fault for run in runs for fault in run.faults):
         say_words(f"note: {printable(fault)}")
 

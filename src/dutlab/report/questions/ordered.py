@@ -29,10 +29,11 @@ def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) ->
     insist_on_figures(asked.figures, runs)
     of_runs = [cells_of(run.records) for run in runs]
     cells = {key: found for of_run in of_runs for key, found in of_run.items()}
-    contests = list(_contests(of_runs, list(cells.values()), asked.figures))
-    if not contests:
+    contests = _contests(of_runs, list(cells.values()), asked.figures)
+    found = orders(list(contests), least=_LEAST if asked.least is None else asked.least)
+    if not found:
         raise InputError(f"{', '.join(run.name for run in runs)}: no two modes or levels were measured alike", remedy="an order needs two")
-    return orders(contests, least=_LEAST if asked.least is None else asked.least)
+    return found
 
 
 def _contests(of_runs: Sequence[dict[CellKey, CellFigures]], cells: Sequence[CellFigures], figures: Sequence[str]) -> Iterator[Contest]:
@@ -98,10 +99,12 @@ def order_words(order: Order) -> Iterator[str]:
         yield from _ties(order, runs)
     else:
         yield f"So few repeats could prove no order of {len(order.places)} cells: repeat more often, or add runs."
-    yield (
-        f"Repeats are compared within each run (Mann-Whitney, Holm over {plural(order.tests, 'pair')}); differences beyond "
-        f"{order.least * 100:g} % count."
-    )
+
+
+def method_words(order: Order) -> str:
+    """How it was found; the same of all orders of one question."""
+    tests = plural(order.tests, "pair")
+    return f"Repeats are compared within each run (Mann-Whitney, Holm over {tests}); differences beyond {order.least * 100:g} % count."
 
 
 def _ties(order: Order, runs: int) -> Iterator[str]:
