@@ -121,6 +121,26 @@ async def test_power_management_of_pcie_is_read_from_its_list_of_policies(machin
     assert machine.files()["sys/module/pcie_aspm/parameters/policy"] == "performance\n"
 
 
+async def test_the_clock_of_an_openbsd_is_set_by_its_sysctl_and_one_that_the_kernel_keeps_is_named_with_what_to_do(machine):
+    """Its sysctl is a stand-in: sysctl(8) of OpenBSD, whose hw.setperf cannot be set unless hw.perfpolicy is manual."""
+    (machine.root / "setperf").write_text("100\n")
+    kept = '[ -e "$ROOT/auto" ] && { echo "sysctl: hw.setperf: Operation not permitted" >&2; exit 1; }'
+    (machine.root / "sysctl").write_text(
+        f'#!/bin/sh\ncase $* in\n"-n hw.setperf") cat "$ROOT/setperf";;\nhw.setperf=*) {kept}\necho "${{1#*=}}" >"$ROOT/setperf";;\n*) exit 2;;\nesac\n'
+    )
+    (machine.root / "sysctl").chmod(0o755)
+    made = knob("setperf", "0")
+    assert not await made.faults({"dut": machine})
+    (step,) = await made.undo({"dut": machine})
+    await made.apply({"dut": machine})
+    assert ((machine.root / "setperf").read_text(), (await made.verify({"dut": machine}))[0].passed) == ("0\n", True)
+    await machine.run(step.argv)
+    assert (machine.root / "setperf").read_text() == "100\n"
+    (machine.root / "auto").touch()
+    with pytest.raises(HostError, match=r"Operation not permitted"):
+        await made.apply({"dut": machine})
+
+
 async def test_boost_of_intels_driver_is_the_opposite_of_its_file(machine):
     (machine.root / "sys/devices/system/cpu/intel_pstate").mkdir()
     no_turbo = machine.root / "sys/devices/system/cpu/intel_pstate/no_turbo"

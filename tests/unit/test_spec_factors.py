@@ -125,6 +125,8 @@ def test_one_level_can_be_asked_for_of_those_with_commands(tmp_path):
         ("freebsd-pf", "governor: [performance]", "dutlab sets governor on Linux, and the DUT is FreeBSD with pf"),
         ("freebsd-pf", "sysctl.net.isr.dispatch: [direct]", ""),
         ("openbsd-pf", "sysctl.hw.setperf: [0, 100]", ""),
+        ("openbsd-pf", "setperf: [0, 100]", ""),
+        ("linux", "setperf: [0, 100]", "dutlab sets setperf on OpenBSD, and the DUT is Linux"),
         ("vpp", "rps: [0-1]", "dutlab sets rps on Linux, and the DUT is VPP"),
         ("vpp", "governor: [performance]", ""),
         ("manual", "sysctl.a.b: [1]", "no command reaches a DUT of testbed bed"),

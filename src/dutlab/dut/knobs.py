@@ -163,6 +163,12 @@ def _pcie_aspm(level: str) -> KnobSetting:
     )
 
 
+def _setperf(level: str) -> KnobSetting:
+    """OpenBSD's clock of all cores, which is only read where the kernel sets it by itself (sysctl(2), HW_SETPERF and HW_PERFPOLICY)."""
+    remedy = "let the factor sysctl.hw.perfpolicy be [manual], or the kernel sets it itself; a virtual machine has none"
+    return KnobSetting("clock of the cores", "sysctl -n hw.setperf", 'sysctl hw.setperf="$1"', level, remedy)
+
+
 def _cores(level: str) -> list[int]:
     """`0-1,3` as numbers."""
     found: set[int] = set()
@@ -190,7 +196,12 @@ def _ranges(cores: Sequence[int]) -> str:
     return ",".join("-".join(map(str, of)) for of in found)
 
 
-_OF_HOST: Mapping[str, Callable[[str], KnobSetting]] = {"governor": _governor, "boost": _boost, "pcie-aspm": _pcie_aspm}
+_OF_HOST: Mapping[str, Callable[[str], KnobSetting]] = {
+    "governor": _governor,
+    "boost": _boost,
+    "pcie-aspm": _pcie_aspm,
+    "setperf": _setperf,
+}
 _OF_PORT: Mapping[str, Callable[[str, str], Iterator[KnobSetting]]] = {
     "mtu": _mtu,
     "offloads": _offloads,

@@ -43,6 +43,8 @@ class KnobKind:
     example: str
     of_ports: bool = True
     """Whether it is of the test ports, and not of the whole host."""
+    kernel: str = "Linux"
+    """That has it."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
@@ -55,6 +57,7 @@ KNOBS: Mapping[str, KnobKind] = {
     "governor": KnobKind(_WORD, "performance", of_ports=False),
     "boost": KnobKind(r"on|off", "on, or off", of_ports=False),
     "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
+    "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
 """Factors that dutlab sets and puts back by itself; beside them `sysctl.NAME`, which takes any text."""
 
@@ -312,6 +315,6 @@ def _unturnable(name: str, bed: TestbedShape) -> str:
         if name.startswith(SYSCTL):
             if not system.kernel:
                 return f"{host} is {system.title}, which has no sysctl"
-        elif system.kernel != "Linux" or (KNOBS[name].of_ports and family in OWN_PORTS):
-            return f"dutlab sets {name} on Linux, and {host} is {system.title}"
+        elif system.kernel != (kernel := KNOBS[name].kernel) or (KNOBS[name].of_ports and family in OWN_PORTS):
+            return f"dutlab sets {name} on {kernel}, and {host} is {system.title}"
     return ""
