@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cells import cell_of
+from dutlab.events import TrialEnded
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, number_text, spread_text
+from dutlab.report.model.trial_words import ended_words
 from dutlab.report.model.words import (
     KPPS,
     MBPS,
@@ -228,3 +230,18 @@ def test_facts_stand_side_by_side_with_the_few_that_matter_first_and_none_lost_i
     }  # fmt: skip
     many = fact_rows({"dut": {f"f{n}": n for n in range(1200)}})
     assert many[-1].by_host["dut"] == "200 facts, in the hosts' files"
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"goodput_bps": 3.2e8, "retransmits": 3.0}, "320 Mb/s"),
+        ({"connections_lower_per_s": 5000.0, "concurrent_connections": 100_000.0}, "5000 connections/s, 100\u202f000 connections at once"),
+        ({"made_pps": 12.5e6}, "12.5 Mpps made"),
+        ({"rtt_p50_ns": 1e6}, "measured"),
+    ],
+)
+def test_a_trial_that_ended_is_told_by_its_main_figures(figures: dict[str, float], said: str) -> None:
+    ended = TrialEnded(trial=1, what="router", workload="w", status="measured", why="", seconds=1.0, figures={"a": figures}, main="a",
+                       backpressure_ratio=None, done=1, trials=1, at=NOW)  # fmt: skip
+    assert ended_words(ended, []) == said

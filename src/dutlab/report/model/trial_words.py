@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.events import TrialEnded
+from dutlab.report.model.words import grouped
 from dutlab.units import si
 
 _HEADLINES = (
@@ -17,7 +18,9 @@ _HEADLINES = (
     ("write_iops", "IOPS written"),
     ("peak_iops", "IOPS at most"),
     ("steady_iops", "IOPS"),
+    ("made_pps", "pps made"),
 )
+_COUNTS = (("connections_lower_per_s", "connections/s"), ("concurrent_connections", "connections at once"))
 
 _OF_STEPS = (("goodput_bps", "b/s"), ("received_pps", "pps"), ("offered_pps", "pps"), ("transactions_per_s", "/s"))
 
@@ -38,8 +41,9 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
     if ended.status != "measured":
         return f"{ended.status}: {ended.why}"
     figures = ended.figures.get(ended.main, {})
+    counted = [f"{grouped(f'{figures[name]:.0f}')} {unit}" for name, unit in _COUNTS if name in figures]
     of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2]  # noqa: PLR2004 -- HOST/PHASE/NN
-    found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures]
+    found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures] + counted
     found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
     found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
     outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}

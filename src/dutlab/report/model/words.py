@@ -75,6 +75,7 @@ _UNITS = (
 )
 
 _WORDS = {
+    "work": "making {}",
     "duration_s": "{} s",
     "omit_s": "first {} s left out",
     "warmup_s": "{} s warm-up",
