@@ -12,7 +12,6 @@ mod vary;
 pub use rate::pace;
 pub use replay::Capture;
 pub use table::tabled;
-pub use vary::destinations;
 
 use crate::share::Share;
 use dutlab_port as port;
@@ -24,6 +23,7 @@ use dutlab_traffic::{Chain, Profile, Sizes};
 use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::frame::{FrameRepr, Transport};
 use dutlab_wire::{Extension, Layout, Mac, Probe, extension, probe, tcp, vlan};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Between the first sequence numbers of connection requests: odd, so that 2^32 of them differ, and far apart.
@@ -167,6 +167,11 @@ pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
         Err(more) => faults.extend(more),
     }
     if faults.is_empty() { Ok(lowered) } else { Err(faults.join("\n")) }
+}
+
+/// The addresses that frames of `s` may go to: lowest and highest of each range. An error is of a plan that is refused for it.
+pub fn destinations(s: &Stream) -> impl Iterator<Item = Result<(IpAddr, IpAddr), String>> {
+    std::iter::once(flows::destinations(s)).chain(vary::destinations(s))
 }
 
 fn lower_raw(s: &RawStream, iface: &Interface) -> Result<One, Vec<String>> {

@@ -166,15 +166,16 @@ impl Port {
         send.map_or(Ok(()), |plan| self.open.reach.check(plan))?;
         let send = send
             .map(|plan| lower::lower(plan, &self.open.iface).map_err(|what| fault(ErrorKind::BadPlan, what, None)))
-            .transpose()?
-            .map(|plan| Sending {
-                begun: false,
-                plan,
-                stop: Arc::default(),
-                changes: None,
-                thread: None,
-                outcome: None,
-            });
+            .transpose()?;
+        send.as_ref().map_or(Ok(()), |plan| self.open.reach.check_frames(plan))?;
+        let send = send.map(|plan| Sending {
+            begun: false,
+            plan,
+            stop: Arc::default(),
+            changes: None,
+            thread: None,
+            outcome: None,
+        });
         // The finished trial lets its UDP ports go, before the new one takes them.
         if let Some(trial) = &mut self.trial {
             trial.receive = None;

@@ -151,13 +151,17 @@ fn frames_for_an_address_outside_of_the_testbed_are_refused_unless_the_link_is_i
     let lab = Lab::direct();
     let mut source = lab.source();
     let mut stream = lab.stream(1, &json!({"fixed_bytes": 64}), &json!({"pps": 100.0}));
+    let mut range = stream.clone();
     stream["destination"] = json!("8.8.8.8");
-    let arm = json!({"port": "p", "send": {"duration_ns": 10_000_000, "streams": [stream]}});
+    range["destination"] = json!("172.31.255.255");
+    range["flows"] = json!({"count": 2, "destination_addresses": 2});
     for (isolated, refused) in [(false, true), (true, false)] {
         let guard = json!({"allow": ["172.16.0.0/12"], "isolated": isolated});
         source.must("open", json!({"port": "p", "iface": "eth-a", "guard": guard}));
-        let said = source.ask("arm", arm.clone());
-        assert_eq!(said["err"]["kind"] == "guard_refused", refused, "{said}");
+        for stray in [&stream, &range] {
+            let said = source.ask("arm", json!({"port": "p", "send": {"duration_ns": 10_000_000, "streams": [stray]}}));
+            assert_eq!(said["err"]["kind"] == "guard_refused", refused, "{said}");
+        }
         source.must("close", json!({"port": "p"}));
     }
     let to = ["--to", "8.8.8.8", "--gateway", "172.16.0.3", "--rate", "100pps", "--frames", "1"];

@@ -320,7 +320,7 @@ fn a_million_flows_take_less_than_256_megabytes_and_keep_the_rate() {
     }
     let lab = Lab::direct();
     let mut source = lab.source();
-    source.open();
+    source.open_guarded("af_packet", &json!({"isolated": true}));
     let mut stream = lab.stream(1, &json!({"mix": "imix"}), &json!({"pps": 20_000.0}));
     (stream["source_port"], stream["destination_port"]) = (json!(1024), json!(1));
     stream["flows"] = json!({"count": 1_000_000, "source_ports": 64_512, "destination_ports": 49_151, "source_addresses": 200,

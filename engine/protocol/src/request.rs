@@ -139,17 +139,45 @@ pub enum Backend {
     Pcap,
 }
 
+/// What nobody routes on the Internet: RFC 1918, RFC 6598, benchmarking (RFC 2544; RFC 5180 section 8 with its erratum),
+/// documentation (RFC 5737, 3849), unique local (RFC 4193).
+pub const TESTBEDS: [&str; 11] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "198.18.0.0/15",
+    "192.0.2.0/24",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "2001:db8::/32",
+    "fc00::/7",
+    "2001:2::/48",
+];
+
 /// RFC 6815: test traffic must stay off production networks. `open` refuses a port that carries the default route, or
 /// an address that `allow` does not cover.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guard {
-    /// The testbed's networks, as in `172.16.0.0/24`. Link-local addresses are always allowed.
-    #[serde(default)]
+    /// The testbed's networks, as in `172.16.0.0/24`; absent: those that nobody routes on the Internet. Link-local addresses are
+    /// always allowed.
+    #[serde(default = "testbeds")]
     pub allow: Vec<String>,
     /// The user vouches that nothing else is on this link: no check at all.
     #[serde(default)]
     pub isolated: bool,
+}
+
+impl Default for Guard {
+    /// Of a link that is not isolated.
+    fn default() -> Self {
+        Self { allow: testbeds(), isolated: false }
+    }
+}
+
+fn testbeds() -> Vec<String> {
+    TESTBEDS.map(String::from).to_vec()
 }
 
 /// Arguments of `arm`. At least one of `send` and `receive` is present; a port may do both.

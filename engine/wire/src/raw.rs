@@ -103,16 +103,33 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     Ok(Sums { checksum_at, udp, ip_length })
 }
 
+/// Where an IPv4 or IPv6 packet in `frame` (no FCS) goes, also a fragment, or one that is not whole; `None` when there is none.
+#[must_use]
+pub fn destination(frame: &[u8]) -> Option<IpAddr> {
+    let (ethertype, ip_at) = behind_tags(frame)?;
+    let packet = &frame[ip_at..];
+    match ethertype {
+        ethernet::IPV4 => packet.get(ipv4::DESTINATION_AT..)?.first_chunk::<4>().map(|a| IpAddr::from(*a)),
+        ethernet::IPV6 => packet.get(ipv6::DESTINATION_AT..)?.first_chunk::<16>().map(|a| IpAddr::from(*a)),
+        _ => None,
+    }
+}
+
+/// The type of what the last VLAN tag is in front of, and where it begins.
+fn behind_tags(frame: &[u8]) -> Option<(u16, usize)> {
+    let (mut ethertype, mut at) = (ethernet::Packet::new(frame)?.ethertype(), ethernet::LEN);
+    while vlan::is_tag(ethertype) {
+        ethertype = vlan::Packet::new(&frame[at..])?.ethertype();
+        at += vlan::LEN;
+    }
+    Some((ethertype, at))
+}
+
 impl Carrier {
     /// Finds the headers of a frame (no FCS); `None` when there are none of these. Never panics, whatever the bytes.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
-        let ethernet = ethernet::Packet::new(frame)?;
-        let (mut ethertype, mut ip_at) = (ethernet.ethertype(), ethernet::LEN);
-        while vlan::is_tag(ethertype) {
-            ethertype = vlan::Packet::new(&frame[ip_at..])?.ethertype();
-            ip_at += vlan::LEN;
-        }
+        let (ethertype, ip_at) = behind_tags(frame)?;
         let (source, destination, protocol, header, length) = match ethertype {
             ethernet::IPV4 => {
                 let p = ipv4::Packet::new(&frame[ip_at..])?;

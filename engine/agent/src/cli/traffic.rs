@@ -4,7 +4,6 @@ use super::args::{self, Given, Traffic};
 use super::exit::Refused;
 use super::quantity::same_family;
 use super::rate::Asked;
-use crate::guard::TESTBEDS;
 use dutlab_port::iface::Interface;
 use dutlab_port::neighbour;
 use dutlab_port::network::Network;
@@ -21,10 +20,9 @@ const RESOLVE: Duration = Duration::from_secs(1);
 const USUAL_NS: u64 = 10_000_000_000;
 /// The request that opens a port.
 pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendName, cpus: &[u32]) -> Open {
-    let allow = if port.allow.is_empty() {
-        TESTBEDS.iter().map(ToString::to_string).collect()
-    } else {
-        port.allow.iter().map(ToString::to_string).collect()
+    let allow = match &port.allow[..] {
+        [] => Guard::default().allow,
+        given => given.iter().map(ToString::to_string).collect(),
     };
     Open {
         port: name.to_owned(),

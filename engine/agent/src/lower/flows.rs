@@ -7,6 +7,7 @@ use dutlab_port as port;
 use dutlab_protocol::plan::{self, Stream};
 use dutlab_traffic::{Flow, Flows, macs};
 use dutlab_wire::{Layout, Mac};
+use std::net::IpAddr;
 
 /// The most flows of a stream: their values are laid out in memory before the trial.
 pub(super) const MOST: u32 = 1 << 21;
@@ -47,6 +48,17 @@ struct End {
     number: fn(&Flow) -> u32,
     port: u16,
     add: fn(&Flow) -> u16,
+}
+
+/// First and last address that the flows of `s` go to, whatever varies besides; the error says why there are not so many.
+pub fn destinations(s: &Stream) -> Result<(IpAddr, IpAddr), String> {
+    let f = s.flows.unwrap_or_default();
+    let (first, count, length) = if s.answers {
+        (s.source, f.source_addresses, f.source_prefix_length)
+    } else {
+        (s.destination, f.destination_addresses, f.destination_prefix_length)
+    };
+    Ok(Addresses::new(first, count.max(1), length)?.ends())
 }
 
 /// The flows of stream `s`, whose fields are as `layout` says.

@@ -137,6 +137,7 @@ fn check(bits: &Range<usize>, field: VariedField, s: &Stream, layout: &Layout, s
         let length = if layout.v6 { 16 } else { 4 };
         let why = "the destination address: name it `destination_address`, so that the guard can look at its values";
         kept.push((bytes(layout.destination_at, length), why));
+        kept.push((0..MAC, "the destination MAC: name it `destination_mac`, so that the guard can see that it varies"));
     }
     match kept.iter().find(|(range, _)| !range.is_empty() && overlap(bits, range)) {
         Some((_, what)) => Err(format!("field: would overwrite {what}")),
@@ -172,7 +173,7 @@ fn series(vary: &plan::Vary, width: usize) -> Result<Series, String> {
     series.and_then(|s| s.shifted(vary.phase, vary.every)).map_err(|e| format!("values: {e}"))
 }
 
-/// The addresses that the destination may have in some frame: lowest and highest, or each of a list.
+/// The values that a rule of `vary` gives the destination: lowest and highest, or each of a list.
 pub fn destinations(s: &Stream) -> impl Iterator<Item = Result<(IpAddr, IpAddr), String>> {
     let v6 = s.destination.is_ipv6();
     let one = move |v: &FieldValue| {

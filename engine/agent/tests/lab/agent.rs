@@ -129,8 +129,12 @@ impl Agent {
 
     /// Opens `eth-a` as port `p` with a back end of that name.
     pub fn open_with(&mut self, backend: &str) -> Value {
-        let open = json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"allow": ["172.16.0.0/12"]}});
-        self.must("open", open)
+        self.open_guarded(backend, &json!({"allow": ["172.16.0.0/12"]}))
+    }
+
+    /// Opens `eth-a` by `backend`, where this guard allows it.
+    pub fn open_guarded(&mut self, backend: &str, guard: &Value) -> Value {
+        self.must("open", json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": guard}))
     }
 
     /// The most memory that the agent ever held, in bytes (`VmHWM`, proc(5)).

@@ -1,12 +1,13 @@
 //! Addresses at a constant distance from each other.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const WORD_BITS: u32 = 32;
 
 /// The n-th address is the first plus n prefixes of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
+    v6: bool,
     first: u128,
     last: u128,
     /// From one to the next, as a power of two.
@@ -33,7 +34,17 @@ impl Addresses {
         let way = u128::from(count - 1).checked_mul(1 << step_log2);
         let last = way.and_then(|way| bits.checked_add(way)).filter(|last| *last <= most);
         let last = last.ok_or("the addresses reach past the end of their range; begin lower")?;
-        Ok(Self { first: bits, last, step_log2 })
+        Ok(Self { v6: first.is_ipv6(), first: bits, last, step_log2 })
+    }
+
+    /// The first and the last one.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "an IPv4 address was widened")]
+    pub fn ends(&self) -> (IpAddr, IpAddr) {
+        let address = |bits: u128| {
+            if self.v6 { Ipv6Addr::from_bits(bits).into() } else { Ipv4Addr::from_bits(bits as u32).into() }
+        };
+        (address(self.first), address(self.last))
     }
 
     /// Four bytes of address number `n`; word 0 is the lowest.
@@ -57,13 +68,13 @@ impl Addresses {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
 
     #[test]
     fn one_address_in_each_prefix() {
         let of = Addresses::new("10.0.0.1".parse().unwrap(), 3, Some(24)).unwrap();
         let all: Vec<_> = (0..3).map(|n| Ipv4Addr::from_bits(of.word(n, 0)).to_string()).collect();
         assert_eq!((all, of.changing_words()), (["10.0.0.1", "10.0.1.1", "10.0.2.1"].map(String::from).to_vec(), 1));
+        assert_eq!(of.ends(), ("10.0.0.1".parse().unwrap(), "10.0.2.1".parse().unwrap()));
         let of = Addresses::new("2001:2::1".parse().unwrap(), 3, Some(64)).unwrap();
         let second = (0..4).map(|word| u128::from(of.word(1, word)) << (32 * word)).sum();
         assert_eq!((Ipv6Addr::from_bits(second).to_string(), of.changing_words()), ("2001:2:0:1::1".into(), 3));
