@@ -291,7 +291,8 @@ pub struct Traffic {
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub ttl: u8,
     /// A field that is another in each frame: source-port=1024..65535, vlan-id=100..1/3 (down, in steps of 3), ttl=64,128 (in turn),
-    /// source-address=random:10.0.0.1..10.0.255.254, bits@60.4+12=0..4095 (byte, bit and width). May be repeated
+    /// source-address=random:10.0.0.1..10.0.255.254/seed=7, bits@60.4+12=0..4095 (byte, bit and width). Behind the values
+    /// /every=16 keeps each for 16 frames, /phase=3 begins at the one of that place. May be repeated
     #[arg(long, value_name = "FIELD=VALUES", value_parser = super::vary::vary)]
     pub vary: Vec<plan::Vary>,
 }
