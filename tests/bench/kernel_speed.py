@@ -185,9 +185,10 @@ def opened(lines: Lines, iface: str, backend: str, cpu: int | list[int] | None =
     lines.ask("open", port="p", iface=iface, backend=backend, guard={"isolated": True}, **pinned)
 
 
-def sending(lines: Lines, mac: str, seconds: float, rate: dict[str, Any]) -> None:
-    """Starts to send."""
-    lines.ask("arm", port="p", send={"duration_ns": round(seconds * 1e9), "streams": [stream(mac, rate)]})
+def sending(lines: Lines, mac: str, seconds: float, rate: dict[str, Any], streams: int = 1, **more: Any) -> None:
+    """Starts to send so many streams, each with `more`."""
+    each = [{**stream(mac, rate), **more, "stream": n + 1} for n in range(streams)]
+    lines.ask("arm", port="p", send={"duration_ns": round(seconds * 1e9), "streams": each})
     lines.ask("start")
 
 
@@ -204,11 +205,13 @@ def during(lines: Lines, count: Callable[[], int], seconds: float) -> Rate:
     return Rate((after - before) / (cpu_after - cpu), (after - before) / (clock_after - clock))
 
 
-def ours(lab: Lab, backend: str, count: Callable[[], int]) -> Rate:
+def ours(
+    lab: Lab, backend: str, count: Callable[[], int], *, port: str = "tx-a", cpus: int | list[int] = 0, streams: int = 1, **more: Any
+) -> Rate:
     """Straight into the dropping peer."""
     with speaking(lab.ns["a"], "agent") as lines:
-        opened(lines, "tx-a", backend, 0)
-        sending(lines, MACS["rx-b"], 1.6, {"max": True})
+        opened(lines, port, backend, cpus)
+        sending(lines, MACS["rx-b"], 1.6, {"max": True}, streams, **more)
         rate = during(lines, count, 0.9)
         lines.ask("wait", port="p")
     return rate
@@ -246,6 +249,35 @@ def straight(lab: Lab, repeats: int, folder: Path) -> dict[str, list[float]]:
             rates["bare"].append(yardstick(lab, "send", "tx-a", "4000000"))
             for way in PACKET_WAYS:
                 rates[way].append(yardstick(lab, "packet", "tx-a", "1000000", way))
+    return rates
+
+
+ON_CPUS: dict[str, tuple[list[int], int]] = {"one": ([0], 1), "two": ([0, 1], 2), "two that share": ([0, 1], 1)}
+"""What sends → its CPUs, and its streams; two CPUs draw the numbers of one stream from one counter."""
+VARIED: dict[str, dict[str, Any]] = {
+    "xdp": {"field": "source_port", "values": {"step": {"from": 1024, "to": 2047}}},  # a table of flows
+    "af_packet": {"field": "ttl", "values": {"random": {"from": 32, "to": 64}}},  # made frame by frame
+}
+
+
+def on_cpus(lab: Lab, repeats: int) -> dict[str, list[Rate]]:
+    """What sends → its rates, into a dropping peer that has a queue for each CPU."""
+    rates: dict[str, list[Rate]] = {what: [] for what in ON_CPUS}
+    with dropping(lab.ns["b"], "q4-b") as count:
+        for _ in range(repeats):
+            for what, (cpus, streams) in ON_CPUS.items():
+                rates[what].append(ours(lab, "xdp", count, port="q4-a", cpus=cpus, streams=streams))
+    return rates
+
+
+def varying(lab: Lab, repeats: int) -> dict[str, tuple[list[float], list[float]]]:
+    """Back end → frames a CPU second of a stream with a field that varies, and of the same without."""
+    rates: dict[str, tuple[list[float], list[float]]] = {backend: ([], []) for backend in VARIED}
+    with dropping(lab.ns["b"], "rx-b") as count:
+        for _ in range(repeats):
+            for backend, (varied, plain) in rates.items():
+                varied.append(ours(lab, backend, count, vary=[VARIED[backend]]).cpu)
+                plain.append(ours(lab, backend, count).cpu)
     return rates
 
 
@@ -381,6 +413,16 @@ def main() -> None:
         ratio("straight: xdp ÷ trafgen", rates["xdp"], rates["trafgen"], 8)
         ratio("straight: xdp ÷ our af_packet", rates["xdp"], rates["af_packet"], 4)
         ratio("packet socket: sendmmsg ÷ TX_RING", rates["sendmmsg"], rates["tx-ring"], 1)
+        for backend, (varied, plain) in varying(lab, options.repeats).items():
+            ratio(f"{backend}: a field that varies ÷ none", varied, plain, 0.8)
+        if (os.cpu_count() or 1) > 1:
+            by_cpus = on_cpus(lab, options.repeats)
+            for what, over, under, asked in (
+                ("two CPUs, a stream each ÷ one CPU", "two", "one", 1.6),
+                ("two CPUs: one stream ÷ a stream each", "two that share", "two", 0.9),
+            ):
+                ratio(what, [r.wall for r in by_cpus[over]], [r.wall for r in by_cpus[under]], asked)
+                ratio("  the same per CPU second", [r.cpu for r in by_cpus[over]], [r.cpu for r in by_cpus[under]], 0.8)
         through = routed(lab, options.repeats, Path(folder))
         for peer, asked in (("trafgen", 3), ("iperf3", 4)):  # iperf3 -u -l 18
             ratio(f"router: xdp ÷ {peer}", [r.cpu for r in through["xdp"]], [r.cpu for r in through[peer]], asked)

@@ -3,6 +3,7 @@
 #ifndef DUTLAB_REFUSED_H
 #define DUTLAB_REFUSED_H
 
+#include "number.h"
 #include "tables.h"
 
 struct ns_common {
@@ -77,7 +78,7 @@ static long take_back(__u32 i, const struct blame *b)
 	if (n)
 		*n -= 1;
 	if (split)
-		c->returned[c->returned_count++ & (WRITTEN - 1)] = w->number;
+		give_number_back(c, w->number);
 	s->sequence--;
 	s->bytes = w->bytes;
 	s->order_at = w->order_at;

@@ -3,6 +3,7 @@
 #ifndef DUTLAB_WRITE_H
 #define DUTLAB_WRITE_H
 
+#include "number.h"
 #include "pace.h"
 
 #define COPY(n)                                                                    \
@@ -77,9 +78,7 @@ static __always_inline __u64 write_flow(struct stream *s, const struct shape *sh
 	}
 }
 
-/* The number of the frame that is written next. CPUs that share a stream draw its numbers in the order of writing, however far one is
- * ahead of the other: so none is left out, and a receiver sees frames overtake by no more than CPUs and queues make them. A frame
- * that came back keeps its number. What follows from a number (flow and shape) follows from it on any CPU. */
+/* The number of the frame that is written next. What follows from it (flow and shape) follows from it on any CPU. */
 static __always_inline __u64 next_number(const struct mode m, struct control *c, struct stream *s)
 {
 	__u64 number = s->sequence, *next;
@@ -87,14 +86,10 @@ static __always_inline __u64 next_number(const struct mode m, struct control *c,
 
 	if (!split)
 		return number;
-	if (m.paced && c->returned_count) {
-		number = c->returned[--c->returned_count & (WRITTEN - 1)];
-	} else {
-		counter = s->counter;
-		next = bpf_map_lookup_elem(&numbers, &counter);
-		if (next)
-			number = __sync_fetch_and_add(next, 1);
-	}
+	counter = s->counter;
+	next = bpf_map_lookup_elem(&numbers, &counter);
+	if (next)
+		number = draw_number(c, next, m.paced);
 	if (m.flows && s->flows)
 		s->flow_at = number % s->flows;
 	if (!m.one_shape && s->orders)

@@ -9,6 +9,8 @@ mod accounting;
 pub mod af_xdp;
 mod attach;
 mod call;
+#[cfg(test)]
+mod compiled;
 mod contract;
 mod count;
 mod drive;
@@ -16,6 +18,8 @@ mod error;
 mod flow;
 mod histogram;
 mod live;
+#[cfg(test)]
+mod numbers;
 mod objects;
 mod offer;
 #[cfg(test)]

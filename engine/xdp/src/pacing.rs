@@ -1,11 +1,10 @@
 //! The pacing arithmetic of the sender's program (`engine/xdp/bpf/due.h`), compiled for this machine and held against whole numbers.
 
+use crate::compiled::Library;
 use crate::contract::{Control, Lane, Progress};
 use crate::sent::backlog;
 use proptest::prelude::*;
-use std::ffi::{CString, c_int};
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::ffi::c_int;
 use std::sync::OnceLock;
 
 const GLUE: &str = r#"
@@ -24,28 +23,8 @@ struct Arithmetic {
 fn arithmetic() -> &'static Arithmetic {
     static LOADED: OnceLock<Arithmetic> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let library = std::env::temp_dir().join(format!("dutlab-pacing-{}.so", std::process::id()));
-        let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
-        let folder = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/bpf");
-        let mut compiler = Command::new(clang)
-            .args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", folder, "-x", "c", "-", "-o"])
-            .arg(&library)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        compiler.stdin.take().unwrap().write_all(GLUE.as_bytes()).unwrap();
-        assert!(compiler.wait().unwrap().success(), "clang refuses due.h");
-        let path = CString::new(library.to_str().unwrap()).unwrap();
-        // SAFETY: a library that was just made of the source above; it has no code that runs when it is loaded.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        std::fs::remove_file(&library).unwrap();
-        assert!(!handle.is_null(), "the library does not load");
-        let symbol = |name: &std::ffi::CStr| {
-            // SAFETY: the library stays loaded, and the name is a C string.
-            let at = unsafe { libc::dlsym(handle, name.as_ptr()) };
-            assert!(!at.is_null(), "{name:?}");
-            at
-        };
+        let library = Library::of("pacing", GLUE);
+        let symbol = |name| library.symbol(name);
         // SAFETY: these are functions of the library with these types, as the source above says; `Lane` is `struct lane`.
         unsafe {
             Arithmetic {
