@@ -59,6 +59,10 @@ def test_latency_is_measured_at_each_share_of_a_rate(run):
         else:
             assert row["offered_pps"] < row["intended_pps"], "only a share that the generator did not make beside other work has no figures"
     assert "Latency" in page and "ttl 64, 128 in turn, bursts of 2 frames" in page
+    (flow, *_) = record["flows"]
+    assert sum(flow["arrivals_timed_by"].values()) >= flow["received_frames"] > 0
+    times = "Times of latencies: the kernel's when sent, the kernel's when received."
+    assert times in page or flow["sent_timed_by"] == "engine", page
 
 
 def test_a_soak_holds_its_rate_and_finds_a_critical_rate(run):

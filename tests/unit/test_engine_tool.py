@@ -101,6 +101,17 @@ async def test_on_one_machine_latency_has_no_error(engine):
     assert outcome.flows[0].latency_error_ns == 0 and "clock_error_ns" not in outcome.facts
 
 
+async def test_who_timed_the_frames_is_in_the_flow_and_a_cards_error_is_that_of_the_latency(engine):
+    twist = """
+    if op == 'wait': ok['timed_by'] = 'engine'
+    if op == 'settle': ok['timed_by'] = {'card': 1990, 'kernel': 12, 'engine': 0, 'card_error_ns': 40}
+    """
+    flow = (await engine(twist.strip()).offer(offer())).flows[0]
+    assert (flow.sent_timed_by, flow.arrivals_timed_by, flow.latency_error_ns) == ("engine", {"card": 1990, "kernel": 12}, 40)
+    assert flow.timed_by == "the engine's when sent, the card's or the kernel's when received"
+    assert (await engine().offer(offer())).flows[0].timed_by == "", "an engine that does not say"
+
+
 @pytest.mark.parametrize(
     ("twist", "kind", "detail"),
     [

@@ -4,7 +4,7 @@ use crate::guard::Reach;
 use crate::kernel_speed;
 use crate::report::{fault, guard_fault, port_fault};
 use crate::times;
-use dutlab_port::af_packet::{Bursts, Ring};
+use dutlab_port::af_packet::{Bursts, Ring, Rings};
 use dutlab_port::iface::{Interface, LeadsOut};
 use dutlab_port::memory::{Sink, pipe};
 use dutlab_port::network::{BadNetwork, Network};
@@ -67,7 +67,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     let taken = take(ask.backend, &iface, threads).map_err(|e| port_fault(&e))?;
     let mut opened = opened(&ask.port, &iface, taken.backend);
     opened.notes = taken.notes;
-    opened.notes.extend(times::used(taken.backend).map(Into::into));
+    opened.notes.extend(taken.times.or_else(|| times::used(taken.backend).map(Into::into)));
     Ok((OpenPort { reach, ..port(ask, iface, taken.sender, taken.receiver) }, opened))
 }
 
@@ -91,6 +91,8 @@ struct Taken {
     sender: Option<Sender>,
     receiver: Option<Receiver>,
     notes: Vec<String>,
+    /// Where its times come from, if not from where those of its back end do.
+    times: Option<String>,
 }
 
 /// Takes an interface with the back end that was asked for; `auto`: with the first that can both send and receive.
@@ -110,7 +112,10 @@ fn take(backend: Backend, iface: &Interface, threads: Threads<'_>) -> Result<Tak
                     Err(e) => notes.push(format!("not {name}: {e}{}", remedy(&e))),
                 }
             }
-            af_packet(iface, threads).map(|taken| Taken { notes, ..taken })
+            af_packet(iface, threads).map(|mut taken| {
+                taken.notes.extend(notes);
+                taken
+            })
         }
         Backend::Xdp => xdp(iface, threads),
         Backend::Memory | Backend::Pcap => Err(PortError::Unsupported {
@@ -134,7 +139,13 @@ fn remedy(e: &PortError) -> String {
 /// Live frames and counting in the kernel.
 fn xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
     let halves = kernel_speed::open(iface, threads.send)?;
-    Ok(Taken { backend: Backend::Xdp, sender: halves.sender, receiver: Some(halves.receiver), notes: halves.notes })
+    Ok(Taken {
+        backend: Backend::Xdp,
+        sender: halves.sender,
+        receiver: Some(halves.receiver),
+        notes: halves.notes,
+        times: None,
+    })
 }
 
 fn af_xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
@@ -148,16 +159,20 @@ fn af_xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
         }
     };
     let sender = Some(Sender::Burst(opened.senders.into_iter().map(|tx| Box::new(tx) as _).collect()));
-    Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes })
+    Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes, times: opened.times })
 }
 
 fn af_packet(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
     let senders =
         (0..threads.that_send()).map(|_| Ok(Box::new(Bursts::open(iface)?) as _)).collect::<Result<_, PortError>>()?;
-    let rings = Ring::open(iface, threads.receive)?;
+    let Rings { rings, card } = Ring::open(iface, threads.receive)?;
     let sender = Some(Sender::Burst(senders));
     let receiver = Some(Receiver::Burst(rings.into_iter().map(|ring| Box::new(ring) as _).collect()));
-    Ok(Taken { backend: Backend::AfPacket, sender, receiver, notes: Vec::new() })
+    let (notes, times) = match card {
+        Ok(times) => (Vec::new(), times),
+        Err(why) => (vec![format!("times of the card are not used: {why}")], None),
+    };
+    Ok(Taken { backend: Backend::AfPacket, sender, receiver, notes, times })
 }
 
 fn port(ask: &Open, iface: Interface, sender: Option<Sender>, receiver: Option<Receiver>) -> OpenPort {

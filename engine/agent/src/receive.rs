@@ -5,7 +5,7 @@ mod frames;
 use crate::live::{Live, StreamArrivals};
 use dutlab_measure::Account;
 use dutlab_port::missed::Missed;
-use dutlab_port::{Counted, CountingReceiver, PortError, Receiver, Watch, clock, cpu};
+use dutlab_port::{Counted, CountingReceiver, PortError, Receiver, Stamped, Watch, clock, cpu};
 use dutlab_units::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,6 +102,8 @@ pub struct Done {
     pub dropped: Option<u64>,
     /// Frames without a probe that the back end left to the host.
     pub passed: u64,
+    /// Whose times the frames got.
+    pub stamped: Stamped,
     /// Why it ended, if the port failed.
     pub error: Option<PortError>,
 }
@@ -128,9 +130,14 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
             Err(e) => (Tally::Kernel { counted: Counted::default(), before_late: None }, (None, 0), Some(e)),
         },
     };
+    let stamped = match (&receiver, &tally) {
+        (Receiver::Burst(queues), _) => queues.iter().fold(Stamped::default(), |all, rx| all.and(rx.stamped())),
+        (_, Tally::Kernel { counted, .. }) => counted.stamped,
+        _ => Stamped::default(),
+    };
     let missed = job.missed.as_ref().map_or(Ok(0), Missed::count);
     let dropped = dropped.zip(missed.as_ref().ok()).map(|(kernel, hardware)| kernel + hardware);
-    Done { receiver, tally, dropped, passed, error: error.or(missed.err()) }
+    Done { receiver, tally, dropped, passed, stamped, error: error.or(missed.err()) }
 }
 
 fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {

@@ -4,9 +4,11 @@ use crate::receive::{self, Tally};
 use crate::send;
 use dutlab_measure::{Histogram, Settlement, StreamAccount};
 use dutlab_port::iface::InUse;
-use dutlab_port::{self as port, CountedStream, PortError, Variation};
+use dutlab_port::{self as port, CountedStream, PortError, Stamped, Variation};
 use dutlab_protocol::request::StreamSent;
-use dutlab_protocol::totals::{Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source};
+use dutlab_protocol::totals::{
+    ArrivalTimes, Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source,
+};
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::{Nanos, Pps};
 
@@ -48,6 +50,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
         },
         err: done.error.as_ref().map(port_fault),
         notes: done.notes.clone(),
+        timed_by: done.timed_by,
         streams: streams
             .map(|((stream, mean), (t, gaps))| {
                 let cut = done.stopped || done.error.is_some() || t.sent == stream.frames;
@@ -162,8 +165,15 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
         foreign: foreign + done.passed,
         stale,
         kernel_dropped: done.dropped,
+        timed_by: arrivals(done.stamped),
         err: done.error.as_ref().map(port_fault),
     }
+}
+
+fn arrivals(s: Stamped) -> Option<ArrivalTimes> {
+    let card_error_ns = (s.card > 0).then_some(s.card_error.0);
+    let times = ArrivalTimes { card: s.card, kernel: s.kernel, engine: s.engine, card_error_ns };
+    (s.card + s.kernel + s.engine > 0).then_some(times)
 }
 
 /// Frames that were sent of a stream, and the number below which all of theirs are.

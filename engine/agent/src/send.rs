@@ -13,6 +13,7 @@ use dutlab_measure::Histogram;
 use dutlab_port::af_packet::Bursts;
 use dutlab_port::iface::Interface;
 use dutlab_port::{BurstSender, Gaps, PlanControl, PlanSender, PortError, Sender, StreamTotals, clock, cpu};
+use dutlab_protocol::totals::TimedBy;
 use dutlab_traffic::{Chain, Next, Pacer, Profile, Schedule};
 use dutlab_units::{FCS, Nanos};
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub struct Done {
     pub gaps: Vec<Option<Gaps>>,
     /// What the user should know of how it was sent.
     pub notes: Vec<String>,
+    /// Who read the clock for the time in each frame; `None`: a capture's frames keep what they had.
+    pub timed_by: Option<TimedBy>,
     /// Whether it was told to stop.
     pub stopped: bool,
     /// Why it ended, if the port failed.
@@ -83,10 +86,14 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     clock::precise_timers();
     let stop = Arc::clone(&job.stop);
     let mut notes = Vec::new();
+    let mut timed_by = job.plan.replay.is_none().then_some(TimedBy::Engine);
     let (totals, gaps, error) = match &mut sender {
         Sender::Burst(queues) => run_bursts(queues, job),
         Sender::Plan(tx) => match load(tx.as_mut(), &job) {
-            Ok(control) => run_plan(tx.as_mut(), &control, job),
+            Ok(control) => {
+                timed_by = Some(TimedBy::Kernel);
+                run_plan(tx.as_mut(), &control, job)
+            }
             Err(e) => {
                 if let Some(Ok(bursts)) = job.spare.as_ref().map(Bursts::open) {
                     notes.push(format!("sent with af_packet: {e}"));
@@ -98,7 +105,7 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
             }
         },
     };
-    Done { sender, totals, gaps, notes, stopped: stop.load(Ordering::Relaxed), error }
+    Done { sender, totals, gaps, notes, timed_by, stopped: stop.load(Ordering::Relaxed), error }
 }
 
 /// Sends what the plan makes, or a capture that it replays.

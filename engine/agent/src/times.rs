@@ -1,13 +1,14 @@
 //! Who tells when a frame passes: what the driver offers, and what each back end uses.
 
+use dutlab_port::card_clock::CardClock;
 use dutlab_port::ethtool;
 use dutlab_port::iface::Interface;
 use dutlab_port::link;
-use dutlab_protocol::reply::TimeOf;
+use dutlab_protocol::reply::{self, TimeOf};
 use dutlab_protocol::request::Backend;
 
-/// What the driver of an interface offers, and the number of the card's clock. What a driver cannot be asked it does not offer.
-pub fn offered(iface: &Interface) -> (Vec<TimeOf>, Option<u32>) {
+/// What the driver of an interface offers, and the card's clock. What a driver cannot be asked it does not offer.
+pub fn offered(iface: &Interface) -> (Vec<TimeOf>, Option<reply::CardClock>) {
     let (stamping, xdp) = (ethtool::stamping(&iface.name).ok(), link::xdp_times(iface.index).ok());
     let sockets = stamping.map(|s| {
         [
@@ -20,7 +21,15 @@ pub fn offered(iface: &Interface) -> (Vec<TimeOf>, Option<u32>) {
     let programs = xdp
         .map(|x| [(x.arrival, TimeOf::XdpArrival), (x.departure, TimeOf::XdpDeparture), (x.launch, TimeOf::XdpLaunch)]);
     let all = sockets.into_iter().flatten().chain(programs.into_iter().flatten());
-    (all.filter_map(|(has, which)| has.then_some(which)).collect(), stamping.and_then(|s| s.clock))
+    (all.filter_map(|(has, which)| has.then_some(which)).collect(), stamping.and_then(|s| s.clock).map(read))
+}
+
+/// A card's clock as it is now.
+fn read(number: u32) -> reply::CardClock {
+    match CardClock::open(number).and_then(|clock| clock.ahead()) {
+        Ok(a) => reply::CardClock { number, ahead_ns: Some(a.ns), error_ns: Some(a.error.0), reason: None },
+        Err(e) => reply::CardClock { number, ahead_ns: None, error_ns: None, reason: Some(e.to_string()) },
+    }
 }
 
 /// Where the times of a back end come from, for those who read its latencies; `None` where it has none.
@@ -36,5 +45,17 @@ pub const fn used(backend: Backend) -> Option<&'static str> {
             Some("times are software's: before the engine hands a frame over, and as the kernel's stack takes it in")
         }
         Backend::Auto | Backend::Memory | Backend::Pcap => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_cannot_be_read_is_told_with_the_reason() {
+        let clock = read(4711);
+        assert_eq!((clock.number, clock.ahead_ns, clock.error_ns), (4711, None, None));
+        assert!(clock.reason.unwrap().starts_with("/dev/ptp4711: "));
     }
 }

@@ -452,6 +452,10 @@ fn a_receiver_that_gets_no_cpu_loses_frames_by_count_and_calls_them_its_own() {
         if whole {
             assert_eq!(r["lost"], received["kernel_dropped"], "{backend}: {received}");
         }
+        if whole && backend == "af_xdp" {
+            // Its fill ring had 4096 buffers, and nobody gave one back: what found none was dropped here, not on the way.
+            assert!(n(&received["kernel_dropped"]) >= 6000 - 4096, "{received}");
+        }
     }
 }
 

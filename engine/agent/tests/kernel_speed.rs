@@ -48,6 +48,8 @@ fn at_full_speed_over_a_cable_nothing_is_lost_and_nothing_is_unaccounted_for() {
         assert!(n(&r["received_bytes"]).abs_diff(n(&s["sent_bytes"])) <= of_refused, "{sent}");
         assert_eq!((&r["reordered"], n(&r["latency"]["count"])), (&json!(0), n(&r["received"])));
         assert_eq!(r["sources"], json!([{"address": "172.16.0.2", "port": 40_000}]));
+        let arrivals = json!({"card": 0, "kernel": n(&r["received"]), "engine": 0});
+        assert_eq!((&sent["timed_by"], &received["timed_by"]), (&json!("kernel"), &arrivals));
     }
 }
 

@@ -40,6 +40,12 @@ pub fn thread_cpu() -> Nanos {
 /// the time between them. A thread that lost its CPU in between reads again.
 #[must_use]
 pub fn realtime_offset() -> Nanos {
+    realtime_offset_within().0
+}
+
+/// The same, and its error.
+#[must_use]
+pub fn realtime_offset_within() -> (Nanos, Nanos) {
     let mut best = (Nanos::NEVER, Nanos::ZERO);
     for _ in 0..TRIES {
         let before = monotonic();
@@ -53,7 +59,7 @@ pub fn realtime_offset() -> Nanos {
             break;
         }
     }
-    best.1
+    (best.1, Nanos(best.0.0.div_ceil(2)))
 }
 
 /// Lets this thread's timers fire without the 50 µs of slack that threads have by default.

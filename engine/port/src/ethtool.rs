@@ -60,6 +60,8 @@ pub fn takes_tags_off(name: &str) -> bool {
 pub struct Stamping {
     /// `SOF_TIMESTAMPING_*` of `linux/net_tstamp.h`.
     bits: u32,
+    /// `HWTSTAMP_FILTER_*` of the same file, a bit each.
+    filters: u32,
     /// Number of the card's clock: `/dev/ptpN`.
     pub clock: Option<u32>,
 }
@@ -83,6 +85,12 @@ impl Stamping {
         self.bits & 1 << 2 != 0
     }
 
+    /// Whether the card can stamp every frame that it receives, and not those of PTP alone (`HWTSTAMP_FILTER_ALL`).
+    #[must_use]
+    pub const fn card_receives_all(self) -> bool {
+        self.filters & 1 << 1 != 0
+    }
+
     /// The kernel, as it receives.
     #[must_use]
     pub const fn software_receives(self) -> bool {
@@ -94,7 +102,7 @@ impl Stamping {
 pub fn stamping(name: &str) -> io::Result<Stamping> {
     // struct ethtool_ts_info: cmd, so_timestamping, phc_index, tx_types, three reserved, rx_filters, three reserved.
     let info = ask::<11>(name, GET_STAMPING)?;
-    Ok(Stamping { bits: info[1], clock: u32::try_from(info[2].cast_signed()).ok() })
+    Ok(Stamping { bits: info[1], filters: info[7], clock: u32::try_from(info[2].cast_signed()).ok() })
 }
 
 /// The speed of the link in megabits per second, as the driver puts it: 0 or all ones where it does not know.
@@ -148,7 +156,7 @@ mod tests {
             (lo.software_sends(), lo.software_receives(), lo.card_sends(), lo.card_receives()),
             (true, true, false, false)
         );
-        assert_eq!(lo.clock, None);
+        assert_eq!((lo.clock, lo.card_receives_all()), (None, false));
         assert!(stamping("dutlab-none").is_err());
     }
 }

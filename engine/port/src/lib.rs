@@ -8,13 +8,16 @@
 //! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that rest on eBPF are the crate `dutlab-xdp`
 //! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
-//!   [`missed`]: what its hardware dropped; [`promiscuous`]: frames for other stations; [`link`], [`ethtool`]: what the kernel and its driver say
+//!   [`missed`]: what its hardware dropped; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
+//!   [`card_times`]: times of the card, by our clock; [`link`], [`ethtool`]: what the kernel and its driver say
 //! - [`sys`], [`mapping`], [`stall`]: what back ends are made of
 //!
 //! This crate knows nothing of headers and probes: frames are bytes.
 
 pub mod af_packet;
 pub mod batch;
+pub mod card_clock;
+pub mod card_times;
 pub mod clock;
 pub mod cpu;
 pub mod error;
@@ -35,12 +38,13 @@ pub mod routes;
 pub mod signal;
 pub mod speed;
 pub mod stall;
+pub mod stamping;
 pub mod sys;
 
 pub use batch::{Batch, Fill, Slot};
 pub use error::{ErrorKind, PortError, Refusal};
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template, Varied};
 pub use port::{
-    Arrived, BurstReceiver, BurstSender, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
-    PlanSender, Receiver, Sender, StreamTotals, Unsent, Variation, Watch,
+    Arrived, BurstReceiver, BurstSender, By, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
+    PlanSender, Receiver, Sender, Stamped, StreamTotals, Unsent, Variation, Watch,
 };

@@ -82,6 +82,52 @@ pub struct Arrived<'a> {
     pub at: Nanos,
 }
 
+/// Whose times frames got as they arrived, and how many each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamped {
+    /// The card's, by its own clock, brought to ours.
+    pub card: u64,
+    /// The kernel's: its stack's, or those of a program in it.
+    pub kernel: u64,
+    /// Ours, when a frame was taken.
+    pub engine: u64,
+    /// The card's times are true to within this by our clock.
+    pub card_error: Nanos,
+}
+
+impl Stamped {
+    /// Those of two queues.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            card: self.card + other.card,
+            kernel: self.kernel + other.kernel,
+            engine: self.engine + other.engine,
+            card_error: self.card_error.max(other.card_error),
+        }
+    }
+
+    /// Enters a frame.
+    pub const fn enter(&mut self, by: By) {
+        match by {
+            By::Card => self.card += 1,
+            By::Kernel => self.kernel += 1,
+            By::Engine => self.engine += 1,
+        }
+    }
+}
+
+/// Whose time a frame got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The card's.
+    Card,
+    /// The kernel's.
+    Kernel,
+    /// Ours.
+    Engine,
+}
+
 /// Receives frames of one queue, oldest first.
 pub trait BurstReceiver: Send {
     /// Throws away what is waiting and sets the drop counter to 0.
@@ -94,6 +140,11 @@ pub trait BurstReceiver: Send {
     /// must not be left lying.
     fn stamps(&self) -> bool {
         true
+    }
+
+    /// Whose times the frames since [`begin`](Self::begin) got; none where nobody keeps count.
+    fn stamped(&self) -> Stamped {
+        Stamped::default()
     }
 
     /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
@@ -215,6 +266,8 @@ pub struct Counted {
     pub stale: u64,
     /// Frames that were dropped for want of room before they could be counted; `None`: nobody knows.
     pub dropped: Option<u64>,
+    /// Whose times the frames of all streams got.
+    pub stamped: Stamped,
 }
 
 /// Inter-packet delay variation (RFC 5481 section 4.1), as absolute values.

@@ -51,7 +51,7 @@ fn taken(ring: &mut Ring) -> usize {
 fn each_ring_gets_flows_of_its_own_and_together_they_get_every_frame() {
     std::thread::spawn(|| {
         let Some(lo) = own_loopback() else { return };
-        let mut rings = Ring::open(&lo, 3).unwrap();
+        let mut rings = Ring::open(&lo, 3).unwrap().rings;
         for ring in &mut rings {
             ring.begin().unwrap();
         }

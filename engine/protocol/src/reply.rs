@@ -94,9 +94,26 @@ pub struct Probed {
     /// Who can tell when a frame passes, by what the driver says.
     #[serde(default)]
     pub times: Vec<TimeOf>,
-    /// Number of the card's clock: `/dev/ptpN`.
+    /// The card's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub card_clock: Option<u32>,
+    pub card_clock: Option<CardClock>,
+}
+
+/// The clock of a card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CardClock {
+    /// Its device is `/dev/ptpN`.
+    pub number: u32,
+    /// How far it is ahead of `CLOCK_MONOTONIC`; absent where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead_ns: Option<i64>,
+    /// That is true to within this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_ns: Option<u64>,
+    /// Why it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Who can tell when a frame passes an interface.

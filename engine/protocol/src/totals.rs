@@ -19,8 +19,38 @@ pub struct Sent {
     /// What the user should know: a slower back end that had to send this plan, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Who read the clock for the send time in each frame; absent where nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_by: Option<TimedBy>,
     /// Each stream's share.
     pub streams: Vec<SentStream>,
+}
+
+/// Who read the clock for a frame's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimedBy {
+    /// The network card, by its own clock, which is brought to the host's.
+    Card,
+    /// The host's kernel: its stack, or a program in it.
+    Kernel,
+    /// The engine: before it hands a frame over, or as it takes one.
+    Engine,
+}
+
+/// Frames of a port by who read the clock as they arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArrivalTimes {
+    /// The network card.
+    pub card: u64,
+    /// The host's kernel.
+    pub kernel: u64,
+    /// The engine, as it took the frame.
+    pub engine: u64,
+    /// The card's times are true to within this by the host's clock; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card_error_ns: Option<u64>,
 }
 
 /// Why sending ended.
@@ -116,6 +146,9 @@ pub struct Received {
     /// among `lost`, but it was not the DUT that lost them. Absent: nobody knows; then any loss may be the receiver's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_dropped: Option<u64>,
+    /// Who read the clock as frames arrived; absent where the back end keeps no count, or none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_by: Option<ArrivalTimes>,
     /// Present when the port failed during the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub err: Option<Fault>,

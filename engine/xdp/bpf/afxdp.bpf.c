@@ -24,8 +24,26 @@ struct {
 
 struct stamp {
 	__u64 stamped;
-	__u64 at_ns;
+	__u64 at_ns;   /* by the kernel's clock */
+	__u64 card_ns; /* by the card's clock; 0: the driver did not say */
 };
+
+/* When the driver says that the frame arrived; 0: it does not. A call of the kernel's bpf_xdp_metadata_rx_timestamp, whose number differs from
+ * kernel to kernel: `engine/xdp/src/af_xdp/timed.rs` puts it into the upper half of the instruction. */
+static __always_inline __u64 arrival_by_card(struct xdp_md *ctx)
+{
+	__u64 at = 0;
+	long failed;
+
+	asm volatile("r1 = %[ctx]\n"
+		     "r2 = %[at]\n"
+		     ".8byte 0x6b66756e00002085\n"
+		     "%[failed] = r0\n"
+		     : [failed] "=r"(failed)
+		     : [ctx] "r"(ctx), [at] "r"(&at)
+		     : "r0", "r1", "r2", "r3", "r4", "r5", "memory");
+	return failed ? 0 : at;
+}
 
 static __always_inline int ours(struct xdp_md *ctx)
 {
@@ -36,13 +54,14 @@ static __always_inline int ours(struct xdp_md *ctx)
 	return at && probe + PROBE_LEN <= (void *)(long)ctx->data_end && *(__u16 *)probe == bpf_htons(PROBE_MAGIC);
 }
 
-SEC("xdp")
-int take_ours(struct xdp_md *ctx)
+static __always_inline int take(struct xdp_md *ctx, int ask_card)
 {
 	__u32 queue = ctx->rx_queue_index;
 	__u64 *count;
 
 	if (ours(ctx)) {
+		__u64 card_ns = ask_card ? arrival_by_card(ctx) : 0;
+
 		/* A driver that has no room in front of the frame leaves it without a stamp. */
 		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(struct stamp)) == 0) {
 			struct stamp *stamp = (void *)(long)ctx->data_meta;
@@ -50,6 +69,7 @@ int take_ours(struct xdp_md *ctx)
 			if ((void *)(stamp + 1) <= (void *)(long)ctx->data) {
 				stamp->stamped = STAMPED;
 				stamp->at_ns = bpf_ktime_get_ns();
+				stamp->card_ns = card_ns;
 			}
 		}
 		return bpf_redirect_map(&sockets, queue, XDP_PASS);
@@ -58,6 +78,32 @@ int take_ours(struct xdp_md *ctx)
 	if (count)
 		*count += 1;
 	return XDP_PASS;
+}
+
+SEC("xdp")
+int take_ours(struct xdp_md *ctx)
+{
+	return take(ctx, 0);
+}
+
+/* The same where a frame may lie in several buffers; its headers are in the first. */
+SEC("xdp.frags")
+int take_long(struct xdp_md *ctx)
+{
+	return take(ctx, 0);
+}
+
+/* The same on a card whose driver tells its times. */
+SEC("xdp")
+int take_timed(struct xdp_md *ctx)
+{
+	return take(ctx, 1);
+}
+
+SEC("xdp.frags")
+int take_timed_long(struct xdp_md *ctx)
+{
+	return take(ctx, 1);
 }
 
 char _license[] SEC("license") = "GPL";

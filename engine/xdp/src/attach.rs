@@ -74,7 +74,7 @@ impl Attached {
     /// # Errors
     /// `Occupied` when another program is attached: it is never replaced. `MtuTooLarge` when the driver cannot run
     /// programs on frames as long as the MTU allows.
-    pub(crate) fn new(name: &str, index: u32, mtu: u32, program: &ProgramFd) -> Result<Self, XdpError> {
+    pub(crate) fn new(name: &str, index: u32, mtu: u32, program: BorrowedFd<'_>) -> Result<Self, XdpError> {
         let occupied = || match link::attached(index) {
             Ok(Some((_, program_id))) => Some(XdpError::new(name, LINK_CREATE, Why::Occupied { program_id })),
             _ => None,
@@ -132,7 +132,7 @@ impl Place {
         program.load().map_err(failed)?;
         let fd = program.fd().map_err(failed)?;
         let pass = fd.as_fd().try_clone_to_owned().map_err(|e| XdpError::system(name, "fcntl(F_DUPFD_CLOEXEC)", e))?;
-        Ok(Self { attached: Attached::new(name, index, mtu, fd)?, pass })
+        Ok(Self { attached: Attached::new(name, index, mtu, fd.as_fd())?, pass })
     }
 
     /// How programs are attached here.
@@ -157,9 +157,9 @@ impl Place {
     }
 }
 
-fn create(index: u32, program: &ProgramFd, mode: AttachMode) -> io::Result<OwnedFd> {
+fn create(index: u32, program: BorrowedFd<'_>, mode: AttachMode) -> io::Result<OwnedFd> {
     let link = NewLink {
-        program: program.as_fd().as_raw_fd().cast_unsigned(),
+        program: program.as_raw_fd().cast_unsigned(),
         ifindex: index,
         attach_type: BPF_XDP,
         flags: mode.flag(),

@@ -9,6 +9,8 @@ pub(crate) enum Command {
     MapCreate = 0,
     /// Writes an entry of a map.
     MapUpdateElem = 2,
+    /// Loads a program.
+    ProgLoad = 5,
     /// Attaches a program.
     LinkCreate = 28,
     /// Puts another program in the place of an attached one.

@@ -7,7 +7,7 @@ use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
 use crate::shared::{load64, store64};
 use crate::{quiescence, system};
-use dutlab_port::{Counted, CountedStream, Variation};
+use dutlab_port::{Counted, CountedStream, Stamped, Variation};
 use dutlab_units::{FCS, Nanos};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::addr_of_mut;
@@ -112,12 +112,14 @@ impl XdpReceiver {
     pub(crate) fn counted(&self) -> Counted {
         let tallies = &self.accounting.tallies;
         let others: Vec<_> = self.accounting.others.range(0, self.accounting.others.len()).collect();
+        let streams: Vec<_> = (0..self.plan.streams.len()).map(|i| self.stream(i)).collect();
         Counted {
+            stamped: Stamped { kernel: streams.iter().map(|s| s.received).sum(), ..Stamped::default() },
             foreign: others.iter().map(|o| o.passed + o.unknown).sum(),
             stale: tallies.range(0, tallies.len()).map(|t| t.stale).sum(),
             // What does not fit the device's queue is the device's loss; the program sees every frame behind it.
             dropped: Some(0),
-            streams: (0..self.plan.streams.len()).map(|i| self.stream(i)).collect(),
+            streams,
         }
     }
 

@@ -8,6 +8,7 @@ use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun as _, Xdp};
 use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
+use std::os::fd::AsFd as _;
 
 /// A bare live-frame loop: sends `frames` copies of `frame` from the calling thread, as fast as the kernel goes.
 ///
@@ -55,7 +56,7 @@ impl BareDrop {
             bpf.program_mut("bare_drop").and_then(|p| p.try_into().ok()).expect("the object has it");
         let failed = |e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e);
         program.load().map_err(failed)?;
-        let attached = Attached::new(iface, facts.index, facts.mtu, program.fd().map_err(failed)?)?;
+        let attached = Attached::new(iface, facts.index, facts.mtu, program.fd().map_err(failed)?.as_fd())?;
         Ok(Self { bpf, _attached: attached })
     }
 

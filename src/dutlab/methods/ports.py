@@ -191,6 +191,10 @@ class Flow:
     latency: Latency | None = None
     latency_error_ns: int | None = None
     """The latencies are true to within this; 0 where sender and receiver read one clock. None: there are none."""
+    sent_timed_by: str = ""
+    """Who read the clock for a frame's send time: `card`, `kernel` or `engine`; empty where nobody says."""
+    arrivals_timed_by: Mapping[str, int] = field(default_factory=dict)
+    """Frames by who read the clock as they arrived, in the same words. They are of the port, whatever flow a frame is of."""
     gaps: Gaps | None = None
     late_frames: int | None = None
     """Arrived within the drain, after sending had ended (RFC 2544 section 23's residual frames); they are among the received."""
@@ -219,6 +223,12 @@ class Flow:
             and self.intended_frames == self.sent_frames + self.refused_frames
             and self.sent_frames + self.duplicated_frames == self.received_frames + self.lost_frames
         )
+
+    @property
+    def timed_by(self) -> str:
+        """Whose times its latencies are of, as part of a sentence; empty where nobody says."""
+        arrived = " or ".join(f"the {by}'s" for by, frames in self.arrivals_timed_by.items() if frames)
+        return f"the {self.sent_timed_by}'s when sent, {arrived} when received" if self.latency and self.sent_timed_by and arrived else ""
 
     @property
     def loss_ratio(self) -> float:

@@ -164,7 +164,7 @@ fn in_words(r: &Report) -> String {
         None => ", how many of them here nobody knows".into(),
     };
     format!(
-        "{} → {} by {} → {}, {}/{}\n{}\n{}\n{}\n{} asked = {} sent + {} refused; {} sent + {} duplicated = {} received + {} lost{here}\nloss {:.4} %\n{}",
+        "{} → {} by {} → {}, {}/{}\n{}\n{}\n{}{}\n{} asked = {} sent + {} refused; {} sent + {} duplicated = {} received + {} lost{here}\nloss {:.4} %\n{}",
         r.source.iface,
         r.plan.streams[0].destination,
         r.next_hop,
@@ -174,6 +174,7 @@ fn in_words(r: &Report) -> String {
         words::sent(&r.sent),
         words::received(&streams, "lost", |s| s.lost.to_string()),
         words::latency(&streams, Clocks::Shared),
+        words::timed_by(r.sent.timed_by, r.received.timed_by.as_ref()),
         l.asked,
         l.sent,
         l.refused,

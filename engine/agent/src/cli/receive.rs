@@ -111,11 +111,12 @@ fn in_words(r: &Report, clocks: Clocks) -> String {
     }
     let missing = |s: &ReceivedStream| s.next_sequence.map_or_else(|| "?".into(), |_| s.lost.to_string());
     format!(
-        "{}, {}; {} foreign frames\n{}{TAIL}\n{}{end}",
+        "{}, {}; {} foreign frames\n{}{TAIL}\n{}{}{end}",
         r.port.iface,
         words::backend(r.port.backend),
         r.received.foreign,
         words::received(&streams, "missing", missing),
         words::latency(&streams, clocks),
+        words::timed_by(None, r.received.timed_by.as_ref()),
     )
 }

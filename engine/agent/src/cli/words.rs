@@ -4,9 +4,9 @@ use super::drive::Clocks;
 use super::quantity::{si, span};
 use super::table::table;
 use super::verdict::{Doubt, Verdict};
-use dutlab_protocol::reply::{Probed, TimeOf};
+use dutlab_protocol::reply::{CardClock, Probed, TimeOf};
 use dutlab_protocol::request::Backend;
-use dutlab_protocol::totals::{ReceivedStream, Sent};
+use dutlab_protocol::totals::{ArrivalTimes, ReceivedStream, Sent, TimedBy};
 use dutlab_units::Pps;
 
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
@@ -42,9 +42,48 @@ pub fn times(probed: &Probed) -> String {
         TimeOf::XdpLaunch => "AF_XDP, when to send",
     };
     let mut all: Vec<_> = probed.times.iter().map(word).map(str::to_owned).collect();
-    all.extend(probed.card_clock.map(|n| format!("the card's clock is /dev/ptp{n}")));
+    all.extend(probed.card_clock.as_ref().map(card_clock));
     let offered = if all.is_empty() { "nothing".into() } else { all.join("; ") };
-    format!("times that the driver offers: {offered}\n  the engine uses those of software\n")
+    let used = if probed.times.contains(&TimeOf::CardReceive) {
+        "af_packet uses the card's when received, af_xdp those that the driver tells programs; all others are software's"
+    } else {
+        "the engine uses those of software"
+    };
+    format!("times that the driver offers: {offered}\n  {used}\n")
+}
+
+fn card_clock(clock: &CardClock) -> String {
+    let number = clock.number;
+    match (clock.ahead_ns, clock.error_ns, &clock.reason) {
+        (Some(ahead), Some(error), _) => {
+            format!("the card's clock, /dev/ptp{number}, is ahead of the host's by {ahead} ns, to within {error} ns")
+        }
+        (_, _, reason) => {
+            format!("the card's clock, /dev/ptp{number}, cannot be read ({})", reason.as_deref().unwrap_or("–"))
+        }
+    }
+}
+
+/// Whose times latencies are of.
+pub fn timed_by(sent: Option<TimedBy>, received: Option<&ArrivalTimes>) -> String {
+    let who = |by: TimedBy| match by {
+        TimedBy::Card => "the card",
+        TimedBy::Kernel => "the kernel",
+        TimedBy::Engine => "the engine",
+    };
+    let arrivals =
+        received.map(|r| [(TimedBy::Card, r.card), (TimedBy::Kernel, r.kernel), (TimedBy::Engine, r.engine)]);
+    let seen: Vec<_> = arrivals.into_iter().flatten().filter(|(_, n)| *n > 0).collect();
+    let arrived = match seen[..] {
+        [] => return String::new(),
+        [(by, _)] => who(by).to_owned(),
+        _ => seen.iter().map(|(by, n)| format!("{} ({n} frames)", who(*by))).collect::<Vec<_>>().join(", "),
+    };
+    let within = received
+        .and_then(|r| r.card_error_ns)
+        .map_or_else(String::new, |n| format!(", the card's to within {}", ns(n)));
+    let sent = sent.map_or_else(String::new, |by| format!("sent by {}, ", who(by)));
+    format!("times: {sent}received by {arrived}{within}\n")
 }
 
 /// What was sent.

@@ -13,6 +13,6 @@ mod strangers;
 mod tx_ring;
 
 pub use absorb::Absorb;
-pub use receive::Ring;
+pub use receive::{Ring, Rings};
 pub use send::Bursts;
 pub use tx_ring::TxRing;

@@ -3,15 +3,18 @@
 use super::fanout::Fanout;
 use super::filter::{self, Side};
 use super::strangers::Strangers;
+use crate::card_clock::Ahead;
+use crate::card_times::{self, CardTimes};
 use crate::clock;
 use crate::error::PortError;
 use crate::iface::Interface;
 use crate::mapping::Mapping;
-use crate::port::{Arrived, BurstReceiver};
+use crate::port::{Arrived, BurstReceiver, By, Stamped};
 use crate::promiscuous;
 use crate::sys::{self, ETH_P_ALL};
 use dutlab_units::Nanos;
 use rustix::event::PollFlags;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +27,10 @@ const BLOCKS: u32 = 128;
 const RETIRE_MS: u32 = 1;
 /// Only checked by the kernel, not used: in version 3 frames lie as close as they fit.
 const FRAME: u32 = 1 << 11;
+
+/// `PACKET_TIMESTAMP` of `linux/if_packet.h`, and `TP_STATUS_TS_RAW_HARDWARE`.
+const PACKET_TIMESTAMP: i32 = 17;
+const STAMPED_BY_CARD: u32 = 1 << 31;
 
 /// The receiving half of an `AF_PACKET` port.
 pub struct Ring {
@@ -39,19 +46,71 @@ pub struct Ring {
     taken: u64,
     /// Counts what the filter keeps away; the first ring of a port does it for all.
     strangers: Option<Strangers>,
+    /// The card's clock, where the card stamps.
+    card: Option<CardTimes>,
+    /// Whose times frames got since the trial began.
+    stamped: Stamped,
+}
+
+/// The receiving half of a port.
+pub struct Rings {
+    /// Its rings.
+    pub rings: Vec<Ring>,
+    /// What to say of the card's times where frames have them; `None`: it has none. An error says why they are not used.
+    pub card: io::Result<Option<String>>,
+}
+
+/// What turns stamps into our clock, as it was found now.
+#[derive(Debug, Clone, Copy)]
+struct Clocks {
+    /// `CLOCK_REALTIME` less ours.
+    realtime: Nanos,
+    /// The card's, where it is known.
+    card: Option<Ahead>,
+    now: Nanos,
+}
+
+impl Clocks {
+    /// When a frame arrived, and who says so: its stamp is of the card's clock where its status says so, else of `CLOCK_REALTIME`. A
+    /// frame with a time of the card that cannot be its own was taken now.
+    fn arrival(self, status: u32, stamp: Nanos) -> (Nanos, By) {
+        if status & STAMPED_BY_CARD == 0 {
+            return (stamp - self.realtime, By::Kernel);
+        }
+        card_times::ours(stamp, self.card, self.now).map_or((self.now, By::Engine), |at| (at, By::Card))
+    }
 }
 
 impl Ring {
     /// Opens `count` rings, at least one, that share the frames of `iface`: those of a flow all go to the same one. Takes
-    /// frames for other stations too. Needs `CAP_NET_RAW`.
-    pub fn open(iface: &Interface, count: usize) -> Result<Vec<Self>, PortError> {
+    /// frames for other stations too. The card stamps frames where it can. Needs `CAP_NET_RAW`.
+    pub fn open(iface: &Interface, count: usize) -> Result<Rings, PortError> {
         let mut rings: Vec<_> = (0..count.max(1)).map(|_| Self::one(iface)).collect::<Result<_, _>>()?;
         if rings.len() > 1 {
             let mut group = Fanout::new();
             rings.iter().try_for_each(|ring| group.join(&ring.fd, &ring.iface))?;
         }
         rings[0].strangers = Some(Strangers::open(iface)?);
-        Ok(rings)
+        let card = CardTimes::of(&iface.name).and_then(|first| {
+            let Some(first) = first else { return Ok(None) };
+            let note = first.note();
+            Self::use_card(&mut rings, first).map(|()| Some(note))
+        });
+        Ok(Rings { rings, card })
+    }
+
+    /// Has all rings take the card's times, or none.
+    fn use_card(rings: &mut [Self], first: CardTimes) -> io::Result<()> {
+        let mut all = vec![first];
+        while let Some(more) = rings.get(all.len()) {
+            all.push(CardTimes::again(&more.iface)?);
+        }
+        let wanted = libc::SOF_TIMESTAMPING_RAW_HARDWARE.cast_signed();
+        for ring in &*rings {
+            sys::set_option(&ring.fd, libc::SOL_PACKET, PACKET_TIMESTAMP, &wanted)?;
+        }
+        rings.iter_mut().zip(all).for_each(|(ring, card)| ring.card = Some(card));
+        Ok(())
     }
 
     fn one(iface: &Interface) -> Result<Self, PortError> {
@@ -76,7 +135,18 @@ impl Ring {
             .map_err(|e| PortError::from_call("setsockopt(PACKET_RX_RING)", name, e))?;
         let memory = Mapping::new(BLOCK as usize * BLOCKS as usize, Some((fd.as_fd(), 0)))
             .map_err(|e| PortError::from_call("mmap", name, e))?;
-        let ring = Self { fd, iface: name.to_owned(), memory, block: 0, dropped: 0, put: 0, taken: 0, strangers: None };
+        let ring = Self {
+            fd,
+            iface: name.to_owned(),
+            memory,
+            block: 0,
+            dropped: 0,
+            put: 0,
+            taken: 0,
+            strangers: None,
+            card: None,
+            stamped: Stamped::default(),
+        };
         promiscuous::join(&ring.fd, name, iface.index)?;
         sys::bind_packet(&ring.fd, iface.index, ETH_P_ALL, name)?;
         Ok(ring)
@@ -136,8 +206,8 @@ impl<'a> Block<'a> {
         unsafe { (*self.header().as_ptr()).hdr.bh1.num_pkts as usize }
     }
 
-    /// Calls `take` for each frame. `offset` is what turns the kernel's stamps into our clock.
-    fn each(&self, offset: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> usize {
+    /// Calls `take` for each frame, and counts whose time it got.
+    fn each(&self, clocks: Clocks, stamped: &mut Stamped, take: &mut dyn FnMut(Arrived<'_>)) -> usize {
         let count = self.count();
         // SAFETY: as for the count.
         let mut at = unsafe { (*self.header().as_ptr()).hdr.bh1.offset_to_first_pkt as usize };
@@ -151,7 +221,9 @@ impl<'a> Block<'a> {
             let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(mac), kept) };
             let stamp = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
             let tag = if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 { 4 } else { 0 };
-            take(Arrived { bytes, length: header.tp_len + tag, at: Nanos(stamp) - offset });
+            let (arrived, by) = clocks.arrival(header.tp_status, Nanos(stamp));
+            stamped.enter(by);
+            take(Arrived { bytes, length: header.tp_len + tag, at: arrived });
             at += header.tp_next_offset as usize;
         }
         count
@@ -173,6 +245,10 @@ impl BurstReceiver for Ring {
         }
         self.count()?;
         self.dropped = 0;
+        self.stamped = Stamped::default();
+        if let Some(card) = &mut self.card {
+            card.begin(clock::monotonic());
+        }
         Ok(())
     }
 
@@ -180,16 +256,26 @@ impl BurstReceiver for Ring {
         if self.ready().is_none() {
             self.wait(wait)?;
         }
-        let mut count = 0;
+        let (mut count, mut stamped) = (0, self.stamped);
         // At most one round, so that the caller gets to look at its clock.
         for _ in 0..BLOCKS {
+            let now = clock::monotonic();
+            let card = self.card.as_mut().and_then(|card| card.ahead(now));
             let Some(block) = self.ready() else { break };
-            count += block.each(clock::realtime_offset(), take);
+            count += block.each(Clocks { realtime: clock::realtime_offset(), card, now }, &mut stamped, take);
+            if stamped.card > self.stamped.card {
+                stamped.card_error = stamped.card_error.max(card.map_or(Nanos::ZERO, |ahead| ahead.error));
+            }
             block.give_back();
             self.block = (self.block + 1) % BLOCKS;
         }
         self.taken += count as u64;
+        self.stamped = stamped;
         Ok(count)
+    }
+
+    fn stamped(&self) -> Stamped {
+        self.stamped
     }
 
     fn holds_frames(&mut self) -> Result<bool, PortError> {
@@ -204,5 +290,25 @@ impl BurstReceiver for Ring {
 
     fn passed(&mut self) -> Result<u64, PortError> {
         self.strangers.as_mut().map_or(Ok(0), Strangers::count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_the_time_of_whoever_the_kernel_says_stamped_it() {
+        let ahead = Ahead { ns: 7_000, error: Nanos(100) };
+        let clocks = Clocks { realtime: Nanos(1_000_000_000_000), card: Some(ahead), now: Nanos(50_000_000_000) };
+        // TP_STATUS_USER alone, and with TP_STATUS_TS_SOFTWARE: the ring's own, or the stack's.
+        for status in [1, 1 | 1 << 29] {
+            let stamped = clocks.arrival(status, Nanos(1_049_000_000_000));
+            assert_eq!(stamped, (Nanos(49_000_000_000), By::Kernel));
+        }
+        let by_card = 1 | STAMPED_BY_CARD;
+        assert_eq!(clocks.arrival(by_card, Nanos(49_000_007_000)), (Nanos(49_000_000_000), By::Card));
+        let unread = Clocks { card: None, ..clocks };
+        assert_eq!(unread.arrival(by_card, Nanos(49_000_007_000)), (clocks.now, By::Engine));
     }
 }

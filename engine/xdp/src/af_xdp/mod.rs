@@ -4,7 +4,8 @@
 //! One socket with a memory of its own for each receive queue, so that each can be served by another thread; the
 //! first of them send as well. An XDP program takes only frames with our probe out of
 //! the host's traffic and stamps them; it hangs on the interface by a link, which the kernel undoes when this process
-//! ends, however it ends. A frame must fit a page: no jumbo frames. Needs `CAP_NET_RAW`, `CAP_NET_ADMIN`, `CAP_BPF`.
+//! ends, however it ends. A frame that is longer than a page takes several buffers (`XDP_USE_SG`, Linux 6.6). Needs `CAP_NET_RAW`,
+//! `CAP_NET_ADMIN`, `CAP_BPF`.
 //!
 //! The rings are our own (`rings`): the frames of a burst are written in place, and a buffer that comes back still holds
 //! its template, which a crate that hands out packets one by one would hide.
@@ -15,18 +16,22 @@ mod receive;
 mod rings;
 mod send;
 mod socket;
+mod timed;
 
 pub use receive::Rx;
 pub use send::Tx;
 
 use crate::{down_note, probe, system};
 use dutlab_port::PortError;
+use dutlab_port::card_times::CardTimes;
 use dutlab_port::ethtool;
 use dutlab_port::iface::Interface;
+use dutlab_port::link;
 use dutlab_port::speed::{self, Speed};
 use memory::Umem;
-use program::Program;
+use program::{Kind, Program};
 use socket::Socket;
+use std::io;
 use std::sync::Arc;
 
 /// Frames that wait to be sent at most; a power of two.
@@ -43,6 +48,8 @@ const MEMORY: u64 = 256 << 20;
 const HEADROOM: u32 = 256;
 /// A buffer is a page at most.
 const PAGE: u32 = 4096;
+/// Buffers that a frame takes at most.
+const PAGES: u32 = 3;
 /// Ethernet header and two tags, which the MTU does not count.
 const HEADERS: u32 = 14 + 8;
 /// Queues that the program knows (`engine/xdp/bpf/afxdp.bpf.c`).
@@ -58,11 +65,18 @@ pub struct Opened {
     pub zero_copy: bool,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// What to say of the card's times, where frames have them.
+    pub times: Option<String>,
 }
 
 /// The longest frame in bytes without FCS.
 #[must_use]
 pub const fn longest() -> u32 {
+    PAGES * PAGE - HEADROOM
+}
+
+/// The longest that one buffer holds.
+const fn longest_of_a_page() -> u32 {
     PAGE - HEADROOM
 }
 
@@ -86,7 +100,10 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     if frame > longest() {
         return Err(PortError::Unsupported {
             iface: iface.name.clone(),
-            what: format!("AF_XDP takes no frames longer than a page, and the MTU of {} allows them", iface.mtu),
+            what: format!(
+                "AF_XDP takes frames of {PAGES} pages at most, and the MTU of {} allows longer ones",
+                iface.mtu
+            ),
             remedy: format!(
                 "lower it to {} (ip link set dev {} mtu {0}), or use the af_packet back end",
                 longest() - HEADERS,
@@ -95,6 +112,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         });
     }
     let chunk = if frame + HEADROOM <= PAGE / 2 { PAGE / 2 } else { PAGE };
+    let pages = if frame <= longest_of_a_page() { 1 } else { PAGES };
     // A driver that does not say has one.
     let queues = ethtool::queues(&iface.name);
     let count = |of: fn(ethtool::Queues) -> u32| queues.map_or(1, of).max(1);
@@ -120,7 +138,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     let mut huge = true;
     for queue in 0..receive {
         let sends = if queue == 0 || (queue as usize) < senders && queue < send { SEND_FRAMES } else { 0 };
-        let umem = Umem::map(&iface.name, chunk, frames, sends)?;
+        let umem = Umem::map(&iface.name, chunk, frames, (sends, pages))?;
         huge &= umem.huge;
         sockets.push(Socket::open(iface, queue, Arc::new(umem))?);
     }
@@ -132,6 +150,13 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
             format!("AF_XDP with a copy of each frame: zero-copy on queue {queue} was refused (bind: {why})")
         }
     });
+    notes.extend(sockets.iter().find_map(|s| s.busy_polling.as_ref()).map(|polling| match polling {
+        Ok(()) => "busy polling is on: the engine's own calls run the card's queues".to_owned(),
+        Err(why) => format!("busy polling was refused (setsockopt: {why})"),
+    }));
+    if pages > 1 {
+        notes.push("a frame longer than a page takes several buffers".into());
+    }
     if huge {
         notes.push("the frames lie in huge pages".into());
     }
@@ -142,7 +167,15 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         senders.extend(tx.map(|half| Tx::new(iface, half)));
         queues.push(rx);
     }
-    let receivers = Program::attach(iface, queues.iter().map(receive::Queue::descriptor));
+    let mut times = None;
+    // A driver that tells programs the card's times: by a clock that can be read, or they are of no use.
+    let asked = link::xdp_times(iface.index).is_ok_and(|times| times.arrival);
+    match if asked { card_times(&iface.name, &mut queues) } else { Ok(None) } {
+        Ok(note) => times = note,
+        Err(why) => notes.push(format!("times of the card are not used: {why}")),
+    }
+    let kind = Kind { long: pages > 1, timed: times.is_some() };
+    let receivers = Program::attach(iface, kind, queues.iter().map(receive::Queue::descriptor));
     let facts = system::Interface::find(&iface.name)?;
     if facts.is_card() {
         // A driver may reset the link for a program, and for memory that is not its own.
@@ -154,7 +187,16 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         let numbered = (0..).zip(queues);
         numbered.map(|(number, queue)| Rx::new(&iface.name, number, queue, Arc::clone(&program))).collect()
     });
-    Ok(Opened { senders, receivers, zero_copy, notes })
+    Ok(Opened { senders, receivers, zero_copy, notes, times })
+}
+
+/// Gives each queue the card's clock; what to say of it, or `None` where the card has none.
+fn card_times(iface: &str, queues: &mut [receive::Queue]) -> io::Result<Option<String>> {
+    let Some(first) = CardTimes::of(iface)? else { return Ok(None) };
+    let note = first.note();
+    let more = (1..queues.len()).map(|_| CardTimes::again(iface)).collect::<io::Result<Vec<_>>>()?;
+    queues.iter_mut().zip(std::iter::once(first).chain(more)).for_each(|(queue, card)| queue.card = Some(card));
+    Ok(Some(note))
 }
 
 #[cfg(test)]

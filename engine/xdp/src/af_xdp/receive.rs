@@ -4,22 +4,26 @@ use super::memory::Umem;
 use super::program::Program;
 use super::rings::{Consumer, Producer};
 use dutlab_port::PortError;
+use dutlab_port::card_clock::Ahead;
+use dutlab_port::card_times::{self, CardTimes};
 use dutlab_port::clock;
-use dutlab_port::port::{Arrived, BurstReceiver};
+use dutlab_port::port::{Arrived, BurstReceiver, By, Stamped};
 use dutlab_port::sys;
 use dutlab_units::Nanos;
 use rustix::net::sockopt::xdp_statistics;
-use rustix::net::xdp::XdpDesc;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{self, RecvFlags};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 /// Frames that are taken before the kernel gets their buffers back.
 const TURN: u32 = 256;
-/// What our program writes in front of a frame: this number, then the time (`engine/xdp/bpf/afxdp.bpf.c`).
+/// What our program writes in front of a frame: this number, then the time, then that of the card (`engine/xdp/bpf/afxdp.bpf.c`).
 const STAMPED: u64 = 0x646c_2d73_7461_6d70;
-/// Bytes of both.
-const STAMP: usize = 16;
+/// Bytes of all.
+const STAMP: usize = 24;
+/// No frame has a time yet.
+const NONE: Stamped = Stamped { card: 0, kernel: 0, engine: 0, card_error: Nanos::ZERO };
 
 /// The receiving half of the socket of one queue. Its buffers are the first ones of the memory.
 pub struct Queue {
@@ -27,13 +31,32 @@ pub struct Queue {
     umem: Arc<Umem>,
     rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
-    /// Whether our program could stamp every frame so far.
-    stamps: bool,
+    /// Whose times frames got since the trial began.
+    stamped: Stamped,
+    /// A frame of which the last buffer has not been seen.
+    long: Long,
+    /// Whether the kernel polls the card's queue within our calls.
+    polls_busily: bool,
+    /// The card's clock, where the driver tells our program its times.
+    pub card: Option<CardTimes>,
+}
+
+/// A frame that lies in several buffers, put together.
+#[derive(Default)]
+struct Long {
+    bytes: Vec<u8>,
+    stamp: Option<Stamp>,
 }
 
 impl Queue {
-    pub(super) const fn new(fd: Arc<OwnedFd>, umem: Arc<Umem>, rx: Consumer<XdpDesc>, fill: Producer<u64>) -> Self {
-        Self { fd, umem, rx, fill, stamps: true }
+    pub(super) fn new(
+        fd: Arc<OwnedFd>,
+        umem: Arc<Umem>,
+        rx: Consumer<XdpDesc>,
+        fill: Producer<u64>,
+        polls_busily: bool,
+    ) -> Self {
+        Self { fd, umem, rx, fill, stamped: NONE, long: Long::default(), polls_busily, card: None }
     }
 
     /// The socket's descriptor.
@@ -41,26 +64,40 @@ impl Queue {
         self.fd.as_raw_fd()
     }
 
-    /// Takes frames that are there, at most [`TURN`].
+    /// Takes frames that are there, of at most [`TURN`] buffers; returns how many.
     fn drain(&mut self, take: &mut dyn FnMut(Arrived<'_>)) -> u32 {
         let count = self.rx.ready().min(TURN);
-        let (mut now, mut stamps) = (None, self.stamps);
+        if count == 0 {
+            return 0;
+        }
+        let mut times = Times::new(self.card.as_mut(), self.stamped);
+        let (mut long, mut frames) = (std::mem::take(&mut self.long), 0);
         for _ in 0..count {
             let desc = self.rx.take();
             let (start, bytes) = (self.umem.memory.start(), self.frame(&desc));
-            let stamped = stamp(start, &desc);
-            stamps &= stamped.is_some();
-            let at = stamped.unwrap_or_else(|| *now.get_or_insert_with(clock::monotonic));
-            take(Arrived { bytes, length: desc.len, at });
+            let (first, last) = (long.bytes.is_empty(), !desc.options.contains(XdpDescOptions::XDP_PKT_CONTD));
+            let stamp = if first { stamp(start, &desc) } else { long.stamp };
+            if first && last {
+                take(Arrived { bytes, length: desc.len, at: times.of(stamp) });
+                frames += 1;
+            } else {
+                long.bytes.extend_from_slice(bytes);
+                long.stamp = stamp;
+                if last {
+                    let length = u32::try_from(long.bytes.len()).unwrap_or(u32::MAX);
+                    take(Arrived { bytes: &long.bytes, length, at: times.of(stamp) });
+                    long.bytes.clear();
+                    frames += 1;
+                }
+            }
             // The kernel takes any address inside of a buffer for the buffer.
             self.fill.put(desc.addr);
         }
-        self.stamps = stamps;
-        if count > 0 {
-            self.rx.release();
-            self.fill.publish();
-        }
-        count
+        self.stamped = times.stamped;
+        self.long = long;
+        self.rx.release();
+        self.fill.publish();
+        frames
     }
 
     fn frame(&self, desc: &XdpDesc) -> &[u8] {
@@ -73,9 +110,9 @@ impl Queue {
         unsafe { std::slice::from_raw_parts(self.umem.memory.start().add(from).as_ptr(), length) }
     }
 
-    /// Has a sleeping kernel look at the buffers that it got back.
+    /// Has a sleeping kernel look at the buffers that it got back, and one that polls within our calls look for frames.
     fn wake(&self) {
-        if self.fill.needs_wakeup() {
+        if self.polls_busily || self.fill.needs_wakeup() {
             // Without a buffer the call only wakes the kernel up. What it says does not matter.
             let _ = net::recv(&self.fd, &mut [0_u8; 0][..], RecvFlags::DONTWAIT);
         }
@@ -89,12 +126,59 @@ impl Queue {
     }
 }
 
-/// When a frame arrived, if our program could say.
-fn stamp(memory: std::ptr::NonNull<u8>, desc: &XdpDesc) -> Option<Nanos> {
+/// When a frame arrived, as our program wrote it down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    /// By the kernel's clock, which is ours.
+    kernel: Nanos,
+    /// By the card's; 0 where the driver did not say.
+    card: Nanos,
+}
+
+/// What our program wrote, if it could.
+fn stamp(memory: std::ptr::NonNull<u8>, desc: &XdpDesc) -> Option<Stamp> {
     let from = usize::try_from(desc.addr).ok()?.checked_sub(STAMP)?;
     // SAFETY: within the memory, since the frame behind it is; the kernel wrote it before the frame was ready.
-    let [stamped, at] = unsafe { memory.add(from).cast::<[u64; 2]>().read_unaligned() };
-    (stamped == STAMPED).then_some(Nanos(at))
+    let [stamped, kernel, card] = unsafe { memory.add(from).cast::<[u64; 3]>().read_unaligned() };
+    (stamped == STAMPED).then_some(Stamp { kernel: Nanos(kernel), card: Nanos(card) })
+}
+
+/// The times of frames that are taken together.
+struct Times {
+    /// How far the card's clock is ahead, where it is known.
+    ahead: Option<Ahead>,
+    /// When a frame was taken; read when it is first needed.
+    now: Option<Nanos>,
+    stamped: Stamped,
+}
+
+impl Times {
+    fn new(card: Option<&mut CardTimes>, stamped: Stamped) -> Self {
+        let now = card.is_some().then(clock::monotonic);
+        let ahead = card.zip(now).and_then(|(card, now)| card.ahead(now));
+        Self { ahead, now, stamped }
+    }
+
+    fn of(&mut self, stamp: Option<Stamp>) -> Nanos {
+        let (at, by) = match stamp {
+            Some(Stamp { kernel, card: Nanos(0) }) => (kernel, By::Kernel),
+            Some(Stamp { kernel, card }) => {
+                let by_card = card_times::ours(card, self.ahead, self.now());
+                by_card.map_or((kernel, By::Kernel), |at| (at, By::Card))
+            }
+            None => (self.now(), By::Engine),
+        };
+        if by == By::Card {
+            let error = self.ahead.map_or(Nanos::ZERO, |ahead| ahead.error);
+            self.stamped.card_error = self.stamped.card_error.max(error);
+        }
+        self.stamped.enter(by);
+        at
+    }
+
+    fn now(&mut self) -> Nanos {
+        *self.now.get_or_insert_with(clock::monotonic)
+    }
 }
 
 /// One receive queue of an `AF_XDP` port.
@@ -134,6 +218,10 @@ impl Rx {
 impl BurstReceiver for Rx {
     fn begin(&mut self) -> Result<(), PortError> {
         while self.drain(&mut |_| {}) > 0 {}
+        self.queue.stamped = NONE;
+        if let Some(card) = &mut self.queue.card {
+            card.begin(clock::monotonic());
+        }
         self.passed = self.program.passed(self.number)?;
         self.dropped = self.queue.dropped(&self.iface)?;
         Ok(())
@@ -149,7 +237,11 @@ impl BurstReceiver for Rx {
     }
 
     fn stamps(&self) -> bool {
-        self.queue.stamps
+        self.queue.stamped.engine == 0
+    }
+
+    fn stamped(&self) -> Stamped {
+        self.queue.stamped
     }
 
     fn dropped(&mut self) -> Result<u64, PortError> {
@@ -158,5 +250,24 @@ impl BurstReceiver for Rx {
 
     fn passed(&mut self) -> Result<u64, PortError> {
         Ok(self.program.passed(self.number)?.saturating_sub(self.passed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_the_time_of_the_card_where_that_can_be_else_of_the_kernel_else_when_it_was_taken() {
+        let ahead = Ahead { ns: 7_000, error: Nanos(100) };
+        let now = Nanos(50_000_000_000);
+        let mut times = Times { ahead: Some(ahead), now: Some(now), stamped: NONE };
+        let kernel = Nanos(49_000_000_300);
+        let stamp = |card| Some(Stamp { kernel, card: Nanos(card) });
+        assert_eq!(times.of(stamp(49_000_007_000)), Nanos(49_000_000_000));
+        assert_eq!(times.of(stamp(0)), kernel, "the driver did not say");
+        assert_eq!(times.of(stamp(60_000_000_000)), kernel, "from the future");
+        assert_eq!(times.of(None), now);
+        assert_eq!(times.stamped, Stamped { card: 1, kernel: 2, engine: 1, card_error: Nanos(100) });
     }
 }

@@ -1,6 +1,6 @@
 //! Sending.
 
-use super::socket::{SendHalf, room};
+use super::socket::SendHalf;
 use dutlab_port::PortError;
 use dutlab_port::batch::{Batch, Fill, Slot};
 use dutlab_port::clock;
@@ -36,28 +36,39 @@ pub struct Tx {
     taken: u32,
     /// Entries up to here were given up by `flush`; what becomes of them belongs to no trial.
     given_up: u32,
-    /// Entries before this were counted as sent; those of a call that failed are not.
+    /// Frames so far, counted on for ever; those before this one were counted as sent, and those of a call that failed are not.
+    frames: u32,
     handed: u32,
-    /// The length of the frame in each entry of the ring.
-    lengths: Box<[u32]>,
-    /// Frames that were thrown away, as entry and length.
-    unsent: Vec<(u32, u32)>,
+    /// What each entry of the ring holds.
+    entries: Box<[Entry]>,
+    /// Frames that were thrown away.
+    unsent: Vec<Entry>,
+}
+
+/// The end of a frame, or an earlier part of it, which has no length.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// The frame's number.
+    number: u32,
+    /// Its length.
+    length: u32,
 }
 
 impl Tx {
     pub(super) fn new(iface: &Interface, half: SendHalf) -> Self {
-        let (chunk, frames) = (half.umem.chunk, half.umem.send);
+        let (chunk, frames, pages) = (half.umem.chunk, half.umem.send, half.umem.pages);
         Self {
             iface: iface.name.clone(),
             stall: Stall::new(iface),
-            slots: Slot::every(chunk, frames),
+            slots: Slot::every(chunk * pages, frames),
             free: (0..frames).collect(),
             before: chunk as usize * half.umem.receive as usize,
             taken: half.tx.put_so_far(),
             given_up: half.tx.put_so_far(),
-            handed: half.tx.put_so_far(),
+            frames: 0,
+            handed: 0,
             unsent: Vec::new(),
-            lengths: vec![0; frames as usize].into_boxed_slice(),
+            entries: vec![Entry::default(); half.umem.send_entries() as usize].into_boxed_slice(),
             half,
         }
     }
@@ -65,18 +76,36 @@ impl Tx {
     /// Takes back the buffers of frames that have left.
     fn reclaim(&mut self) {
         let (chunk, first) = (u64::from(self.half.umem.chunk), u64::from(self.half.umem.receive));
+        let pages = self.half.umem.pages;
         for _ in 0..self.half.completion.ready() {
-            let index = self.half.completion.take() / chunk - first;
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "an address that we put in, so below our buffers' number"
             )]
-            self.free.push(index as u32);
+            let buffer = (self.half.completion.take() / chunk - first) as u32;
+            if pages == 1 {
+                self.free.push(buffer);
+                continue;
+            }
+            let (index, part) = (buffer / pages, buffer % pages);
+            // A frame has left when its last part has.
+            if part + 1 == self.parts(self.slots[index as usize].length) {
+                self.free.push(index);
+            }
         }
         self.half.completion.release();
     }
 
-    /// Frames that the kernel has not taken yet.
+    /// Buffers, and entries of the ring, that a frame takes.
+    fn parts(&self, length: u32) -> u32 {
+        length.div_ceil(self.half.umem.chunk).max(1)
+    }
+
+    fn entry(&self, number: u32) -> Entry {
+        self.entries[number as usize % self.entries.len()]
+    }
+
+    /// Entries that the kernel has not taken yet.
     fn waiting(&self) -> u32 {
         self.half.tx.put_so_far().wrapping_sub(self.taken)
     }
@@ -131,16 +160,20 @@ impl Tx {
     /// another frame of the call left before it.
     fn note_thrown_away(&mut self, taken_now: u32) -> u32 {
         if taken_now == 0 {
-            self.taken = self.taken.wrapping_add(1);
+            // To the end of the frame, however many parts it has.
+            let earlier =
+                (0..self.waiting()).take_while(|n| self.entry(self.taken.wrapping_add(*n)).length == 0).count();
+            self.taken = self.taken.wrapping_add(1 + u32::try_from(earlier).unwrap_or(0));
         }
-        let entry = self.taken.wrapping_sub(1);
-        self.note_unsent(entry);
-        taken_now.saturating_sub(1)
+        let last = self.taken.wrapping_sub(1);
+        self.note_unsent(last);
+        taken_now.saturating_sub(self.parts(self.entry(last).length))
     }
 
-    fn note_unsent(&mut self, entry: u32) {
-        if entry.wrapping_sub(self.given_up) < 1 << 31 {
-            self.unsent.push((entry, self.lengths[entry as usize % self.lengths.len()]));
+    fn note_unsent(&mut self, number: u32) {
+        let entry = self.entry(number);
+        if number.wrapping_sub(self.given_up) < 1 << 31 && entry.length > 0 {
+            self.unsent.push(entry);
         }
     }
 }
@@ -167,13 +200,13 @@ impl BurstSender for Tx {
 
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         self.reclaim();
-        let want = want.min(BURST).min(self.free.len()).min(self.half.tx.room() as usize);
+        let (chunk, longest, pages) = (self.half.umem.chunk, self.half.umem.longest(), self.half.umem.pages);
+        let want = want.min(BURST).min(self.free.len()).min((self.half.tx.room() / pages) as usize);
         if want == 0 {
             self.wake()?;
             self.stall.check(&self.iface, "sendto")?;
             return Ok(Handed::default());
         }
-        let chunk = self.half.umem.chunk;
         let kept = self.free.len() - want;
         let memory = &self.half.umem.memory;
         // SAFETY: our buffers are the last ones of the memory; those that are in `free` are not the kernel's, only these
@@ -182,19 +215,30 @@ impl BurstSender for Tx {
             std::slice::from_raw_parts_mut(memory.start().add(self.before).as_ptr(), memory.length() - self.before)
         };
         let order = &self.free[kept..];
-        fill.fill(0, &mut Batch::new(ours, &mut self.slots, order, room(chunk) as usize));
+        fill.fill(0, &mut Batch::new(ours, &mut self.slots, order, longest as usize));
         for index in order {
             let slot = self.slots[*index as usize];
-            assert!(slot.length <= room(chunk), "a frame longer than its buffer");
-            let addr = self.before as u64 + u64::from(slot.start);
-            let entry = self.half.tx.put_so_far() as usize;
-            self.lengths[entry % self.lengths.len()] = slot.length;
-            self.half.tx.put(XdpDesc { addr, len: slot.length, options: XdpDescOptions::empty() });
+            assert!(slot.length <= longest, "a frame longer than its buffer");
+            let mut addr = self.before as u64 + u64::from(slot.start);
+            let mut left = slot.length;
+            loop {
+                let (length, last) = (left.min(chunk), left <= chunk);
+                let entry = self.half.tx.put_so_far() as usize % self.entries.len();
+                self.entries[entry] = Entry { number: self.frames, length: if last { slot.length } else { 0 } };
+                let options = if last { XdpDescOptions::empty() } else { XdpDescOptions::XDP_PKT_CONTD };
+                self.half.tx.put(XdpDesc { addr, len: length, options });
+                if last {
+                    break;
+                }
+                left -= length;
+                addr += u64::from(length);
+            }
+            self.frames = self.frames.wrapping_add(1);
         }
         self.free.truncate(kept);
         self.half.tx.publish();
         self.wake()?;
-        self.handed = self.half.tx.put_so_far();
+        self.handed = self.frames;
         Ok(Handed { sent: want, refused: 0 })
     }
 
@@ -218,10 +262,10 @@ impl BurstSender for Tx {
     }
 
     fn take_unsent(&mut self, each: &mut dyn FnMut(Unsent)) {
-        for (entry, length) in self.unsent.drain(..) {
-            let ago = self.handed.wrapping_sub(entry).wrapping_sub(1);
+        for entry in self.unsent.drain(..) {
+            let ago = self.handed.wrapping_sub(entry.number).wrapping_sub(1);
             if ago < 1 << 31 {
-                each(Unsent { ago: u64::from(ago), length });
+                each(Unsent { ago: u64::from(ago), length: entry.length });
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Opening a socket on one queue.
 
-use super::HEADROOM;
 use super::memory::Umem;
 use super::receive::Queue;
 use super::rings::{Consumer, Place, Producer};
@@ -17,6 +16,13 @@ use std::time::Duration;
 
 /// Bytes of frames that wait in the kernel at most, in its own accounting; only with a copy.
 const KERNEL_BUFFER: usize = 8 << 20;
+/// `SO_BUSY_POLL`, `SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET` of `asm-generic/socket.h`.
+const SO_BUSY_POLL: i32 = 46;
+const SO_PREFER_BUSY_POLL: i32 = 69;
+const SO_BUSY_POLL_BUDGET: i32 = 70;
+/// Microseconds that a call polls at most, and frames that it takes.
+const BUSY_US: i32 = 20;
+const BUSY_FRAMES: i32 = 64;
 /// How often a queue that is held is tried.
 const TRIES: u32 = 25;
 /// How long between two tries.
@@ -28,6 +34,8 @@ pub struct Socket {
     umem: Arc<Umem>,
     /// Why each frame is copied; `None`: the driver works without a copy.
     pub copies_because: Option<io::Error>,
+    /// Whether the kernel polls the card's queue within our calls, or why not; `None`: it was not asked to.
+    pub busy_polling: Option<io::Result<()>>,
     rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
     tx: Option<(Producer<XdpDesc>, Consumer<u64>)>,
@@ -50,7 +58,8 @@ pub struct SendHalf {
 impl Socket {
     /// Opens a socket on `queue`, which sends too if `umem` has buffers for that. Needs `CAP_NET_RAW`.
     pub fn open(iface: &Interface, queue: u32, umem: Arc<Umem>) -> Result<Self, PortError> {
-        let (name, receives, sends) = (iface.name.as_str(), umem.receive, umem.send);
+        let (name, receives) = (iface.name.as_str(), umem.receive);
+        let sends = if umem.send > 0 { umem.send_entries() } else { 0 };
         let failed = |call: &'static str| move |e: Errno| PortError::from_call(call, name, e.into());
         let fd = sys::socket(AddressFamily::XDP, SocketType::RAW).map_err(|e| match e.raw_os_error() {
             Some(libc::EAFNOSUPPORT) => PortError::Unsupported {
@@ -93,13 +102,15 @@ impl Socket {
             fill.put(u64::from(i) * u64::from(umem.chunk));
         }
         fill.publish();
-        let copies_because = bind(&fd, iface, queue)?;
-        Ok(Self { fd: Arc::new(fd), umem, copies_because, rx, fill, tx })
+        let copies_because = bind(&fd, iface, queue, umem.pages)?;
+        // With a copy the calls of a sender would receive, too, on the sender's CPU.
+        let busy_polling = copies_because.is_none().then(|| poll_busily(&fd));
+        Ok(Self { fd: Arc::new(fd), umem, copies_because, busy_polling, rx, fill, tx })
     }
 
     /// Parts the socket into what sends, if it does, and what receives.
     pub fn halves(self) -> (Option<SendHalf>, Queue) {
-        let Self { fd, umem, copies_because, rx, fill, tx } = self;
+        let Self { fd, umem, copies_because, busy_polling, rx, fill, tx } = self;
         let send = tx.map(|(tx, completion)| SendHalf {
             fd: Arc::clone(&fd),
             umem: Arc::clone(&umem),
@@ -107,26 +118,35 @@ impl Socket {
             tx,
             completion,
         });
-        (send, Queue::new(fd, umem, rx, fill))
+        (send, Queue::new(fd, umem, rx, fill, matches!(busy_polling, Some(Ok(())))))
     }
+}
+
+/// Has the kernel poll the card's queue within our calls, which it would otherwise do when the card interrupts it
+/// (`Documentation/networking/af_xdp.rst`, "busy polling"; Linux 5.11). Needs `CAP_NET_ADMIN`.
+fn poll_busily(fd: &OwnedFd) -> io::Result<()> {
+    [(SO_PREFER_BUSY_POLL, 1), (SO_BUSY_POLL, BUSY_US), (SO_BUSY_POLL_BUDGET, BUSY_FRAMES)]
+        .iter()
+        .try_for_each(|(option, value)| sys::set_option(fd, libc::SOL_SOCKET, *option, value))
 }
 
 /// Binds to a queue, without a copy if the driver can; returns why not, if it cannot. A socket that was just closed lets go of its
-/// queue a moment later, so a queue that is held is tried again for a while.
-fn bind(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<Option<io::Error>, PortError> {
+/// queue a moment later, so a queue that is held is tried again for a while. Frames may take so many `pages`.
+fn bind(fd: &OwnedFd, iface: &Interface, queue: u32, pages: u32) -> Result<Option<io::Error>, PortError> {
     for _ in 0..TRIES {
-        match bind_once(fd, iface, queue) {
+        match bind_once(fd, iface, queue, pages) {
             Err(Errno::BUSY) => std::thread::sleep(PAUSE),
-            Err(e) => return Err(bind_error(iface, queue, e)),
+            Err(e) => return Err(bind_error(iface, queue, pages, e)),
             Ok(copies_because) => return Ok(copies_because),
         }
     }
-    bind_once(fd, iface, queue).map_err(|e| bind_error(iface, queue, e))
+    bind_once(fd, iface, queue, pages).map_err(|e| bind_error(iface, queue, pages, e))
 }
 
-fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<Option<io::Error>, Errno> {
+fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32, pages: u32) -> Result<Option<io::Error>, Errno> {
+    let several = if pages > 1 { SocketAddrXdpFlags::XDP_USE_SG } else { SocketAddrXdpFlags::empty() };
     let as_that = |how: SocketAddrXdpFlags| {
-        let flags = how | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        let flags = how | several | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         net::bind(fd, &SocketAddrXdp::new(flags, iface.index, queue))
     };
     match as_that(SocketAddrXdpFlags::XDP_ZEROCOPY) {
@@ -137,13 +157,18 @@ fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32) -> Result<Option<io::E
     }
 }
 
-fn bind_error(iface: &Interface, queue: u32, e: Errno) -> PortError {
+fn bind_error(iface: &Interface, queue: u32, pages: u32, e: Errno) -> PortError {
     let name = iface.name.clone();
     match e {
         Errno::BUSY => PortError::Unsupported {
             iface: name,
             what: format!("another AF_XDP socket holds queue {queue} (bind: {})", io::Error::from(e)),
             remedy: "end the program that holds it (ss --xdp), or use the af_packet back end".into(),
+        },
+        Errno::INVAL if pages > 1 => PortError::Unsupported {
+            iface: name,
+            what: format!("frames longer than a page were refused on queue {queue} (bind: {})", io::Error::from(e)),
+            remedy: "use Linux 6.6 or newer, a lower MTU, or the af_packet back end".into(),
         },
         Errno::OPNOTSUPP | Errno::INVAL => PortError::Unsupported {
             iface: name,
@@ -154,7 +179,22 @@ fn bind_error(iface: &Interface, queue: u32, e: Errno) -> PortError {
     }
 }
 
-/// Longest frame that a buffer of `chunk` bytes can receive.
-pub const fn room(chunk: u32) -> u32 {
-    chunk - HEADROOM
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_knows_the_options_of_busy_polling() {
+        // Any socket has them.
+        let fd = sys::socket(AddressFamily::INET, SocketType::DGRAM).unwrap();
+        match poll_busily(&fd) {
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => {}
+            other => {
+                other.unwrap();
+                let mut read = 0;
+                sys::get_option(&fd, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &mut read).unwrap();
+                assert_eq!(read, 1);
+            }
+        }
+    }
 }

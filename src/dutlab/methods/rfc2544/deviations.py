@@ -128,7 +128,7 @@ def _of_tests(setting: Rfc2544Setting) -> Iterator[str]:
     if Benchmark.THROUGHPUT in tests:
         yield "§26.1: the rate is searched by RFC 9971, with short trials first (§24 allows them); a trial that lost frames is ended"
     if Benchmark.LATENCY in tests:
-        yield "§26.2, RFC 1242 §3.8: latency is first-in-first-out by software clocks: from the sender's kernel to the receiver's program"
+        yield "§26.2, RFC 1242 §3.8: latency is first-in-first-out, from the time in a frame to its arrival: the host's share is in it"
         yield "§26.2: not one frame is tagged after 60 s: every frame of the second 60 s is timed; before it sending pauses shortly"
         if setting.latency_repeats < LATENCY_REPEATS:
             yield f"§26.2: repeats: {setting.latency_repeats}, not {LATENCY_REPEATS}"

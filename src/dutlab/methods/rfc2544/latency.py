@@ -29,7 +29,9 @@ async def measure(stand: SuiteContext, rate: Pps) -> Rfc2544Result:
         timed = [flow.latency for flow in outcome.flows if flow.latency is not None and flow.latency.count]
         if len(timed) < len(outcome.flows):
             raise MeasurementError("no frame could be timed: see the doubts of the record", raw=dict(outcome.raw))
-        rows.append({"repeat": repeat, **_worst(timed), "loss_ratio": failed(outcome.flows) / max(1, made(outcome.flows))})
+        times = " and ".join(dict.fromkeys(flow.timed_by for flow in outcome.flows if flow.timed_by))
+        lost = failed(outcome.flows) / max(1, made(outcome.flows))
+        rows.append({"repeat": repeat, **_worst(timed), "loss_ratio": lost, "timed_by": times or None})
     figures = {name: mean([float(row[name] or 0) for row in rows]) for name, mean in _WORST.items()}
     figures["latency_min_ns"] = min(float(row["latency_min_ns"] or 0) for row in rows)
     figures["latency_max_ns"] = max(float(row["latency_max_ns"] or 0) for row in rows)

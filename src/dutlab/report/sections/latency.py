@@ -11,6 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import KPPS, latency_text
+from dutlab.report.sections import latency_times
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (("typical, TL", "tl_ns"), ("worst case, WCL", "wcl_ns"), ("variation, PDV", "pdv_ns"), ("lost or not taken", "loss_ratio"))
@@ -32,7 +33,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         "variation the 99.9th percentile less the least. At 0 % a trickle is sent.",
         tables=(Table("latency", "Latency at each load", columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups for link in g.cell.links if (curve := _curve(g, link, book)) is not None),
-        words=tuple(words for g in groups if g.measured for link in g.cell.links for words in _words(g, link, book)),
+        words=(
+            *(words for g in groups if g.measured for link in g.cell.links for words in _words(g, link, book)),
+            *latency_times.words(groups),
+        ),
         deviations=tuple(_deviations(groups)),
     )
 

@@ -11,6 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, bit_rate_unit, latency_text
+from dutlab.report.sections import latency_times
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -61,7 +62,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
                 book.common(marks),
             ),
         ),
-        words=(*_path(run), TERMS, *_found(records), *_notes(records), *_how_to_go_on(run)),
+        words=(*_path(run), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_how_to_go_on(run)),
         unknown=tuple(_not_known(run)),
         deviations=tuple(_deviations(records)),
     )

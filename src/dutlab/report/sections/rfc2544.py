@@ -14,6 +14,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, figure_text
 from dutlab.report.model.words import Unit, plural
+from dutlab.report.sections import latency_times
 from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
@@ -109,7 +110,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
         tables=tuple(tables),
         curves=(*_throughput_curves(groups), *_loss_curves(groups)),
-        words=(*dict.fromkeys(said for g in groups for said in _words(g, book, unit)), *_arrivals(groups)),
+        words=(*dict.fromkeys(said for g in groups for said in _words(g, book, unit)), *_arrivals(groups), *latency_times.words(groups)),
         deviations=_deviations(groups),
     )
 

@@ -11,7 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, SECONDS
-from dutlab.report.sections import critical_part
+from dutlab.report.sections import critical_part, latency_times
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
@@ -41,7 +41,10 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead=" ".join(leads),
         tables=(*(_held(held, book) if held else ()), *([critical_part.table(sought, book)] if sought else ())),
         curves=(*(curve for g in held for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=(
+            *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
+            *latency_times.words(groups),
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import MBPS, Unit, asked_words, mix_words, size_order, slug_of
+from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.stats.summary import median
@@ -60,7 +61,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         tables += [rates, every, *(_every(f"{slug}-of-{link}", same, link, labels, book) for link in links if link != together)]
         drawings.append(DrawnTable("sizes", every.slug, below=rates.slug))
         headlines += [h for h in [_headline(links, every)] if h is not None]
-    return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), headlines=tuple(headlines))
+    times = tuple(latency_times.words(groups))
+    return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), words=times, headlines=tuple(headlines))
 
 
 def departs(cell: Cell) -> str:

@@ -12,8 +12,13 @@ from dutlab.tools.engine.loss_watch import ArrivedSoFar, SentSoFar
 _NS = 1e9
 
 
-def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any]) -> Flow:
-    """A link's flow from the protocol's SentStream, ReceivedStream and, for the port, Received. Raises KeyError, TypeError, ValueError."""
+def flow_of(
+    link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any], *, sent_by: str | None = None
+) -> Flow:
+    """A link's flow from the protocol's SentStream, ReceivedStream and, for the port, Received. Raises KeyError, TypeError, ValueError.
+
+    `sent_by` is who read the clock for the send times, as the protocol's Sent has it.
+    """
     frames = int(sent["sent"])
     return Flow(
         link=link,
@@ -30,6 +35,9 @@ def flow_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], por
         mean_frame_bytes=int(sent["sent_bytes"]) / frames if frames else 0.0,
         received_bytes=int(received["received_bytes"]),
         latency=_latency(received.get("latency")),
+        latency_error_ns=_card_error_ns(port) if received.get("latency") else None,
+        sent_timed_by=str(sent_by or ""),
+        arrivals_timed_by=_arrivals(port),
         gaps=_gaps(sent.get("gaps")),
         late_frames=None if (late := received.get("late")) is None else int(late),
         stale_frames=int(port["stale"]),
@@ -107,6 +115,16 @@ def _latency(latency: Mapping[str, Any] | None) -> Latency | None:
         **{name: int(value) for name, value in known.items() if value is not None},
         histogram=_histogram(latency),
     )
+
+
+def _arrivals(port: Mapping[str, Any]) -> dict[str, int]:
+    """Frames by who timed them, the card first; those that timed none are not there."""
+    said = port.get("timed_by") or {}
+    return {by: int(said[by]) for by in ("card", "kernel", "engine") if said.get(by)}
+
+
+def _card_error_ns(port: Mapping[str, Any]) -> int:
+    return int((port.get("timed_by") or {}).get("card_error_ns", 0))
 
 
 def _gaps(gaps: Mapping[str, Any] | None) -> Gaps | None:

@@ -61,10 +61,11 @@ class FlowAccount:
         return replace(self, flow=replace(self.flow, latency=None), doubts=(*self.doubts, doubt))
 
     def with_clocks(self, apart: Offset | None) -> FlowAccount:
-        """The same, with the error of its latencies: that of the offset between two clocks, or none of a single one."""
-        latency, error_ns = self.flow.latency, 0 if apart is None else apart.error_ns
+        """The same, with the error of its latencies: of the offset between two clocks, or none of a single one; a card's comes to it."""
+        latency = self.flow.latency
         if latency is None:
             return self
+        error_ns = (0 if apart is None else apart.error_ns) + (self.flow.latency_error_ns or 0)
         heard = replace(self, flow=replace(self.flow, latency_error_ns=error_ns))
         if error_ns <= latency.p50_ns * ROUGH:
             return heard
@@ -233,7 +234,7 @@ class Part:
         of_port = received if nth == 0 else {**received, **{name: 0 for name in _OF_PORT if received.get(name)}}
         return FlowAccount(
             direction,
-            flow_of(direction.name, of_sender, of_receiver, of_port),
+            flow_of(direction.name, of_sender, of_receiver, of_port, sent_by=sent.get("timed_by")),
             tuple(doubts_of(direction.name, of_sender, of_receiver, of_port)),
             float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
             None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),

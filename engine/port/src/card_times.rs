@@ -1,0 +1,110 @@
+//! Times of a card for what it receives: switched on for as long as a port is open, and brought to our clock.
+
+use crate::card_clock::{Ahead, CardClock};
+use crate::ethtool;
+use crate::stamping::Switched;
+use dutlab_units::Nanos;
+use std::io;
+
+/// The clocks are compared again after this. At 100 ppm they go 200 ns apart meanwhile, which is in the error.
+const FRESH: Nanos = Nanos(2_000_000);
+/// No frame lies in a queue for longer.
+const OLDEST: Nanos = Nanos(10_000_000_000);
+
+/// The card's clock, and how far it is ahead.
+pub struct CardTimes {
+    clock: CardClock,
+    /// As it was read last, and when.
+    last: (Ahead, Nanos),
+    /// The same with the error of what arrives until it is read again; `None` while it cannot be read.
+    ahead: Option<Ahead>,
+    /// Holds the card's stamping switched on; the first queue of a port does it for all.
+    _on: Option<Switched>,
+}
+
+impl CardTimes {
+    /// The card's times of an interface; `None` where its driver has none.
+    ///
+    /// # Errors
+    /// Why times that the driver offers cannot be used.
+    pub fn of(iface: &str) -> io::Result<Option<Self>> {
+        let Ok(stamping) = ethtool::stamping(iface) else { return Ok(None) };
+        if !stamping.card_receives() {
+            return Ok(None);
+        }
+        let number = stamping.clock.ok_or_else(|| io::Error::other("the driver names no clock of the card"))?;
+        if !stamping.card_receives_all() {
+            return Err(io::Error::other("the card stamps only frames of PTP"));
+        }
+        Self::open(number, Some(Switched::on(iface)?)).map(Some)
+    }
+
+    /// The same for another queue of the port.
+    pub fn again(iface: &str) -> io::Result<Self> {
+        let number = ethtool::stamping(iface)?.clock;
+        Self::open(number.ok_or_else(|| io::Error::other("the driver names no clock of the card"))?, None)
+    }
+
+    fn open(number: u32, on: Option<Switched>) -> io::Result<Self> {
+        let clock = CardClock::open(number)?;
+        let ahead = clock.ahead()?;
+        Ok(Self { clock, last: (ahead, Nanos::ZERO), ahead: Some(ahead), _on: on })
+    }
+
+    /// Compares the clocks anew: what was known before was long ago.
+    pub fn begin(&mut self, now: Nanos) {
+        self.ahead = self.clock.ahead().ok();
+        self.last = (self.ahead.unwrap_or(self.last.0), now);
+    }
+
+    /// How far the card's clock is ahead, for frames that arrived since this was asked before.
+    pub fn ahead(&mut self, now: Nanos) -> Option<Ahead> {
+        if now.since(self.last.1) > FRESH {
+            let read = self.clock.ahead().ok();
+            self.ahead = read.map(|ahead| ahead.after(self.last.0));
+            self.last = (read.unwrap_or(self.last.0), now);
+        }
+        self.ahead
+    }
+
+    /// How the card's clock is read, for those who read the record.
+    #[must_use]
+    pub fn note(&self) -> String {
+        let within = self.ahead.map_or(0, |a| a.error.0);
+        format!(
+            "times are the card's as a frame arrives, by a clock that is known to within {within} ns ({:?}), and software's before the \
+             engine hands one over; the card stamps until the port is closed",
+            self.clock.reading
+        )
+    }
+}
+
+/// A time of the card by our clock, for a frame that was taken `now`; `None` where that cannot be its time.
+#[must_use]
+pub fn ours(card: Nanos, ahead: Option<Ahead>, now: Nanos) -> Option<Nanos> {
+    let ahead = ahead?;
+    ahead.ours(card).filter(|at| *at <= now + ahead.error && now.since(*at) < OLDEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_the_card_is_taken_where_it_can_be_that_of_the_frame() {
+        let now = Nanos(50_000_000_000);
+        let ahead = Some(Ahead { ns: 7_000, error: Nanos(100) });
+        assert_eq!(ours(Nanos(49_000_007_000), ahead, now), Some(Nanos(49_000_000_000)));
+        // As late as the error of the clocks allows, and later; older than any queue; before our clock began; a clock that cannot be read.
+        assert_eq!(ours(Nanos(50_000_007_100), ahead, now), Some(Nanos(50_000_000_100)));
+        for (card, ahead) in [(50_000_007_101, ahead), (40_000_007_000, ahead), (5, ahead), (49_000_007_000, None)] {
+            assert_eq!(ours(Nanos(card), ahead, now), None, "{card}");
+        }
+    }
+
+    #[test]
+    fn an_interface_without_a_card_has_no_times_of_one() {
+        assert!(CardTimes::of("lo").unwrap().is_none());
+        assert!(CardTimes::of("dutlab-none").unwrap().is_none());
+    }
+}

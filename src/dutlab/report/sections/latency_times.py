@@ -1,0 +1,24 @@
+"""Whose times latencies are of: a card's, a kernel's or the engine's, and how well the clocks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.groups import Group
+from dutlab.report.model.words import latency_text
+
+
+def words(groups: Sequence[Group]) -> Iterator[str]:
+    """One sentence for each way in which frames were timed; none where no record says."""
+    flows: dict[str, tuple[dict[str, None], int]] = {}
+    for record in (r for g in groups for r in g.measured):
+        for flow in record.flows:
+            links, error_ns = flows.get(flow.timed_by, ({}, 0))
+            flows[flow.timed_by] = ({**links, flow.link: None}, max(error_ns, flow.latency_error_ns or 0))
+        for row in record.tables.get("latency", ()):
+            flows.setdefault(str(row.get("timed_by") or ""), ({}, 0))
+    flows.pop("", None)
+    for times, (links, error_ns) in flows.items():
+        about = f" on {', '.join(links)}" if links and len(flows) > 1 else ""
+        within = f", known to within {latency_text(error_ns)}" if error_ns else ""
+        yield f"Times of latencies{about}: {times}{within}."
