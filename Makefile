@@ -9,7 +9,7 @@ PART := timing
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test test-busy vm check fresh wheel packages bench fuzz faults static docs site format lock clean
+.PHONY: help build demo test test-busy vm check fresh wheel packages audit bench fuzz faults static docs site format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -66,9 +66,12 @@ static: ## dist/dutlab-engine: one static file for x86-64 Linux, or ARCH=aarch64
 wheel: $(VENV)/.installed ## dist/dutlab-VERSION-….whl with the static engine inside, and the source archive; the same commit gives the same wheel; ARCH=aarch64
 	scripts/wheel
 
-packages: $(VENV)/.installed ## The wheel and the Debian package, each installed, used, upgraded and removed in a bare Debian root, as root
+packages: $(VENV)/.installed ## Wheel, source archive, Debian packages and image, each installed, used, upgraded and removed in a bare Debian root, as root
 	scripts/needs packages
 	scripts/packages
+
+audit: $(VENV)/.packages-dev ## Known weaknesses of Python packages and crates, as far as their lists can be had; says what was not checked
+	scripts/audit
 
 docs: $(VENV)/.installed-dev ## Write again what is made from code: contracts/ and the command reference
 	scripts/docs

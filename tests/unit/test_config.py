@@ -147,6 +147,16 @@ def test_a_relative_xdg_config_home_is_ignored(monkeypatch: pytest.MonkeyPatch) 
     assert config_path() == Path("~/.config/dutlab/config.toml").expanduser()
 
 
+def test_a_user_without_a_home_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert read_config() is None
+
+
 def test_every_command_that_has_a_folder_of_runs_takes_it_from_the_file(file: Path) -> None:
     file.write_text('runs_folder = "/somewhere"\n')
     config, ctx, with_runs = read_config(), click.Context(dutlab), 0

@@ -59,8 +59,11 @@ def config_path() -> Path:
 
 
 def read_config() -> Config | None:
-    """The user's; None without a file. Raises InputError for one that cannot be read or is not TOML."""
-    path = config_path()
+    """The user's; None without a file, or a home for it. Raises InputError for one that cannot be read or is not TOML."""
+    try:
+        path = config_path()
+    except RuntimeError:  # a service's user has no home
+        return None
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as f:  # noqa: PTH123 - a descriptor
             text = f.read()
