@@ -10,9 +10,9 @@ from capability import have_netns, need, need_program
 from cells import setting_of
 from dutlab import labs
 from dutlab.dut import family
+from dutlab.methods.carrying import Carrying
 from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544.networks import networks_of
-from dutlab.methods.routes import Carrying
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
 from dutlab.spec.traffic import Directions, Traffic
