@@ -55,6 +55,16 @@ class PostgresCluster:
             self._process.wait(LIMIT_S)
             self._process = None
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """It answers nobody who comes, as behind a network that is cut: whoever asks waits."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def _as_user(self, program: str, *argv: str) -> None:
         subprocess.run([str(self._programs / program), *argv], check=True, capture_output=True, cwd="/", **self._who())
 

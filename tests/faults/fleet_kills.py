@@ -5,7 +5,7 @@ By hand, as root:
     PYTHONPATH=src:tests scripts/isolated .venv/bin/python tests/faults/fleet_kills.py
 
 Kills a worker, or a process of a place or of its run, at random instants. In between it crashes PostgreSQL, restarts the scheduler and cuts
-the network to it. Ends with 1 unless every planned run is there once, no lab is left and no lease. tests/netns/test_fleet.py has a short form for CI.
+the network to either. Ends with 1 unless every planned run is there once, no lab is left and no lease. tests/netns/test_fleet.py has a short form for CI.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 from dutlab.hosts.netns import NAMESPACES
-from dutlab.runner.fleet.leases import LEASES, PostgresLeases
+from dutlab.runner.fleet.leases import PostgresLeases
+from dutlab.store.fleet_database import FLEET_DATABASE, PostgresDatabase
 from dutlab.store.manifest import MANIFEST
 from fleet_parts import ADDRESS, FleetParts
 from postgres_cluster import PostgresCluster, postgres_cluster
@@ -71,6 +72,10 @@ def hurt(fleet: FleetParts, cluster: PostgresCluster, chance: random.Random, num
         fleet.kill("scheduler")
         fleet.scheduler()
         return "scheduler killed and started"
+    if number % 7 == 6:
+        with cluster.silent():
+            time.sleep(CUT_S)
+        return f"network to PostgreSQL cut for {CUT_S:g} s: it answered nothing"
     if number % 10 == 8:
         cut_network()
         return f"network to the scheduler cut for {CUT_S:g} s"
@@ -97,7 +102,7 @@ def main() -> None:
         (folder / "c.yaml").write_text(CAMPAIGN.format(labs=", ".join(f"{{lab: {lab}}}" for lab in LABS), address=ADDRESS, quiet=QUIET))
         env = {
             **os.environ,
-            LEASES: cluster.where,
+            FLEET_DATABASE: cluster.where,
             "XDG_STATE_HOME": str(folder),
             "XDG_CACHE_HOME": str(folder),
             "DUTLAB_DISTURBED": "count",
@@ -126,8 +131,8 @@ def main() -> None:
                 [] if sorted(run.name for run in runs) == sorted(str(run["run"]) for run in planned) else ["runs are not those planned"]
             )
             faults += [str(path) for path in campaign.glob("planned/*/runs/*")]
-            if not eventually(lambda: not PostgresLeases(cluster.where).held() and not fleet.those_of_places(), 60.0):
-                faults.append(f"left: {PostgresLeases(cluster.where).held()} {fleet.those_of_places()}")
+            if not eventually(lambda: not PostgresLeases(PostgresDatabase(cluster.where)).held() and not fleet.those_of_places(), 60.0):
+                faults.append(f"left: {PostgresLeases(PostgresDatabase(cluster.where)).held()} {fleet.those_of_places()}")
             faults += [f"lab left: {path}" for path in set(NAMESPACES.glob("dutlab-*")) - before]
             tries = sum(int(str(run["tries"])) for run in planned)
     print(

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need, need_engine, need_program
 from dutlab.hosts.netns import NAMESPACES
-from dutlab.runner.fleet.leases import LEASES, PostgresLeases
+from dutlab.runner.fleet.leases import PostgresLeases
+from dutlab.store.fleet_database import FLEET_DATABASE, PostgresDatabase
 from dutlab.store.manifest import MANIFEST
 from fleet_parts import ADDRESS, FleetParts
 from postgres_cluster import PostgresCluster, postgres_cluster
@@ -39,7 +41,7 @@ def cluster() -> Iterator[PostgresCluster]:
 
 @pytest.fixture
 def fleet(tmp_path: Path, python: str, python_env: dict[str, str], cluster: PostgresCluster) -> Iterator[FleetParts]:
-    with FleetParts(tmp_path, python, {**python_env, LEASES: cluster.where}) as parts:
+    with FleetParts(tmp_path, python, {**python_env, FLEET_DATABASE: cluster.where}) as parts:
         yield parts
 
 
@@ -54,7 +56,7 @@ def test_two_workers_measure_a_lab_each_at_once_and_leave_nothing(fleet: FleetPa
     fleet.worker("left", "three-node")
     fleet.worker("right", "four-hosts")
     carrying = fleet.begin("campaign", "run", "c.yaml")
-    store = PostgresLeases(cluster.where)
+    store = PostgresLeases(PostgresDatabase(cluster.where))
     at_once = list[set[str]]()
     assert eventually(lambda: at_once.append({lease.testbed for lease in store.held()}) or carrying.poll() is not None)
     assert {"three-node", "four-hosts"} in at_once, fleet.said("campaign", "")
@@ -63,6 +65,9 @@ def test_two_workers_measure_a_lab_each_at_once_and_leave_nothing(fleet: FleetPa
     assert [(run["testbed"], run["state"], run["tries"]) for run in fleet.status(campaign)] == [
         ("three-node", "done", 1), ("four-hosts", "done", 1),
     ]  # fmt: skip
+    costs = [run["cost"] for run in fleet.status(campaign)]
+    assert all(cost[name] > 0 for cost in costs for name in ("before_s", "after_s", "carried_s", "run_s")), costs
+    assert all(cost["added_s"] == cost["before_s"] + cost["after_s"] + cost["carried_s"] for cost in costs), costs
     for run in (campaign / "runs").iterdir():
         (record,) = run.glob("trials/*/record.json")
         assert json.loads(record.read_text())["status"] == "measured"
@@ -144,7 +149,7 @@ def test_every_run_is_there_once_after_kills_of_each_part(fleet: FleetParts, clu
     assert fleet.running["campaign"].returncode == 0, fleet.said("campaign", "")
     is_done_once(fleet, campaign)
     assert (fleet.folder / "version").read_text() == "0\n", "every version was put back"
-    assert eventually(lambda: not PostgresLeases(cluster.where).held() and not fleet.those_of_places())
+    assert eventually(lambda: not PostgresLeases(PostgresDatabase(cluster.where)).held() and not fleet.those_of_places())
 
 
 def test_another_version_is_refused_and_a_testbed_without_a_worker_is_skipped_tried_again_and_told(fleet: FleetParts) -> None:
@@ -184,6 +189,53 @@ def test_two_processes_at_one_place_make_one_run_and_ctrl_c_ends_runs_on_workers
     assert len((campaign / "planned" / "002" / "tries").read_text().splitlines()) == 1, "the one waited, and found it done"
     assert fleet.begin("campaign", "resume", str(campaign)).wait(LIMIT_S) == 0, fleet.said("campaign", "")
     is_done_once(fleet, campaign)
+
+
+def test_two_schedulers_give_one_testbed_to_one_run_at_a_time_and_a_silent_database_ends_no_campaign(
+    fleet: FleetParts, cluster: PostgresCluster
+) -> None:
+    other = ADDRESS.replace("8786", "8787")
+    campaigns = [write_steps(fleet.folder, name, ("one",), versions=False) for name in ("left", "right")]
+    file = fleet.folder / "right.yaml"
+    file.write_text(file.read_text().replace(ADDRESS, other))
+    fleet.scheduler()
+    fleet.begin("other scheduler", "scheduler", "--listen", other)
+    fleet.said("other scheduler", "ready for workers")
+    fleet.worker("left worker", "one")
+    fleet.begin("right worker", "worker", "--scheduler", other, "--testbed", "one")
+    both = [fleet.begin(name, "run", f"{name}.yaml") for name in ("left", "right")]
+    assert eventually(lambda: any(list(campaign.glob("planned/001/runs/*/journal*")) for campaign in campaigns))
+    with cluster.silent():
+        time.sleep(8.0)  # longer than a lease
+    for name, process, campaign in zip(("left", "right"), both, campaigns, strict=True):
+        assert process.wait(LIMIT_S) == 0, fleet.said(name, "")
+        is_done_once(fleet, campaign)
+    tries = [
+        json.loads(line) for campaign in campaigns for file in campaign.glob("planned/*/tries") for line in file.read_text().splitlines()
+    ]
+    at_work = sorted((one["began"], one["ended"]) for one in tries if one["command"] in {"run", "resume"})
+    assert len(at_work) >= 2 and all(before[1] <= after[0] for before, after in pairwise(at_work)), at_work
+    assert (fleet.folder / "version").read_text() == "0\n"
+
+
+def test_a_shared_folder_that_is_full_is_said_and_what_was_measured_stays(fleet: FleetParts) -> None:
+    campaign = write_steps(fleet.folder, "full", ("one",), versions=False, more="tries: 1\n")
+    shared = fleet.folder / "campaigns"
+    shared.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(shared)], check=True)
+    try:
+        (shared / "of others").write_bytes(bytes(900 << 10))
+        fleet.scheduler()
+        fleet.worker("one", "one")
+        assert fleet.begin("campaign", "run", "full.yaml").wait(LIMIT_S) != 0
+        assert "no space left" in fleet.said("campaign", "") + (campaign / "planned" / "001" / "said").read_text()
+        (shared / "of others").unlink()
+        assert fleet.begin("campaign", "resume", str(campaign)).wait(LIMIT_S) == 0, fleet.said("campaign", "")
+        is_done_once(fleet, campaign)
+    finally:
+        for name in list(fleet.running):
+            fleet.kill(name)
+        subprocess.run(["umount", str(shared)], check=True)
 
 
 def certificates(folder: Path) -> Path:
@@ -227,7 +279,7 @@ def test_with_tls_only_certificates_of_the_fleet_get_in_and_leases_must_be_for_m
     fleet.begin("stranger", *worker, env=others)
     fleet.said("stranger", "tried again")
     assert "works for" not in fleet.said("stranger", "")
-    fleet.begin("cheap", *worker, env={**ours, LEASES: str(fleet.folder / "leases.sqlite")})
+    fleet.begin("cheap", *worker, env={**ours, FLEET_DATABASE: str(fleet.folder / "leases.sqlite")})
     fleet.said("cheap", "works for")
     assert fleet.begin("campaign", "run", "secret.yaml", env=ours).wait(LIMIT_S) == 1
     (run,) = fleet.status(campaign)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +18,16 @@ from dutlab.runner import campaign as of_campaigns
 from dutlab.runner.campaign import CampaignWork
 from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
 from dutlab.runner.fleet.carrier import LocalCarrier
-from dutlab.runner.fleet.leases import SqliteLeases
+from dutlab.runner.fleet.cost import FleetCost, RunClock
+from dutlab.runner.fleet.keeping import RunKeeping
+from dutlab.runner.fleet.leases import BedLease, SqliteLeases
 from dutlab.runner.fleet.place import PlaceWork
 from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, PlannedRun, read_campaign
+from dutlab.store.fleet_database import SqliteDatabase
 from dutlab.store.manifest import MANIFEST
+from fake_run import Wanted as Made
+from fake_run import build
+from processes import LIMIT_S
 
 EXPERIMENT = """
 experiment: {name}
@@ -190,6 +198,79 @@ class Told(CampaignWork):
         return status
 
 
+def test_what_a_fleet_adds_to_a_run_is_counted_without_the_waits_for_others(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "c", runs=1)
+    (planned,) = folder.planned()
+    now, run = datetime(2026, 1, 1, tzinfo=UTC), RunClock(began_s=116.0, ended_s=216.0, waited_s=15.0)
+    folder.tried(planned, now, now, 0, "run", clock=run)
+    assert folder.last_clock(planned) == run
+    finish(folder, 1, "r1")
+    folder.settle(planned)
+    for carried_s in (0.5, 0.0):
+        folder.note_cost(planned, replace(FleetCost.of(100.0, run, 216.5), carried_s=carried_s))
+    cost = folder.standing(planned).cost
+    assert cost == FleetCost(before_s=2.0, after_s=1.0, carried_s=0.5, waited_s=30.0, run_s=200.0), "two processes, a second and half each"
+    assert cost.added_s == 3.5 and cost.added_share == 3.5 / 200
+    folder.tried(planned, now, now, 3, "place")
+    assert folder.last_clock(planned) is None, "what came after it made no run"
+
+
+class Hanging(SqliteLeases):
+    """Behind a network that is cut: a renewal waits until `cut` is over."""
+
+    cut: threading.Event
+
+    def renew(self, lease: BedLease, for_s: float) -> bool:
+        self.cut.wait(LIMIT_S)
+        return super().renew(lease, for_s)
+
+
+def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(tmp_path: Path, python: str) -> None:
+    folder = folder_of(tmp_path / "c", runs=1, fleet={"lease": "20s"})
+    (planned,) = folder.planned()
+    store = Hanging(SqliteDatabase(tmp_path / "leases"))
+    store.cut = threading.Event()
+    lease = store.take("t", "a", 20.0)
+    assert lease is not None
+    ends = "import signal, sys, time; signal.signal(signal.SIGINT, lambda *_: sys.exit(7)); print(flush=True); time.sleep(600)"
+
+    async def kept() -> int:
+        process = await asyncio.create_subprocess_exec(python, "-c", ends, stdout=asyncio.subprocess.PIPE)
+        assert process.stdout is not None and await process.stdout.readline()
+        keeping = asyncio.ensure_future(PlaceWork(folder, planned, folder.fleet, store, "0.1.0")._keep(lease, process))
+        try:
+            return await process.wait()
+        finally:
+            assert not store.cut.is_set(), "it was still asked"
+            store.cut.set()
+            keeping.cancel()
+
+    assert asyncio.run(kept()) == 7
+
+
+def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> None:
+    store, lost = tmp_path / "store", SqliteDatabase(tmp_path / "file" / "fleet.sqlite")
+    folder = folder_of(tmp_path / "c", runs=1, fleet={"store": f"file://{store}"})
+    (planned,) = folder.planned()
+    run = build(folder.own_runs(planned), Made(repeats=1, sizes=(64,), seconds=2, cores=1))
+    assert folder.settle(planned) == run.name
+    (tmp_path / "file").write_text("no folder")
+    store.write_text("no folder")
+    for keeping in (RunKeeping(folder, SqliteDatabase(tmp_path / "good.sqlite")), RunKeeping(folder, lost)):
+        (why,) = keeping.keep_all()
+        assert why.startswith(f"{run.name} stays in {folder.runs} alone for now: ")
+        assert (folder.standing(planned).state, folder.standing(planned).kept) == (CampaignState.DONE, None)
+        if store.is_file():
+            store.unlink()
+    (tmp_path / "file").unlink()
+    assert RunKeeping(folder, lost).keep_all() == []
+    assert folder.standing(planned).kept == f"file://{store}/{run.name}"
+    assert (store / run.name / MANIFEST).exists() and (folder.runs / run.name / MANIFEST).exists(), "nothing measured is removed"
+    (folder.place(planned) / "kept").unlink()
+    (folder.path / "store").write_text("another")
+    assert "have another database" in RunKeeping(folder, lost).keep_all()[0], "not into an index that the workers do not have"
+
+
 def test_a_testbed_that_is_away_is_left_and_tried_again(tmp_path: Path) -> None:
     work = Told(folder_of(tmp_path / "c", runs=3), {1: [3]})
     standings = asyncio.run(work.carry_out())
@@ -239,7 +320,7 @@ def test_a_worker_with_another_store_of_leases_or_version_makes_no_run_and_that_
     folder = folder_of(tmp_path / "c", runs=1)
     (planned,) = folder.planned()
     finish(folder, 1, "r1")
-    one, two = (SqliteLeases(tmp_path / name) for name in ("one", "two"))
+    one, two = (SqliteLeases(SqliteDatabase(tmp_path / name)) for name in ("one", "two"))
     with pytest.raises(InputError, match=r"begun with dutlab 0\.1\.0, and this is 9\.9\.9"):
         asyncio.run(PlaceWork(folder, planned, folder.fleet, one, "9.9.9").carry_out())
     assert folder.first_store(one.identity()) == one.identity()

@@ -180,6 +180,8 @@ def test_every_command_that_measures_or_reads_has_json() -> None:
         "note",
         "conductor convert",
         "export",
+        "campaign keep",
+        "campaign fetch",
         "campaign place",
         "campaign scheduler",
         "campaign worker",

@@ -12,7 +12,9 @@ import pytest
 from capability import need_program
 from dutlab.errors import InputError, StoreError
 from dutlab.runner.fleet import leases as of_leases
-from dutlab.runner.fleet.leases import LEASES, LeasesAway, LeaseStore, PostgresLeases, SqliteLeases, lease_store
+from dutlab.runner.fleet.leases import LeaseStore, PostgresLeases, SqliteLeases, lease_store
+from dutlab.store import fleet_tables
+from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabaseAway, PostgresDatabase, SqliteDatabase
 from postgres_cluster import PostgresCluster, postgres_cluster
 from processes import eventually
 
@@ -30,14 +32,14 @@ def cluster() -> Iterator[PostgresCluster]:
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], LeaseStore]]:
     """Opens the same empty store, as each process does for itself."""
     if request.param == "sqlite":
-        yield lambda: SqliteLeases(tmp_path / "below" / "leases.sqlite")
+        yield lambda: SqliteLeases(SqliteDatabase(tmp_path / "below" / "leases.sqlite"))
         return
     import psycopg  # noqa: PLC0415
 
     where = request.getfixturevalue("cluster").where
     with psycopg.connect(where, autocommit=True) as db:
-        db.execute("DROP TABLE IF EXISTS dutlab_lease, dutlab_store, dutlab_schema")
-    yield lambda: PostgresLeases(where)
+        db.execute("DROP TABLE IF EXISTS dutlab_lease, dutlab_store, dutlab_schema; DROP SCHEMA IF EXISTS dutlab_index CASCADE")
+    yield lambda: PostgresLeases(PostgresDatabase(where))
 
 
 def test_a_testbed_has_one_holder_and_each_lease_a_greater_token(opened: Callable[[], LeaseStore]) -> None:
@@ -81,13 +83,13 @@ def test_of_many_that_ask_at_once_one_gets_it_and_the_tables_are_made_once(opene
 
 
 def test_tables_of_a_newer_dutlab_are_refused(opened: Callable[[], LeaseStore], monkeypatch: pytest.MonkeyPatch) -> None:
-    known = of_leases.MIGRATIONS
-    monkeypatch.setattr(of_leases, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",)))
+    known = fleet_tables.MIGRATIONS
+    monkeypatch.setattr(fleet_tables, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",)))
     assert opened().take("rack", "a", LONG_S) is not None
-    monkeypatch.setattr(of_leases, "MIGRATIONS", known)
+    monkeypatch.setattr(fleet_tables, "MIGRATIONS", known)
     with pytest.raises(StoreError, match="made by a newer dutlab"):
         opened().held()
-    monkeypatch.setattr(of_leases, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",), ("DROP TABLE dutlab_more",)))
+    monkeypatch.setattr(fleet_tables, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",), ("DROP TABLE dutlab_more",)))
     assert [lease.holder for lease in opened().held()] == ["a"], "what was there stays, and the missing step alone is taken"
 
 
@@ -100,9 +102,15 @@ def test_a_host_whose_clock_is_an_hour_off_neither_steals_nor_lends_a_lease(
     subprocess.run([need_program("cc"), "-shared", "-fPIC", "-o", str(library), str(WRONG_CLOCK), "-ldl"], check=True)
     store = opened()
     held = store.take("rack", "a", 600.0)
-    made = f"{type(store).__name__}({store.where!r})" if isinstance(store, PostgresLeases) else f"SqliteLeases(Path({str(store.path)!r}))"
+    said = (
+        f"PostgresDatabase({store.database.where!r})"
+        if isinstance(store, PostgresLeases)
+        else f"SqliteDatabase(Path({str(store.database.path)!r}))"
+    )
+    made = f"{type(store).__name__}({said})"
     asks = (
         "import time\nfrom pathlib import Path\nfrom dutlab.runner.fleet.leases import PostgresLeases, SqliteLeases\n"
+        "from dutlab.store.fleet_database import PostgresDatabase, SqliteDatabase\n"
         f"store = {made}\nprint(time.time(), store.take('rack', 'b', 600.0), store.take('shelf', 'b', 600.0) is not None)"
     )
     env = {**python_env, "LD_PRELOAD": str(library), "WRONG_CLOCK": str(tmp_path / "added")}
@@ -116,7 +124,7 @@ def test_a_host_whose_clock_is_an_hour_off_neither_steals_nor_lends_a_lease(
 
 
 def test_a_lease_of_an_earlier_boot_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = SqliteLeases(tmp_path / "leases")
+    store = SqliteLeases(SqliteDatabase(tmp_path / "leases"))
     first = store.take("rack", "a", LONG_S)
     assert first is not None
     monkeypatch.setattr(of_leases, "_boot", lambda: "the next")
@@ -128,27 +136,27 @@ def test_a_lease_of_an_earlier_boot_has_ended(tmp_path: Path, monkeypatch: pytes
 def test_leases_and_tokens_survive_a_crash_of_the_database_and_meanwhile_it_is_away(cluster: PostgresCluster) -> None:
     import signal  # noqa: PLC0415
 
-    store = PostgresLeases(cluster.where)
+    store = PostgresLeases(PostgresDatabase(cluster.where))
     lease = store.take("crashed", "a", LONG_S)
     assert lease is not None
     cluster.stop(signal.SIGQUIT)
-    with pytest.raises(LeasesAway, match="see that PostgreSQL runs"):
+    with pytest.raises(FleetDatabaseAway, match="see that PostgreSQL runs"):
         store.renew(lease, LONG_S)
     cluster.start()
-    assert store.renew(lease, LONG_S) and PostgresLeases(cluster.where).take("crashed", "b", LONG_S) is None
+    assert store.renew(lease, LONG_S) and PostgresLeases(PostgresDatabase(cluster.where)).take("crashed", "b", LONG_S) is None
 
 
 def test_the_environment_names_the_store_and_its_faults_are_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: PostgresCluster
 ) -> None:
-    monkeypatch.setenv(LEASES, str(tmp_path / "x"))
-    assert lease_store() == SqliteLeases(tmp_path / "x")
-    monkeypatch.setenv(LEASES, cluster.where)
-    assert lease_store() == PostgresLeases(cluster.where)
-    monkeypatch.setenv(LEASES, "")
+    monkeypatch.setenv(FLEET_DATABASE, str(tmp_path / "x"))
+    assert lease_store() == SqliteLeases(SqliteDatabase(tmp_path / "x"))
+    monkeypatch.setenv(FLEET_DATABASE, cluster.where)
+    assert lease_store() == PostgresLeases(PostgresDatabase(cluster.where))
+    monkeypatch.setenv(FLEET_DATABASE, "")
     assert isinstance(lease_store(), SqliteLeases), "this user's own"
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(LeasesAway, match=LEASES):
-        SqliteLeases(tmp_path / "file" / "leases").held()
+    with pytest.raises(FleetDatabaseAway, match=FLEET_DATABASE):
+        SqliteLeases(SqliteDatabase(tmp_path / "file" / "leases")).held()
     with pytest.raises(InputError, match=r"write postgresql://"):
-        PostgresLeases("postgresql://dutlab@/postgres?nonsense=1").held()
+        PostgresLeases(PostgresDatabase("postgresql://dutlab@/postgres?nonsense=1")).held()

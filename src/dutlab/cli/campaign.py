@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.told import say, table, tell
+from dutlab.errors import InputError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dutlab.runner.campaign_folder import CampaignFolder, RunStanding
+    from dutlab.runner.fleet.cost import FleetCost
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 _FOLDER = click.argument("folder", metavar="CAMPAIGN", type=click.Path(path_type=Path, exists=True, file_okay=False))
@@ -85,6 +87,50 @@ def status(*, folder: Path, as_json: bool) -> None:
 
     found = CampaignFolder(folder)
     _show([found.standing(run) for run in found.planned()], as_json=as_json)
+
+
+@campaign.command()
+@_FOLDER
+def keep(*, folder: Path) -> None:
+    """Bring finished runs that are not there yet into the object store of a campaign, and into the index of the fleet.
+
+    \b
+    Example:
+      dutlab campaign keep campaigns/nightly
+    """  # noqa: D301
+    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+
+    found = CampaignFolder(folder)
+    is_kept = _keep(found)
+    for s in (found.standing(run) for run in found.planned()):
+        if s.kept:
+            say(s.kept)
+    click.get_current_context().exit(0 if is_kept else 1)
+
+
+@campaign.command()
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True)
+@click.option("--into", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]")
+def fetch(*, runs: tuple[str, ...], into: Path) -> None:
+    """Bring runs out of an object store: by their addresses, or by the names that the index of the fleet has. Prints their folders.
+
+    \b
+    Example:
+      dutlab campaign fetch 2026-11-21T0801Z-firewall-modes-3f2a
+      dutlab report $(dutlab campaign fetch s3://measurements/runs/2026-11-21T0801Z-firewall-modes-3f2a)
+    """  # noqa: D301
+    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.object_store import fetch_run, is_address  # noqa: PLC0415 -- `--help` needs none of it
+
+    places = {run: run for run in runs if is_address(run)}
+    if named := [run for run in runs if run not in places]:
+        with asked_fleet() as index:
+            places |= index.places(named)
+    if unknown := [run for run in runs if run not in places]:
+        raise InputError(f"not in the index of the fleet: {', '.join(unknown)}", remedy="`dutlab runs --fleet` lists its runs")
+    into.mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        say(fetch_run(places[run], into) if is_address(places[run]) else places[run])
 
 
 @campaign.command()
@@ -160,6 +206,7 @@ def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
     from dutlab.runner.campaign_folder import CampaignState  # noqa: PLC0415 -- `--help` needs none of it
 
     standings = run_in_order(_standings(folder))
+    _keep(folder)
     _show(standings, as_json=as_json)
     if not as_json and any(s.state is CampaignState.DONE for s in standings):
         say(f"Every run of it: dutlab runs --runs {folder.runs}")
@@ -180,23 +227,46 @@ async def _standings(folder: CampaignFolder) -> list[RunStanding]:
         return await CampaignWork(folder, tell, carrier).carry_out()
 
 
+def _keep(folder: CampaignFolder) -> bool:
+    """Whether every finished run is kept now."""
+    from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.fleet_database import fleet_database  # noqa: PLC0415 -- `--help` needs none of it
+
+    faults = RunKeeping(folder, fleet_database()).keep_all()
+    for why in faults:
+        tell(why)
+    if faults:
+        tell(f"`dutlab campaign keep {folder.path}` tries again")
+    return not faults
+
+
 def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
     if as_json:
         say(json.dumps({"schema_version": 1, "runs": [_plain(s) for s in standings]}, indent=1))
         return
-    head = ("run", "experiment", "testbed", "version", "night", "state", "tries")
+    head = ("run", "experiment", "testbed", "version", "night", "state", "tries", "added")
     rows = [
-        (str(p.number), p.experiment, p.testbed, p.version or "as found", str(p.night), str(s.state), str(s.tries))
+        (str(p.number), p.experiment, p.testbed, p.version or "as found", str(p.night), str(s.state), str(s.tries), _added(s.cost))
         for s in standings
         for p in [s.planned]
     ]
-    for line in table(head, rows, right={0, 4, 6}):
+    for line in table(head, rows, right={0, 4, 6, 7}):
         say(line)
+    if any(s.cost for s in standings):
+        say("added: what the campaign added to the run's own time, and the share of it")
+    if waiting := sum(str(s.state) == "done" and not s.kept for s in standings):
+        say(f"{waiting} finished runs are in this folder alone: not in the index of the fleet, nor in an object store")
     for s in standings:
         if s.said:
             say(f"run {s.planned.number}: {printable(s.said)}")
 
 
+def _added(cost: FleetCost | None) -> str:
+    return "" if cost is None else f"{cost.added_s:.1f} s, {cost.added_share:.1%}"
+
+
 def _plain(standing: RunStanding) -> dict[str, object]:
     planned = asdict(standing.planned)
-    return {**planned, "state": str(standing.state), "run": standing.run, "tries": standing.tries, "exit_status": standing.exit_status}
+    cost = None if standing.cost is None else asdict(standing.cost) | {"added_s": standing.cost.added_s}
+    told = {"state": str(standing.state), "run": standing.run, "tries": standing.tries, "exit_status": standing.exit_status}
+    return {**planned, **told, "cost": cost, "kept": standing.kept}

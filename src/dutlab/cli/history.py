@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.runs import FOLDER
+from dutlab.cli.runs import FLEET, FOLDER
 from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("experiment")
 @FOLDER
+@FLEET
 @click.option(
     "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in latency_p99_ns; repeatable.  [the main figure]"
 )
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
+def history(*, experiment: str, folder: Path, fleet: bool, figures: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
     """Find where a figure changed over all runs of an experiment, and between which runs.
 
     \b
@@ -34,13 +35,17 @@ def history(*, experiment: str, folder: Path, figures: tuple[str, ...], plot: Pa
     """  # noqa: D301
     from dutlab.report import write_images  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
-    with opened(folder) as index:
+    with asked_fleet() if fleet else opened(folder) as index:
         rows = list(figures_of(index, experiment))
         known = sorted({r.experiment for r in list_runs(index, Wanted())}) if not rows else []
     if not rows:
-        raise InputError(f"{folder}: no run of {experiment} has a result", remedy=f"there are {', '.join(known) or 'no runs'}")
+        raise InputError(
+            f"{'the index of the fleet' if fleet else folder}: no run of {experiment} has a result",
+            remedy=f"there are {', '.join(known) or 'no runs'}",
+        )
     found = histories(rows, figures)
     written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot) if plot else []
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,11 +28,13 @@ _MOST_MODES = 6
 FOLDER = click.option(
     "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]"
 )
+FLEET = click.option("--fleet", is_flag=True, help="All finished runs of campaigns, from the database in DUTLAB_FLEET_DB.")
 _REBUILD = click.option("--rebuild", is_flag=True, help="Rebuild the index from the folders.")
 
 
 @click.command()
 @FOLDER
+@FLEET
 @click.option("--experiment", default="", metavar="NAME", help="Of this experiment.")
 @click.option("--testbed", default="", metavar="NAME", help="On this testbed.")
 @click.option("--mode", default="", metavar="MODE", help="In which this mode was measured.")
@@ -42,7 +44,17 @@ _REBUILD = click.option("--rebuild", is_flag=True, help="Rebuild the index from 
 @_REBUILD
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def runs(
-    *, folder: Path, experiment: str, testbed: str, mode: str, status: str, since: str, limit: int, rebuild: bool, as_json: bool
+    *,
+    folder: Path,
+    fleet: bool,
+    experiment: str,
+    testbed: str,
+    mode: str,
+    status: str,
+    since: str,
+    limit: int,
+    rebuild: bool,
+    as_json: bool,
 ) -> None:
     """List runs, newest first.
 
@@ -50,18 +62,21 @@ def runs(
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
     """  # noqa: D301
+    from dutlab.store.fleet_index import FleetIndex, asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
-    with opened(folder, rebuild=rebuild) as index:
+    with asked_fleet() if fleet else opened(folder, rebuild=rebuild) as index:
         found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
-    shown = found[:limit]
+        shown = found[:limit]
+        places = index.places([r.name for r in shown]) if isinstance(index, FleetIndex) else {}
     if as_json:
-        say(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": [asdict(r) for r in shown]}, indent=1))
+        told = [asdict(r) | ({"place": places[r.name]} if fleet else {}) for r in shown]
+        say(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": told}, indent=1))
         return
     if not shown:
-        say(f"no such run in {folder}")
+        say(f"no such run in {'the index of the fleet' if fleet else folder}")
         return
-    for line in _lines(shown):
+    for line in _lines(shown, places):
         say(line)
     for r in shown:
         if r.fault:
@@ -75,9 +90,10 @@ def runs(
 @click.command()
 @click.argument("question", metavar="SQL")
 @FOLDER
+@FLEET
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
-def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
+def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str) -> None:
     """Query all runs in SQL (DuckDB). Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
@@ -86,11 +102,16 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
         WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
       dutlab query "SELECT kind, grade, count(*) FROM doubts GROUP BY ALL ORDER BY 3 DESC"
     """  # noqa: D301
-    from dutlab.store.ask import ask  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.ask import ask, ask_source  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import opened  # noqa: PLC0415 -- `--help` needs none of it
 
-    with opened(folder, rebuild=rebuild) as index:
-        answer = ask(index, folder, question)
+    if fleet:
+        with asked_fleet() as of_fleet:
+            answer = ask_source(of_fleet, question)
+    else:
+        with opened(folder, rebuild=rebuild) as index:
+            answer = ask(index, folder, question)
     for note in answer.notes:
         tell(f"note: {note}")
     if form == "json":
@@ -105,11 +126,12 @@ def query(*, question: str, folder: Path, rebuild: bool, form: str) -> None:
             say(line)
 
 
-def _lines(shown: Sequence[RunLine]) -> Iterator[str]:
+def _lines(shown: Sequence[RunLine], places: Mapping[str, str]) -> Iterator[str]:
     """A line a run, its folder whole; a narrow terminal leaves out what the folder's name or `--json` says too."""
     width, head = line_width(), ("run", "trials", "status", "doubts", "experiment", "testbed", "modes")
     most = len(head) if width is None or width >= _ALL_COLUMNS else _FEW
-    yield from table(head[:most], [_row(r)[:most] for r in shown], right={1})
+    rows = [(*_row(r)[:most], *([places[r.name]] if places else [])) for r in shown]
+    yield from table((*head[:most], *(["place"] if places else [])), rows, right={1})
 
 
 def _row(r: RunLine) -> tuple[str, ...]:

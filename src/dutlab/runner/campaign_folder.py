@@ -11,6 +11,8 @@ A campaign is a folder of plain files, as a run is, and what is done is what lie
     planned/003/fence/    the tokens of the leases under which it was worked on; the highest one counts (runner/fence.py)
     planned/003/run       the name of its run, once that has finished
     planned/003/tries     a line of JSON for each process: when it began and ended, and with which status
+    planned/003/costs     a line of JSON for each process that was waited for: what the fleet added to its run (fleet/cost.py)
+    planned/003/kept      where its run is kept, once it is there and in the fleet's index (fleet/keeping.py)
     planned/003/said      what they said
     runs/                 finished runs
 
@@ -34,6 +36,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dutlab.errors import InputError, StoreError, TestbedError
+from dutlab.runner.fleet.cost import FleetCost, RunClock
 from dutlab.spec.campaign import PlannedCampaign, PlannedRun
 from dutlab.spec.fleet import Fleet
 from dutlab.store.find import is_running, run_names
@@ -43,7 +46,8 @@ from dutlab.store.write import AlreadyWritten, as_store_error, write_once
 
 SCHEMA_VERSION = 1
 _PLAN, _LOCK, _RUN, _TRIES, _SAID, _RUNS = "plan.json", "lock", "run", "tries", "said", "runs"
-_END, _STORE, _FENCE = "end", "store", "fence"
+_END, _STORE, _FENCE, _COSTS = "end", "store", "fence", "costs"
+_KEPT = "kept"
 
 
 class CampaignState(StrEnum):
@@ -71,6 +75,10 @@ class RunStanding:
     """Of the last process that ended."""
     said: str
     """The last line of that one, where it did not end well."""
+    cost: FleetCost | None = None
+    """What the fleet added to it, as far as its processes were waited for."""
+    kept: str | None = None
+    """Where its run is kept, once it is there and in the fleet's index."""
 
 
 @dataclass(frozen=True)
@@ -180,16 +188,30 @@ class CampaignFolder:
         """What its processes print."""
         return self.place(planned) / _SAID
 
-    def tried(self, planned: PlannedRun, began: datetime, ended: datetime, exit_status: int, command: str) -> None:
-        """Notes a process that ended. Raises StoreError."""
+    def tried(
+        self, planned: PlannedRun, began: datetime, ended: datetime, exit_status: int, command: str, *, clock: RunClock | None = None
+    ) -> None:
+        """Notes a process that ended; `clock` is that of its run. Raises StoreError."""
         entry = {"began": began.isoformat(), "ended": ended.isoformat(), "exit_status": exit_status, "command": command}
-        tries = self.place(planned) / _TRIES
-        try:
-            tries.parent.mkdir(parents=True, exist_ok=True)
-            with tries.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
-        except OSError as error:
-            raise as_store_error(error, tries, None) from error
+        _append(self.place(planned) / _TRIES, entry | ({} if clock is None else {"clock": asdict(clock)}))
+
+    def last_clock(self, planned: PlannedRun) -> RunClock | None:
+        """Of the run's process that ended last; None where another try came after it."""
+        tries = _lines(self.place(planned) / _TRIES)
+        clock = json.loads(tries[-1]).get("clock") if tries else None
+        return None if clock is None else RunClock(**clock)
+
+    def kept(self, planned: PlannedRun) -> str | None:
+        """Where its run is kept."""
+        return next(iter(_lines(self.place(planned) / _KEPT)), None)
+
+    def note_kept(self, planned: PlannedRun, place: str) -> None:
+        """From now on its run is kept there. Raises StoreError."""
+        replace_file(self.place(planned) / _KEPT, place.encode())
+
+    def note_cost(self, planned: PlannedRun, cost: FleetCost) -> None:
+        """Keeps what the fleet added to a run. Raises StoreError."""
+        _append(self.place(planned) / _COSTS, asdict(cost))
 
     def ask_to_end(self) -> None:
         """Has every process that works on a place end its run in order."""
@@ -221,12 +243,17 @@ class CampaignFolder:
         said = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
         names = _names(place / _RUNS)
         if (place / _RUN).exists():
-            return RunStanding(planned, CampaignState.DONE, (place / _RUN).read_text(encoding="utf-8"), len(tries), last, said)
+            name = (place / _RUN).read_text(encoding="utf-8")
+            return RunStanding(planned, CampaignState.DONE, name, len(tries), last, said, self._cost(place), self.kept(planned))
         run = names[-1] if names else None
         if _is_held(place / _LOCK) or (run is not None and is_running(place / _RUNS / run)):
             return RunStanding(planned, CampaignState.RUNNING, run, len(tries), None, "")
         state = CampaignState.CUT if run else CampaignState.REFUSED if tries else CampaignState.PLANNED
         return RunStanding(planned, state, run, len(tries), last, said)
+
+    @staticmethod
+    def _cost(place: Path) -> FleetCost | None:
+        return FleetCost.together([json.loads(line) for line in _lines(place / _COSTS)])
 
     def last_began(self, planned: PlannedRun) -> datetime | None:
         """When its last process began; None without one."""
@@ -271,6 +298,15 @@ def _is_held(path: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def _append(path: Path, entry: dict[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        raise as_store_error(error, path, None) from error
 
 
 def _names(runs: Path) -> list[str]:

@@ -3,6 +3,7 @@
 fleet: local                              # what it is when the key is left out
 fleet: tls://controller.example:8786
 fleet: {scheduler: tcp://127.0.0.1:8786, lease: 20s}
+fleet: {store: s3://measurements/runs}
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
@@ -50,12 +52,24 @@ def _long_enough(value: Seconds) -> Seconds:
     return value
 
 
+def _store(text: str) -> str:
+    parts = urlsplit(text)
+    if not parts.scheme or not (parts.netloc or parts.path):
+        raise ValueError("must be an address, as in s3://measurements/runs")
+    if parts.username or parts.password:
+        raise ValueError("must hold no password: the worker's environment has it")
+    return text.rstrip("/")
+
+
 class Fleet(SpecModel):
     """The key `fleet` of a campaign."""
 
     scheduler: Annotated[str, AfterValidator(_scheduler)] = LOCAL
     lease: Annotated[Duration, AfterValidator(_long_enough)] = Seconds(60.0)
     """How long a testbed stays with a worker that is not heard of."""
+
+    store: Annotated[str, AfterValidator(_store)] | None = None
+    """Where finished runs are put, as fsspec names it; None leaves them in the campaign's folder alone."""
 
     @property
     def is_local(self) -> bool:

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.packs import discard_damaged, packs_of, place_of_file, sample_file
@@ -48,7 +48,32 @@ class QueryAnswer:
     notes: tuple[str, ...] = ()
 
 
+class RunSource(Protocol):
+    """Whose runs are asked: those of a folder, or of a fleet."""
+
+    def columns(self, table: str) -> list[tuple[str, str]]:
+        """(name, type in DuckDB) of each column that a question may name."""
+        ...
+
+    def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a SELECT, `size` at a time."""
+        ...
+
+    def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
+        """Packs, the files of samples that are in none, and what cannot be asked, in sentences."""
+        ...
+
+    def discard_damaged(self, packs: Sequence[Path]) -> bool:
+        """Whether any of the packs cannot be read; those are discarded."""
+        ...
+
+
 def ask(index: sqlite3.Connection, runs: Path, question: str) -> QueryAnswer:
+    """The answer to one SELECT about the runs of a folder; as ask_source()."""
+    return ask_source(_FolderRuns(index, runs), question)
+
+
+def ask_source(index: RunSource, question: str) -> QueryAnswer:
     """The answer to one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
 
     Raises InputError for what is not a question or is refused by DuckDB.
@@ -58,13 +83,13 @@ def ask(index: sqlite3.Connection, runs: Path, question: str) -> QueryAnswer:
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     insist_on_question(question)
-    packs = packs_of(index, runs.resolve()) if "samples" in question.lower() else []
-    samples = _sample_files(index, runs) if "samples" in question.lower() else []
+    packs, samples, away = index.samples() if "samples" in question.lower() else ([], [], ())
     try:
-        return _answer(index, packs, samples, question)
+        answer = _answer(index, packs, samples, question)
+        return QueryAnswer(answer.columns, answer.rows, away)
     except duckdb.Error as error:
-        if packs and discard_damaged(index, packs):
-            return ask(index, runs, question)
+        if packs and index.discard_damaged(packs):
+            return ask_source(index, question)
         if not (damaged := damaged_samples(samples)):
             raise InputError(_first_line(error), remedy=QUESTION_REMEDY) from error
     left = [path for path in samples if path not in damaged]
@@ -73,10 +98,10 @@ def ask(index: sqlite3.Connection, runs: Path, question: str) -> QueryAnswer:
         found = _answer(index, packs, left, question)
     except duckdb.Error as error:
         raise StoreError(f"samples cannot be read: {_first_line(error)}", remedy="verify the run with its MANIFEST.sha256") from error
-    return QueryAnswer(found.columns, found.rows, notes)
+    return QueryAnswer(found.columns, found.rows, (*away, *notes))
 
 
-def _listing(index: sqlite3.Connection, question: str) -> QueryAnswer | None:
+def _listing(index: RunSource, question: str) -> QueryAnswer | None:
     """What SHOW TABLES and DESCRIBE answer; None for a question."""
     if _SHOW.fullmatch(question):
         return QueryAnswer(("table", "columns"), [(name, ", ".join(column for column, _ in _columns(index, name))) for name in TABLES])
@@ -85,14 +110,38 @@ def _listing(index: sqlite3.Connection, question: str) -> QueryAnswer | None:
     return None
 
 
-def _columns(index: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
+def _columns(index: RunSource, table: str) -> list[tuple[str, str]]:
     """(name, type) of each; a name that a table of the index has."""
-    if table not in _FROM_INDEX:
-        return list(_SAMPLES)
-    return [(name, _KINDS[kind]) for _, name, kind, *_ in index.execute(f"PRAGMA table_info({table})") if name != "seen"]
+    return index.columns(table) if table in _FROM_INDEX else list(_SAMPLES)
 
 
-def _answer(index: sqlite3.Connection, packs: Sequence[Path], samples: Sequence[Path], question: str) -> QueryAnswer:
+@dataclass(frozen=True)
+class _FolderRuns:
+    index: sqlite3.Connection
+    runs: Path
+
+    def columns(self, table: str) -> list[tuple[str, str]]:
+        return [
+            (name, _KINDS[kind])
+            for _, name, kind, *_ in self.index.execute(f"PRAGMA table_info({table})")
+            if name not in {"seen", "folder"}
+        ]
+
+    def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        rows = self.index.cursor()
+        rows.row_factory = None
+        rows.execute(select)
+        while batch := rows.fetchmany(size):
+            yield batch
+
+    def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
+        return packs_of(self.index, self.runs.resolve()), _sample_files(self.index, self.runs), ()
+
+    def discard_damaged(self, packs: Sequence[Path]) -> bool:
+        return discard_damaged(self.index, packs)
+
+
+def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], question: str) -> QueryAnswer:
     """Raises InputError for what DuckDB refuses, and duckdb.Error for what may be a damaged file."""
     import duckdb  # noqa: PLC0415 - as above
 
@@ -136,16 +185,14 @@ def _place(path: Path) -> str:
     return f"{path.parts[-4]} trial {int(path.parts[-2])}"
 
 
-def _copy(index: sqlite3.Connection, connection: duckdb.DuckDBPyConnection, table: str) -> None:
+def _copy(index: RunSource, connection: duckdb.DuckDBPyConnection, table: str) -> None:
     """A table of the index, a batch at a time as arrays, so that millions of figures need little memory."""
     import numpy as np  # noqa: PLC0415 - as above
 
     columns = _columns(index, table)
     connection.execute(f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in columns)})")
-    rows = index.cursor()
-    rows.row_factory = None
-    rows.execute(f"SELECT {', '.join(name for name, _ in columns)} FROM {table}")  # noqa: S608 - names of our own tables
-    for batch in _batches(rows):
+    select = f"SELECT {', '.join(name for name, _ in columns)} FROM {table}"  # noqa: S608 - names of our own tables
+    for batch in index.batches(select, _BATCH):
         arrays = {}
         for (name, kind), values in zip(columns, zip(*batch, strict=True), strict=True):
             array = np.empty(len(values), dtype=_DTYPES[kind])
@@ -154,11 +201,6 @@ def _copy(index: sqlite3.Connection, connection: duckdb.DuckDBPyConnection, tabl
         connection.register("batch", arrays)
         connection.execute(f"INSERT INTO {table} SELECT * FROM batch")  # noqa: S608 - as above
         connection.unregister("batch")
-
-
-def _batches(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
-    while batch := rows.fetchmany(_BATCH):
-        yield batch
 
 
 def _view_samples(connection: duckdb.DuckDBPyConnection, packs: Sequence[Path], files: Sequence[Path]) -> None:

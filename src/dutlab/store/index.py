@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.cell_figures import counts, without_details
@@ -56,6 +56,8 @@ _FINISHED = "finished"
 _OF_FINISHED = (f"{_FINISHED} ", f"{_FINISHED}!")
 """What is seen of a finished run is between these."""
 _GRADES = ("severe", "warning", "note")
+_ALL = 2**62
+"""More runs than there are, as a LIMIT that SQLite and PostgreSQL know."""
 
 
 STATUSES = {
@@ -115,10 +117,10 @@ class Wanted:
             ("EXISTS (SELECT 1 FROM json_each(modes) WHERE json_each.value = ?)", self.mode),
             ("EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.name AND trials.workload = ?)", self.workload),
             ("coalesce(nullif(worst_doubt, ''), 'none') = ?", self.doubt),
-            *((f"instr(lower({_SEARCHED}), ?)", word) for word in self.words.lower().split()),
+            *((f"instr(lower({_SEARCHED}), ?) > 0", word) for word in self.words.lower().split()),
         ]  # fmt: skip
         kept = [(test, value) for test, value in tests if value]
-        return " AND ".join(test for test, _ in kept) or "1", [value for _, value in kept]
+        return " AND ".join(test for test, _ in kept) or "1 = 1", [value for _, value in kept]
 
 
 @contextmanager
@@ -138,21 +140,29 @@ def opened(runs: Path, *, rebuild: bool = False, look: bool = True) -> Iterator[
         connection.close()
 
 
-def list_runs(connection: sqlite3.Connection, wanted: Wanted, *, limit: int = -1, skip: int = 0) -> tuple[RunLine, ...]:
+class RunIndex(Protocol):
+    """What answers questions about runs: the index of a folder, or that of a fleet (fleet_index.py)."""
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:  # noqa: ANN401 - a cursor of either database
+        """The rows, as DB-API 2.0 has them (PEP 249)."""
+        ...
+
+
+def list_runs(connection: RunIndex, wanted: Wanted, *, limit: int = _ALL, skip: int = 0) -> tuple[RunLine, ...]:
     """The newest `limit` runs (all without one) that are `wanted`, newest first, without the first `skip`."""
     where, values = wanted.where()
     select = f"SELECT {_COLUMNS} FROM runs WHERE {where} ORDER BY name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
     return tuple(_line(row) for row in connection.execute(select, (*values, limit, skip)))
 
 
-def count_runs(connection: sqlite3.Connection, wanted: Wanted) -> int:
+def count_runs(connection: RunIndex, wanted: Wanted) -> int:
     """How many are `wanted`."""
     where, values = wanted.where()
     (count,) = connection.execute(f"SELECT count(*) FROM runs WHERE {where}", values).fetchone()  # noqa: S608 - as above
     return int(count)
 
 
-def choices(connection: sqlite3.Connection) -> dict[str, list[str]]:
+def choices(connection: RunIndex) -> dict[str, list[str]]:
     """What a list of runs can be narrowed by, at most 200 of a kind: experiments, testbeds, modes and workloads that runs have."""
     asked = {
         "experiment": "SELECT DISTINCT experiment FROM runs",
@@ -180,21 +190,21 @@ class IndexedFigure:
     value: float
 
 
-def figures_of(connection: sqlite3.Connection, experiment: str) -> Iterator[IndexedFigure]:
+def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]:
     """Every figure of the trials that count, in all runs of an experiment, oldest run first."""
     rows = connection.execute(
         "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
         "JOIN trials t ON t.run = r.name JOIN figures f ON f.run = t.run AND f.trial = t.trial "
-        "WHERE r.experiment = ? AND t.counts AND f.value IS NOT NULL ORDER BY t.run, t.trial, length(f.link) DESC, f.link",
+        "WHERE r.experiment = ? AND t.counts = 1 AND f.value IS NOT NULL ORDER BY t.run, t.trial, length(f.link) DESC, f.link, f.figure",
         (experiment,),
     )
-    for row in rows:
-        yield IndexedFigure(**{**row, "factors": json.loads(row["factors"])})
+    for run, mode, factors, workload, links, link, frame_size, figure, value in rows:
+        yield IndexedFigure(run, mode, json.loads(factors), workload, links, link, frame_size, figure, value)
 
 
-def _line(row: sqlite3.Row) -> RunLine:
-    texts = {name: row[name] for name in row.keys() if name not in {"lab", "modes"}}  # noqa: SIM118 - a Row iterates over its values
-    return RunLine(**texts, lab=bool(row["lab"]), modes=tuple(json.loads(row["modes"])))
+def _line(row: Sequence[Any]) -> RunLine:
+    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    return RunLine(**{**told, "lab": bool(told["lab"]), "modes": tuple(json.loads(told["modes"]))})
 
 
 def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
@@ -287,36 +297,26 @@ def _insert(connection: sqlite3.Connection, path: Path, seen: str, folder: int) 
     """Adds a run. One that cannot be taken in as it is, whatever the reason, is damaged and hinders no other."""
     connection.execute("SAVEPOINT run")
     try:
-        _insert_whole(connection, path, seen, folder)
+        insert_rows(connection, rows_of(path, seen, folder))
     except sqlite3.OperationalError:
         raise  # the index itself: no room, or locked
     except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
         connection.execute("ROLLBACK TO run")
-        fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000]
-        row = (
-            path.name,
-            seen,
-            folder,
-            "",
-            "",
-            0,
-            "",
-            "",
-            0,
-            0,
-            0,
-            0,
-            0,
-            "damaged",
-            "[]",
-            "",
-            fault.encode(errors="backslashreplace").decode(),
-        )
-        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 17)})", row)  # noqa: S608 - question marks
+        fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
+        about = ("", "", 0, "", "", 0, 0, 0, 0, 0)
+        insert_rows(connection, {"runs": [(path.name, seen, folder, *about, "damaged", "[]", "", fault)]})
     connection.execute("RELEASE run")
 
 
-def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str, folder: int) -> None:
+def insert_rows(connection: Any, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:  # noqa: ANN401 - of either database
+    """Adds rows of tables, which all have the columns of _TABLES in their order."""
+    for table, of_table in rows.items():
+        if of_table:
+            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(of_table[0]))})", of_table)  # noqa: S608 - our own words
+
+
+def rows_of(path: Path, seen: str, folder: int) -> dict[str, list[tuple[Any, ...]]]:
+    """What each table has of a run. Raises whatever a record of anybody can make it raise."""
     records, faults, newer = list[TrialRecord](), list[str](), False
     resolved: dict[str, Any] = {}
     plan: dict[str, Any] = {}
@@ -330,18 +330,15 @@ def _insert_whole(connection: sqlite3.Connection, path: Path, seen: str, folder:
     except (InputError, StoreError, OSError) as error:
         faults.append(str(error))
     status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith(_FINISHED) else "cut"
-    connection.execute(
-        f"INSERT INTO runs VALUES ({', '.join('?' * 17)})",  # noqa: S608 - question marks
-        (path.name, seen, folder, *_about(resolved, plan, records), status, json.dumps(list(dict.fromkeys(r.cell.mode for r in records))),
-         _worst(records), "; ".join(faults)[:2000]),
-    )  # fmt: skip
-    connection.executemany(f"INSERT INTO trials VALUES ({', '.join('?' * 17)})", [_trial(path, r) for r in records])  # noqa: S608 - as above
-    figures = [
-        (path.name, r.trial, link, name, value) for r in records for link, of_link in r.figures.items() for name, value in of_link.items()
-    ]
-    connection.executemany("INSERT INTO figures VALUES (?, ?, ?, ?, ?)", figures)
-    doubts = [(path.name, r.trial, d.kind, d.grade, d.about, d.text, d.detail, d.remedy) for r in records for d in r.doubts]
-    connection.executemany("INSERT INTO doubts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", doubts)
+    modes = json.dumps(list(dict.fromkeys(r.cell.mode for r in records)))
+    return {
+        "runs": [(path.name, seen, folder, *_about(resolved, plan, records), status, modes, _worst(records), "; ".join(faults)[:2000])],
+        "trials": [_trial(path, r) for r in records],
+        "figures": [
+            (path.name, r.trial, link, name, value) for r in records for link, fs in r.figures.items() for name, value in fs.items()
+        ],
+        "doubts": [(path.name, r.trial, d.kind, d.grade, d.about, d.text, d.detail, d.remedy) for r in records for d in r.doubts],
+    }
 
 
 def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dutlab.runner.campaign_folder import CampaignFolder
+from dutlab.runner.fleet.cost import FleetCost, on_this_clock
 from dutlab.runner.fleet.place import ended_in_order
 from dutlab.spec.campaign import PlannedRun
 
@@ -27,7 +28,17 @@ class LocalCarrier:
     folder: CampaignFolder
 
     async def carry(self, planned: PlannedRun) -> int:
-        return await ended_in_order(await begin_place(self.folder, planned))
+        handed_s = on_this_clock()
+        status = await ended_in_order(await begin_place(self.folder, planned))
+        if (cost := cost_since(self.folder, planned, handed_s)) is not None:
+            self.folder.note_cost(planned, cost)
+        return status
+
+
+def cost_since(folder: CampaignFolder, planned: PlannedRun, handed_s: float) -> FleetCost | None:
+    """What was added to the run of a process of this machine that has just ended; None where it made none."""
+    run = folder.last_clock(planned)
+    return None if run is None or run.began_s < handed_s else FleetCost.of(handed_s, run, on_this_clock())
 
 
 async def begin_place(folder: CampaignFolder, planned: PlannedRun) -> asyncio.subprocess.Process:

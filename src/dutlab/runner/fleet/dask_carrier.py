@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -71,18 +71,19 @@ class DaskCarrier:
             return self._away(planned, f"{self.folder.fleet.scheduler}: no scheduler answers; start `dutlab campaign scheduler` there")
         if not await self._offered_in_time(client, planned.testbed):
             return self._away(planned, self._nobody(planned)) if client.status == "running" else None
+        asked = time.monotonic()
         future = client.submit(
             carry_out_here, str(self.folder.path.absolute()), planned.number,
             key=f"{self.folder.path.name}-{planned.number}-{uuid.uuid4()}",
             resources={resource(planned.testbed, self.version): 1.0}, pure=False, retries=0,
         )  # fmt: skip
         try:
-            return await self._status_of(future, client, planned)
+            return await self._status_of(future, client, planned, asked)
         finally:
             future.release()
 
-    async def _status_of(self, future: Future, client: Client, planned: PlannedRun) -> int | None:
-        looked = time.monotonic()
+    async def _status_of(self, future: Future, client: Client, planned: PlannedRun, asked: float) -> int | None:
+        looked = asked
         while future.status == "pending" and client.status == "running":
             if time.monotonic() - looked > _WORKERS_S:
                 if not await self._offered_in_time(client, planned.testbed):
@@ -90,7 +91,10 @@ class DaskCarrier:
                 looked = time.monotonic()
             await asyncio.sleep(_LOOK_S)
         if future.status == "finished":
-            return int(await future.result())
+            status, took_s, cost = await future.result()
+            if cost is not None:
+                self.folder.note_cost(planned, replace(cost, carried_s=time.monotonic() - asked - took_s))
+            return int(status)
         if future.status == "error":
             self.note(f"{planned.number}: {await future.exception()}")
             return 1

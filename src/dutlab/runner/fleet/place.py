@@ -16,23 +16,23 @@ import platform
 import shutil
 import signal
 import sys
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from dutlab.errors import DutlabError, InputError, TestbedError
-from dutlab.runner import recovery
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fence import Fence, facts_of, newest_token
-from dutlab.runner.fleet.leases import LEASES, BedLease, LeasesAway, LeaseStore
+from dutlab.runner.fleet.cost import RunClock, on_this_clock
+from dutlab.runner.fleet.keeping import RunKeeping
+from dutlab.runner.fleet.leases import BedLease, LeaseStore
 from dutlab.spec.campaign import PlannedRun
 from dutlab.spec.fleet import Fleet
-from dutlab.store.run_folder import RunFolder
+from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabaseAway
 
 T = TypeVar("T")
 _LOOK_S = 0.2
@@ -53,6 +53,8 @@ class PlaceWork:
     version: str
     """Of dutlab, here."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
+    _waits: list[float] = field(default_factory=list, init=False)
+    """For others, in seconds."""
 
     async def carry_out(self) -> int:
         """The exit status of the run's process. Raises InputError, StoreError, TestbedError: then it counts as a try."""
@@ -78,8 +80,8 @@ class PlaceWork:
                 self._insist_on_reach()
                 fence.put_up({"machine": this_machine(), "host": platform.node(), "since": self.clock().isoformat(timespec="seconds")})
                 status = await self._run(lock, lease, fence)
-                if not fence.is_stale():
-                    self.folder.settle(self.planned)
+                if not fence.is_stale() and self.folder.settle(self.planned) is not None:
+                    await self._keep_run()
                 return status
 
     def _status_now(self) -> int:
@@ -90,26 +92,26 @@ class PlaceWork:
         return self.folder.is_end_asked() or self.folder.done(self.planned) is not None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """What the store answers; a restart of it is waited for. Raises LeasesAway."""
-        until = _now() + self.fleet.lease
+        """What the store answers; a restart of it is waited for. Raises FleetDatabaseAway."""
+        until = on_this_clock() + self.fleet.lease
         while True:
             try:
                 return await asyncio.to_thread(question)
-            except LeasesAway:
-                if _now() > until:
+            except FleetDatabaseAway:
+                if on_this_clock() > until:
                     raise
             await asyncio.sleep(_LOOK_S)
 
     async def _insist_on_one_store(self) -> None:
-        if self.fleet.is_of_many and self.store.is_for_one_machine:
+        if self.fleet.is_of_many and self.store.database.is_for_one_machine:
             raise InputError(
-                "workers of several machines need leases in one PostgreSQL", remedy=f"set {LEASES}=postgresql://USER@HOST/DATABASE"
+                "workers of several machines need leases in one PostgreSQL", remedy=f"set {FLEET_DATABASE}=postgresql://USER@HOST/DATABASE"
             )
         store = await self._asked(self.store.identity)
         if (first := self.folder.first_store(store)) != store:
             raise InputError(
                 f"{self.folder.path}: other workers have their leases in another store ({first}, and here {store})",
-                remedy=f"set {LEASES} to the same everywhere",
+                remedy=f"set {FLEET_DATABASE} to the same everywhere",
             )
 
     @asynccontextmanager
@@ -117,11 +119,13 @@ class PlaceWork:
         """The place's lock, also the run's; None where there is nothing left to do."""
         lock = os.open(self.folder.lock_of(self.planned), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
         try:
+            began = on_this_clock()
             while not _taken(lock):
                 if self._is_over():
                     yield None
                     return
                 await asyncio.sleep(_LOOK_S)
+            self._waits.append(on_this_clock() - began)
             yield None if self._is_over() else lock
         finally:
             os.close(lock)
@@ -130,11 +134,14 @@ class PlaceWork:
     async def _leased(self) -> AsyncIterator[BedLease | None]:
         """Waits for whoever has the testbed; None where nothing is left to do then."""
         holder = f"{platform.node()} (process {os.getpid()}, {uuid.uuid4()})"
+        refused_s: float | None = None
         while (lease := await self._asked(lambda: self.store.take(self.planned.testbed, holder, self.fleet.lease))) is None:
+            refused_s = refused_s or on_this_clock()
             await asyncio.sleep(_LOOK_S)
             if self._is_over():
                 yield None
                 return
+        self._waits.append(0.0 if refused_s is None else on_this_clock() - refused_s)
         try:
             yield None if self._is_over() else lease
         finally:
@@ -142,7 +149,7 @@ class PlaceWork:
 
     async def _give_back(self, lease: BedLease) -> None:
         """At the latest it ends by itself."""
-        with contextlib.suppress(LeasesAway):
+        with contextlib.suppress(FleetDatabaseAway):
             await self._asked(lambda: self.store.give_back(lease))
 
     def _insist_on_reach(self) -> None:
@@ -151,6 +158,9 @@ class PlaceWork:
         cut = self.folder.cut_run(self.planned)
         if last is None or cut is None:
             return
+        from dutlab.runner import recovery  # noqa: PLC0415 -- half a second that only a run needs that was cut
+        from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- as above
+
         facts = facts_of(self.folder.fences(self.planned), last)
         if facts["machine"] == this_machine():
             return
@@ -161,13 +171,19 @@ class PlaceWork:
                 remedy=f"start `dutlab campaign worker --testbed {self.planned.testbed}` there again: it goes on with it",
             )
 
+    async def _keep_run(self) -> None:
+        """Says so where it cannot be: it is tried again later."""
+        if (why := await asyncio.to_thread(RunKeeping(self.folder, self.store.database).keep, self.planned)) is not None:
+            with self.folder.said_by(self.planned).open("a", encoding="utf-8") as said:
+                said.write(f"{why}\n")
+
     async def _run(self, lock: int, lease: BedLease, fence: Fence) -> int:
         own = self.folder.own_runs(self.planned)
         cut = self.folder.cut_run(self.planned)
         # Whoever writes into the campaign's folder could as well change its experiments, so its runs are trusted as these are.
         argv = ["resume", str(cut), "--trust"] if cut else ["run", *self.planned.arguments, "--runs", str(own), "--unattended"]
         tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-        began = self.clock()
+        began, began_s = self.clock(), on_this_clock()
         with self.folder.said_by(self.planned).open("ab") as said:
             process = await asyncio.create_subprocess_exec(
                 *tie, sys.executable, "-m", "dutlab", *argv, "--yes",
@@ -177,36 +193,68 @@ class PlaceWork:
             keeping = asyncio.ensure_future(self._keep(lease, process))
             try:
                 status = await ended_in_order(process)
+                ended_s = on_this_clock()
             finally:
                 keeping.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await keeping
-        self.folder.tried(self.planned, began, self.clock(), status, argv[0])
+        self.folder.tried(self.planned, began, self.clock(), status, argv[0], clock=RunClock(began_s, ended_s, sum(self._waits)))
         return status
 
     async def _keep(self, lease: BedLease, process: asyncio.subprocess.Process) -> None:
-        """Renews the lease, and ends the run when it is lost or when an end is asked for."""
-        good_since, renew_at, is_ending = _now(), 0.0, False
-        while True:
-            if self.folder.is_end_asked() and not is_ending:
-                is_ending = True
-                _tell(process, signal.SIGINT)
-            if (asked := _now()) >= renew_at:
-                try:
-                    if not await asyncio.to_thread(self.store.renew, lease, self.fleet.lease):
-                        _tell(process, signal.SIGKILL)
-                        return
-                    good_since, renew_at = asked, asked + self.fleet.lease / _RENEWALS
-                except LeasesAway:
-                    pass
-            without = _now() - good_since
-            if without > self.fleet.lease * _KILL_AT:
-                _tell(process, signal.SIGKILL)
-                return
-            if without > self.fleet.lease * _END_AT and not is_ending:
-                is_ending = True
-                _tell(process, signal.SIGINT)
-            await asyncio.sleep(_LOOK_S)
+        """Renews the lease. Ends the run when it is lost or an end is asked for, also while a database that hangs is waited for."""
+        is_ending, renewal = False, _Renewal(self.store, lease, self.fleet.lease)
+        try:
+            while True:
+                if self.folder.is_end_asked() and not is_ending:
+                    is_ending = True
+                    _tell(process, signal.SIGINT)
+                if renewal.is_lost() or renewal.without_s > self.fleet.lease * _KILL_AT:
+                    _tell(process, signal.SIGKILL)
+                    return
+                if renewal.without_s > self.fleet.lease * _END_AT and not is_ending:
+                    is_ending = True
+                    _tell(process, signal.SIGINT)
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            renewal.end()
+
+
+@dataclass
+class _Renewal:
+    """Has a lease renewed again and again, without waiting for the database."""
+
+    store: LeaseStore
+    lease: BedLease
+    for_s: float
+    _good_since: float = field(default_factory=on_this_clock, init=False)
+    _asked: float = field(default=0.0, init=False)
+    _answer: asyncio.Future[bool] | None = field(default=None, init=False)
+
+    @property
+    def without_s(self) -> float:
+        """Since the last renewal was asked for that was granted."""
+        return on_this_clock() - self._good_since
+
+    def is_lost(self) -> bool:
+        """Whether the lease has ended, by the last answer; asks anew when it is time. Raises what the store raises."""
+        if self._answer is not None and self._answer.done():
+            answer, self._answer = self._answer, None
+            if isinstance(answer.exception(), FleetDatabaseAway):
+                self._asked = 0.0
+            elif not answer.result():
+                return True
+            else:
+                self._good_since = self._asked
+        if self._answer is None and on_this_clock() >= self._asked + self.for_s / _RENEWALS:
+            self._asked = on_this_clock()
+            self._answer = asyncio.ensure_future(asyncio.to_thread(self.store.renew, self.lease, self.for_s))
+        return False
+
+    def end(self) -> None:
+        """Nobody looks at an answer any more."""
+        if self._answer is not None:
+            self._answer.cancel()
 
 
 async def ended_in_order(process: asyncio.subprocess.Process) -> int:
@@ -226,10 +274,6 @@ def this_machine() -> str:
     except OSError:
         told = b""
     return hashlib.sha256(b"dutlab " + (told or platform.node().encode())).hexdigest()[:16]
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)  # goes on while the machine sleeps, and nobody sets it
 
 
 def _tell(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dutlab.runner.campaign_folder import CampaignFolder
-from dutlab.runner.fleet.carrier import begin_place
+from dutlab.runner.fleet.carrier import begin_place, cost_since
+from dutlab.runner.fleet.cost import FleetCost, on_this_clock
 from dutlab.runner.fleet.security import security_for
 from dutlab.store.seal import state_folder
 
@@ -33,14 +34,20 @@ def offered(name: str) -> tuple[str, str] | None:
     return (testbed, version) if kind == "testbed" and testbed else None
 
 
-async def carry_out_here(campaign: str, number: int) -> int:
-    """What Dask has a worker do: the process of the place does it all. The process stays where the worker loses its scheduler."""
+async def carry_out_here(campaign: str, number: int) -> tuple[int, float, FleetCost | None]:
+    """What Dask has a worker do: the process of the place does it all. The process stays where the worker loses its scheduler.
+
+    Returns its exit status, the seconds that this took, and what it added to the run.
+    """
+    handed_s = on_this_clock()
     folder = CampaignFolder(Path(campaign))
     (planned,) = (run for run in folder.planned() if run.number == number)
     process = await begin_place(folder, planned)
     _AT_WORK.add(process)
     try:
-        return await process.wait()
+        status = await process.wait()
+        cost = cost_since(folder, planned, handed_s)
+        return status, on_this_clock() - handed_s, cost
     finally:
         if process.returncode is not None:
             _AT_WORK.discard(process)

@@ -1,0 +1,131 @@
+"""The database of a fleet: leases on its testbeds and the index of its runs, in PostgreSQL for many machines or in an SQLite file for one.
+
+Each use has a connection of its own, so a restart of the database needs no code of its own. Whoever comes first makes the tables, and takes
+the steps that are missing; fleet_tables.py has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from dutlab.errors import InputError, StoreError, TestbedError
+from dutlab.store import fleet_tables
+from dutlab.store.seal import state_folder
+
+FLEET_DATABASE = "DUTLAB_FLEET_DB"
+"""postgresql://…, or the path of an SQLite file."""
+ANSWERS_S = 5
+"""After that a database counts as away."""
+_MIGRATING = 0x6475746C6162
+"""The advisory lock of PostgreSQL that one process has while it migrates: the letters of dutlab."""
+
+
+class FleetDatabaseAway(TestbedError):
+    """The database cannot be reached now."""
+
+
+class FleetDatabase(Protocol):
+    """Where the tables are."""
+
+    is_for_one_machine: bool
+
+    def connected(self, answers_s: int = ANSWERS_S) -> contextlib.AbstractContextManager[Any]:
+        """A connection with `execute`, each statement for itself, to tables that are ready; a statement may take `answers_s`.
+
+        Raises FleetDatabaseAway, and InputError for what names no database.
+        """
+        ...
+
+
+@dataclass
+class SqliteDatabase:
+    """A file, for the processes of one machine."""
+
+    path: Path
+    is_for_one_machine = True
+    _is_ready: bool = field(default=False, init=False, compare=False)
+
+    @contextlib.contextmanager
+    def connected(self, answers_s: int = ANSWERS_S) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.closing(sqlite3.connect(self.path, timeout=answers_s, isolation_level=None)) as db:
+                if not self._is_ready:
+                    db.execute("BEGIN IMMEDIATE")
+                    db.execute("CREATE TABLE IF NOT EXISTS dutlab_schema (version integer NOT NULL)")
+                    version = db.execute("SELECT max(version) FROM dutlab_schema").fetchone()[0]
+                    for step in _missing(version, str(self.path), fleet_tables.IN_SQLITE):
+                        db.execute(step, {"id": str(uuid.uuid4())} if ":id" in step else {})
+                    db.execute("COMMIT")
+                    self._is_ready = True
+                yield db
+        except (OSError, sqlite3.Error) as error:
+            remedy = f"see that it can be written, or name another file in {FLEET_DATABASE}"
+            raise FleetDatabaseAway(f"{self.path}: cannot be used: {error}", remedy=remedy) from error
+
+
+@dataclass
+class PostgresDatabase:
+    """A server's, for many machines. `where` is a connection string of libpq; a password belongs into ~/.pgpass."""
+
+    where: str
+    is_for_one_machine = False
+    _is_ready: bool = field(default=False, init=False, compare=False)
+
+    @contextlib.contextmanager
+    def connected(self, answers_s: int = ANSWERS_S) -> Iterator[Any]:
+        try:
+            import psycopg  # noqa: PLC0415 -- an extra
+        except ImportError:
+            raise InputError(f"{FLEET_DATABASE} names PostgreSQL, and psycopg is missing", remedy="pip install 'dutlab[fleet]'") from None
+        limits: dict[str, Any] = {
+            "connect_timeout": ANSWERS_S,
+            "tcp_user_timeout": ANSWERS_S * 1000,
+            "options": f"-c statement_timeout={answers_s}s",
+        }
+        try:
+            with psycopg.connect(self.where, autocommit=True, **limits) as db:
+                if not self._is_ready:
+                    self._migrate(db)
+                yield db
+        except psycopg.ProgrammingError as error:
+            raise InputError(f"{FLEET_DATABASE}: {str(error).strip()}", remedy="write postgresql://USER@HOST/DATABASE") from error
+        except psycopg.Error as error:
+            remedy = "see that PostgreSQL runs and lets you in"
+            raise FleetDatabaseAway(f"the fleet's database cannot be used: {str(error).strip()}", remedy=remedy) from error
+
+    def _migrate(self, db: Any) -> None:  # noqa: ANN401 -- psycopg.Connection, of an extra
+        with db.transaction():
+            db.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATING])
+            db.execute("CREATE TABLE IF NOT EXISTS dutlab_schema (version integer NOT NULL)")
+            version = db.execute("SELECT max(version) FROM dutlab_schema").fetchone()[0]
+            for step in _missing(version, "the fleet's database", fleet_tables.IN_POSTGRES):
+                db.execute(step, {"id": str(uuid.uuid4())} if "%(id)s" in step else None)
+        self._is_ready = True
+
+
+def _missing(version: int | None, database: str, words: dict[str, str]) -> list[str]:
+    """The steps from `version` of the tables to the one that this dutlab knows. Raises StoreError where that is older."""
+    known = len(fleet_tables.MIGRATIONS)
+    if (version or 0) > known:
+        raise StoreError(f"{database}: made by a newer dutlab (tables {version}, this one knows {known})", remedy="use the newer dutlab")
+    steps = list[str]()
+    for number, statements in enumerate(fleet_tables.MIGRATIONS[version or 0 :], start=(version or 0) + 1):
+        made = filter(None, (statement.format(**words) for statement in statements))
+        steps += [*made, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - a number of ours
+    return steps
+
+
+def fleet_database() -> SqliteDatabase | PostgresDatabase:
+    """The one that the environment names; else a file of this user on this machine."""
+    where = os.environ.get(FLEET_DATABASE, "")
+    if where.startswith(("postgresql:", "postgres:")):
+        return PostgresDatabase(where)
+    return SqliteDatabase(Path(where) if where else state_folder() / "dutlab" / "fleet.sqlite")

@@ -1,0 +1,154 @@
+"""The index of all runs of a fleet, in its database: what `runs`, `query` and `history` with `--fleet` read.
+
+It has the tables that the index of a folder has (index.py), and `places`, with where each run lies. A run comes in once it has finished,
+put there by whoever made it, and stays as it is. What a run's files say is always asked of the files themselves.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import StoreError
+from dutlab.store.fleet_database import ANSWERS_S, FleetDatabase, fleet_database
+from dutlab.store.fleet_tables import INDEX_SCHEMA
+from dutlab.store.index import insert_rows, rows_of
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.packs import sample_file
+
+_BATCH = 1000
+_QUESTION_S = 600
+_SAID_IN_POSTGRES = (
+    ("%", "%%"), ("?", "%s"), ("instr(", "strpos("),
+    ("json_each(runs.modes)", "jsonb_array_elements_text(runs.modes::jsonb) AS json_each(value)"),
+    ("json_each(modes)", "jsonb_array_elements_text(modes::jsonb) AS json_each(value)"),
+)  # fmt: skip
+"""The few words of index.py that PostgreSQL has others for."""
+_KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
+
+
+class FleetIndex:
+    """An open one. It takes statements as SQLite has them."""
+
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of sqlite3, or of psycopg, an extra
+        self._connection = connection
+        self._is_sqlite = isinstance(connection, sqlite3.Connection)
+        if not self._is_sqlite:
+            connection.execute(f"SELECT set_config('search_path', '{INDEX_SCHEMA}, ' || current_setting('search_path'), false)")
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:  # noqa: ANN401 - a cursor of either
+        """The rows of one statement."""
+        return self._connection.execute(self._said(statement), values)
+
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]], /) -> None:
+        """A statement for each of `rows`."""
+        self._connection.cursor().executemany(self._said(statement), rows)
+
+    def columns(self, table: str) -> list[tuple[str, str]]:
+        """(name, type as DuckDB has it) of each column that a question may name."""
+        if self._is_sqlite:
+            found = [(row[1], row[2]) for row in self._connection.execute(f"PRAGMA table_info({table})")]
+        else:
+            select = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ?"
+            found = list(self.execute(f"{select} ORDER BY ordinal_position", (INDEX_SCHEMA, table)))
+        return [(name, _KINDS[kind.lower()]) for name, kind in found if name not in {"seen", "folder"}]
+
+    def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a SELECT, `size` at a time: PostgreSQL would else send them all at once."""
+        if self._is_sqlite:
+            rows = self._connection.execute(select)
+            while batch := rows.fetchmany(size):
+                yield batch
+            return
+        with self._connection.transaction(), self._connection.cursor(name="dutlab_rows") as rows:
+            rows.itersize = size
+            rows.execute(self._said(select))
+            while batch := rows.fetchmany(size):
+                yield batch
+
+    def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
+        """As ask.py wants it: no packs, the files of runs whose folder can be seen from here, and how many runs have theirs elsewhere."""
+        select = "SELECT t.run, t.trial, p.place FROM trials t JOIN places p ON p.run = t.run WHERE t.samples = 1 ORDER BY t.run, t.trial"
+        here, away = list[Path](), set[str]()
+        for batch in self.batches(select, _BATCH):
+            for run, trial, place in batch:
+                path = sample_file(Path(place).parent, (run, trial))
+                if Path(place).name == run and path.is_file():
+                    here.append(path)
+                else:
+                    away.add(run)
+        note = f"left out, their samples are out of reach from here: {len(away)} runs; `dutlab campaign fetch RUN` brings one"
+        return [], here, (note,) if away else ()
+
+    def discard_damaged(self, packs: Sequence[Path]) -> bool:  # noqa: ARG002 -- as ask.RunSource has it
+        """Here are none."""
+        return False
+
+    def places(self, runs: Sequence[str]) -> dict[str, str]:
+        """Where each of some runs lies."""
+        marks = ", ".join("?" * len(runs)) or "''"
+        return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - question marks
+
+    def add(self, path: Path, place: str) -> None:
+        """Takes in a finished run whose files are in `path`, or notes its new place. Raises StoreError where another run has its name."""
+        try:
+            rows = rows_of(path, f"finished {path.joinpath(MANIFEST).stat().st_mtime_ns}", 0)
+        except Exception as error:
+            raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000]) from error
+        with self._whole():
+            (before,) = self.execute("SELECT started FROM runs WHERE name = ?", (path.name,)).fetchone() or (None,)
+            if before is None:
+                insert_rows(self, {table: [tuple(map(_storable, row)) for row in of_table] for table, of_table in rows.items()})
+            elif before != rows["runs"][0][6]:
+                raise StoreError(f"{path.name}: another run of the fleet has this name", remedy="give its folder another name")
+            self.execute("DELETE FROM places WHERE run = ?", (path.name,))
+            self.execute("INSERT INTO places VALUES (?, ?)", (path.name, place))
+
+    def identity(self) -> str:
+        """Of the database."""
+        return str(self.execute("SELECT id FROM dutlab_store").fetchone()[0])
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """All statements, or none."""
+        self.execute("BEGIN IMMEDIATE" if self._is_sqlite else "BEGIN")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with suppress(Exception):  # where the connection is gone, the database does it
+                self.execute("ROLLBACK")
+            raise
+
+    def _said(self, statement: str) -> str:
+        if not self._is_sqlite:
+            for ours, theirs in _SAID_IN_POSTGRES:
+                statement = statement.replace(ours, theirs)
+        return statement
+
+
+def _storable(value: object) -> object:
+    """As both databases keep it: PostgreSQL has no NUL in a text, SQLite no NaN, and neither half a character."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode(errors="replace").decode()
+    return None if value != value else value  # noqa: PLR0124 - NaN
+
+
+@contextmanager
+def asked_fleet() -> Iterator[FleetIndex]:
+    """The index in the database that the environment names, for a command that asks it."""
+    with opened_fleet(fleet_database()) as index:
+        yield index
+
+
+@contextmanager
+def opened_fleet(database: FleetDatabase, *, is_asked: bool = True) -> Iterator[FleetIndex]:
+    """The index in `database`. What is asked of it may take ten minutes, what is added a few seconds.
+
+    Raises FleetDatabaseAway, InputError.
+    """
+    with database.connected(_QUESTION_S if is_asked else ANSWERS_S) as connection:
+        yield FleetIndex(connection)

@@ -1,0 +1,137 @@
+"""Runs in an object store: put once, whole or not at all, and fetched only as their manifest says. In a folder, and in a real S3 server."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dutlab.errors import InputError, StoreError
+from dutlab.store.manifest import MANIFEST, compare
+from dutlab.store.object_store import ObjectStoreAway, fetch_run, put_run
+from fake_run import Wanted, build
+from processes import LIMIT_S, eventually
+
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, sizes=(64,), seconds=2, cores=1))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_goes_up_whole_each_file_once_and_comes_down_the_same(run: Path, tmp_path: Path) -> None:
+    store = f"file://{tmp_path}/store"
+    url = put_run(run, store)
+    assert url == f"{store}/{run.name}" and files(tmp_path / "store" / run.name) == files(run)
+    there = tmp_path / "store" / run.name
+    written = {name: (there / name).stat().st_mtime_ns for name in files(run)}
+    assert put_run(run, store) == url
+    assert {name: (there / name).stat().st_mtime_ns for name in files(run)} == written, "what is there is not written again"
+    cut = next(name for name in written if name.endswith("record.json"))
+    (there / cut).write_bytes((there / cut).read_bytes()[:100])
+    (there / MANIFEST).unlink()
+    put_run(run, store)
+    assert files(there) == files(run), "what was cut is put anew, and the manifest after it"
+    again = {name for name in written if (there / name).stat().st_mtime_ns != written[name]}
+    assert again == {cut, MANIFEST}
+    fetched = fetch_run(url, tmp_path)
+    assert fetched == tmp_path / run.name and compare(fetched).none and files(fetched) == files(run)
+    assert fetch_run(url, tmp_path) == fetched
+
+
+def test_what_is_not_a_run_or_not_what_its_manifest_says_is_not_fetched(run: Path, tmp_path: Path) -> None:
+    store = f"file://{tmp_path}/store"
+    url, there = put_run(run, store), tmp_path / "store" / run.name
+    with pytest.raises(InputError, match="no finished run"):
+        fetch_run(f"{store}/none", tmp_path)
+    record = next(there.glob("trials/*/record.json"))
+    record.write_bytes(record.read_bytes().swapcase())
+    with pytest.raises(StoreError, match=r"is not what its manifest says: changed: trials/.*record\.json"):
+        fetch_run(url, tmp_path)
+    assert not (tmp_path / run.name).exists()
+    (there / MANIFEST).unlink()
+    with pytest.raises(InputError, match="no finished run"):
+        fetch_run(url, tmp_path)
+    with pytest.raises(InputError, match="nonsense"):
+        put_run(run, "nonsense://bucket/runs")
+
+
+@pytest.mark.parametrize("kind", ["full", "read-only"])
+def test_a_store_that_takes_no_more_leaves_the_run_where_it_is(run: Path, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    size = "size=32k" if kind == "full" else "size=1m,ro"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=True)
+    try:
+        before = files(run)
+        with pytest.raises(ObjectStoreAway, match="No space left" if kind == "full" else "Read-only"):
+            put_run(run, f"file://{folder}")
+        assert files(run) == before and not list(folder.glob(f"*/{MANIFEST}"))
+        subprocess.run(["mount", "-o", "remount,rw,size=64m", str(folder)], check=True)
+        put_run(run, f"file://{folder}")
+        assert files(folder / run.name) == before, "tried again, it is there whole"
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def s3(tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """moto's server, with one bucket."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_MAX_ATTEMPTS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with (tmp_path / "moto.said").open("wb") as said:
+        server = subprocess.Popen([python, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=said, stderr=said)
+    make = "import s3fs; s3fs.S3FileSystem(use_listings_cache=False).mkdir('measurements')"
+    try:
+        assert eventually(lambda: listens(port)), (tmp_path / "moto.said").read_text()
+        subprocess.run([python, "-c", make], check=True)
+        yield server
+    finally:
+        server.kill()
+        server.wait(LIMIT_S)
+
+
+def test_s3_keeps_a_run_and_a_server_that_is_away_is_told(s3: subprocess.Popen[bytes], run: Path, tmp_path: Path, python: str) -> None:
+    store = "s3://measurements/some/runs"
+    calls = "import sys; from pathlib import Path; from dutlab.store import object_store as o; "
+
+    def does(call: str) -> subprocess.CompletedProcess[str]:
+        """In a process of its own: s3fs has a thread that nothing ends."""
+        return subprocess.run([python, "-c", calls + f"print({call})"], capture_output=True, text=True, timeout=LIMIT_S)
+
+    put = f"o.put_run(Path({str(run)!r}), {store!r})"
+    done = does(put)
+    assert done.stdout == f"{store}/{run.name}\n", done.stderr
+    assert does(put).stdout == done.stdout
+    fetched = does(f"o.fetch_run('{store}/{run.name}', Path({str(tmp_path)!r}))")
+    assert fetched.stdout == f"{tmp_path / run.name}\n", fetched.stderr
+    assert files(tmp_path / run.name) == files(run) and compare(tmp_path / run.name).none
+    shutil.rmtree(tmp_path / run.name)
+    s3.kill()
+    s3.wait(LIMIT_S)
+    assert "ObjectStoreAway" in does(put).stderr
+    away = does(f"o.fetch_run('{store}/{run.name}', Path({str(tmp_path)!r}))")
+    assert "ObjectStoreAway" in away.stderr and not (tmp_path / run.name).exists()
