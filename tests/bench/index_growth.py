@@ -5,7 +5,7 @@ By hand:
     PYTHONPATH=src:tests scripts/isolated .venv/bin/python tests/bench/index_growth.py
 
 The rows of all runs but the first and the last are copies of those of one real run, and their folders are empty: a run that is in the index costs
-no look into its folder. tests/bench/index_of_runs.py takes whole runs in. CPU time, median of 3, is what other work disturbs least.
+no look into its folder. ON=/dev/shm makes them there: a million folders take a while on a disk. tests/bench/index_of_runs.py takes whole runs in. CPU time, median of 3, is what other work disturbs least.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def table(cluster: PostgresCluster) -> None:
     database, told = PostgresDatabase(cluster.where), dict[int, dict[str, float]]()
     env = {**os.environ, FLEET_DATABASE: cluster.where}
     for size in SIZES:
-        with tempfile.TemporaryDirectory(prefix="dutlab-growth-") as name:
+        with tempfile.TemporaryDirectory(prefix="dutlab-growth-", dir=os.environ.get("ON")) as name:
             folder = Path(name)
             one = made(folder)
             assert (one / MANIFEST).exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from capability import have_netns, need
 from dutlab.errors import InputError, StoreError
 from dutlab.store.manifest import MANIFEST, compare
 from dutlab.store.object_store import ObjectStoreAway, fetch_run, put_run
@@ -72,6 +73,7 @@ def test_what_is_not_a_run_or_not_what_its_manifest_says_is_not_fetched(run: Pat
 
 @pytest.mark.parametrize("kind", ["full", "read-only"])
 def test_a_store_that_takes_no_more_leaves_the_run_where_it_is(run: Path, tmp_path: Path, kind: str) -> None:
+    need("netns", have_netns())  # root, and a table of mounts of its own
     folder = tmp_path / "store"
     folder.mkdir()
     size = "size=32k" if kind == "full" else "size=1m,ro"
@@ -116,22 +118,21 @@ def s3(tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def test_s3_keeps_a_run_and_a_server_that_is_away_is_told(s3: subprocess.Popen[bytes], run: Path, tmp_path: Path, python: str) -> None:
     store = "s3://measurements/some/runs"
-    calls = "import sys; from pathlib import Path; from dutlab.store import object_store as o; "
 
-    def does(call: str) -> subprocess.CompletedProcess[str]:
-        """In a process of its own: s3fs has a thread that nothing ends."""
-        return subprocess.run([python, "-c", calls + f"print({call})"], capture_output=True, text=True, timeout=LIMIT_S)
+    def said(*calls: str) -> list[str]:
+        """What each call returns or raises, in a process of its own: s3fs has a thread that nothing ends."""
+        text = "from pathlib import Path\nfrom dutlab.store.object_store import fetch_run, put_run\n"
+        text += "".join(f"try: print({call})\nexcept Exception as error: print(type(error).__name__)\n" for call in calls)
+        done = subprocess.run([python, "-c", text], capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
 
-    put = f"o.put_run(Path({str(run)!r}), {store!r})"
-    done = does(put)
-    assert done.stdout == f"{store}/{run.name}\n", done.stderr
-    assert does(put).stdout == done.stdout
-    fetched = does(f"o.fetch_run('{store}/{run.name}', Path({str(tmp_path)!r}))")
-    assert fetched.stdout == f"{tmp_path / run.name}\n", fetched.stderr
+    put, fetch = f"put_run(Path({str(run)!r}), {store!r})", f"fetch_run('{store}/{run.name}', Path({str(tmp_path)!r}))"
+    url, here = f"{store}/{run.name}", str(tmp_path / run.name)
+    assert said(put, put, put.replace("measurements", "mistyped"), fetch) == [url, url, "ObjectStoreAway", here], "no bucket is made"
     assert files(tmp_path / run.name) == files(run) and compare(tmp_path / run.name).none
     shutil.rmtree(tmp_path / run.name)
     s3.kill()
     s3.wait(LIMIT_S)
-    assert "ObjectStoreAway" in does(put).stderr
-    away = does(f"o.fetch_run('{store}/{run.name}', Path({str(tmp_path)!r}))")
-    assert "ObjectStoreAway" in away.stderr and not (tmp_path / run.name).exists()
+    assert said(put, fetch) == ["ObjectStoreAway", "ObjectStoreAway"]
+    assert not (tmp_path / run.name).exists()

@@ -15,6 +15,8 @@ from typing import Any
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.store.manifest import MANIFEST, compare, is_temporary
 
+_WITHOUT_FOLDERS = {"s3", "gs", "az"}
+"""Stores with keys, whose first part fsspec would make for us: a bucket that was mistyped must stay away."""
 _EXTRA = "pip install 'dutlab[store]'"
 
 
@@ -32,7 +34,8 @@ def put_run(run: Path, store: str) -> str:
             return url
         for name, size in sizes.items():
             if there.get(name) != size and name != MANIFEST:
-                fs.makedirs(str(PurePosixPath(root, name).parent), exist_ok=True)
+                if not _WITHOUT_FOLDERS.intersection([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol):
+                    fs.makedirs(str(PurePosixPath(root, name).parent), exist_ok=True)
                 fs.put_file(str(run / name), f"{root}/{name}")
         there = _sizes(fs, root)
         if short := [name for name, size in sizes.items() if name != MANIFEST and there.get(name) != size]:

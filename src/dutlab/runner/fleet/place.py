@@ -80,9 +80,10 @@ class PlaceWork:
                 self._insist_on_reach()
                 fence.put_up({"machine": this_machine(), "host": platform.node(), "since": self.clock().isoformat(timespec="seconds")})
                 status = await self._run(lock, lease, fence)
-                if not fence.is_stale() and self.folder.settle(self.planned) is not None:
-                    await self._keep_run()
-                return status
+                is_settled = not fence.is_stale() and self.folder.settle(self.planned) is not None
+            if is_settled:  # others may have the testbed meanwhile
+                await self._keep_run()
+            return status
 
     def _status_now(self) -> int:
         """Of a place that this process had no part in."""
