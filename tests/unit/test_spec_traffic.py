@@ -147,4 +147,4 @@ def test_traffic_is_told_in_words():
         read({"vary": {"ttl": {"from": 1, "to": 9, "random": True, "seed": 3, "every": 4}}}).words()
         == "ttl 1..9 at random, seed 3, each for 4 frames"
     )
-    assert read({"burst": {"frames": 4, "rate": "10kpps"}}).words() == "bursts of 4 frames at 10000 pps"
+    assert read({"burst": {"frames": 4, "rate": "10kpps"}}).words() == "bursts of 4 frames at 10 kpps"

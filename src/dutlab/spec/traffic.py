@@ -23,7 +23,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.spec.fields import FrameRate, Network
 from dutlab.spec.model import SpecModel, fault
 from dutlab.spec.vary import ADDRESSES, DESTINATION_ADDRESS, SOURCE_ADDRESS, TELLS_FLOWS, Vary
-from dutlab.units import FCS_BYTES, Pps
+from dutlab.units import FCS_BYTES, Pps, si
 
 IPNetwork = IPv4Network | IPv6Network
 
@@ -202,13 +202,13 @@ class Burst(SpecModel):
 
     def text(self) -> str:
         """In words."""
-        return f"bursts of {self.frames} frames" + ("" if self.rate is None else f" at {self.rate:g} pps")
+        return f"bursts of {self.frames} frames" + ("" if self.rate is None else f" at {si(self.rate, 'pps')}")
 
     def too_fast(self, mean: Pps) -> str:
         """Why the bursts do not make so many frames a second in the mean, or nothing."""
         if self.rate is None or mean < self.rate:
             return ""
-        return f"bursts at {self.rate:g} pps leave no pause at {mean:g} pps in the mean; write a higher rate, or the frames alone"
+        return f"bursts at {si(self.rate, 'pps')} leave no pause at {si(mean, 'pps')} in the mean; write a higher rate, or the frames alone"
 
 
 class Traffic(SpecModel):
