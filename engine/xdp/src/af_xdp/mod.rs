@@ -88,7 +88,12 @@ const fn longest_of_a_page() -> u32 {
 )]
 fn waiting(bps: f64, queues: u32, chunk: u32) -> u32 {
     let (least, most) = RECEIVE_FRAMES;
-    let wanted = ((bps / SHORTEST_BITS * RECEIVE_S) as u32).clamp(least, most).next_power_of_two();
+    within(((bps / SHORTEST_BITS * RECEIVE_S) as u32).clamp(least, most).next_power_of_two(), queues, chunk)
+}
+
+/// As many buffers as are wanted on each of `queues`, or the next power of two for which there is memory.
+fn within(wanted: u32, queues: u32, chunk: u32) -> u32 {
+    let least = RECEIVE_FRAMES.0;
     let bytes = |frames: u32| u64::from(frames) * u64::from(queues) * u64::from(chunk);
     std::iter::successors(Some(wanted), |n| Some(n / 2)).find(|n| *n == least || bytes(*n) <= MEMORY).unwrap_or(least)
 }
@@ -133,6 +138,8 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         Speed::Bps(bps) => waiting(bps, receive, chunk),
         Speed::Unknown(_) => RECEIVE_FRAMES.0,
     };
+    // As many frames can wait where each takes several buffers.
+    let frames = if pages > 1 { within((frames * pages).next_power_of_two(), receive, chunk) } else { frames };
     let mut notes = Vec::new();
     let mut sockets = Vec::new();
     let mut huge = true;
@@ -217,6 +224,10 @@ mod tests {
             (100.0, 64, 4096),
         ] {
             assert_eq!(waiting(gbps * 1e9, queues, 2048), frames, "{gbps} Gb/s on {queues}");
+        }
+        // Four buffers for each of 4096 frames take 64 MiB.
+        for (queues, buffers) in [(1, 16_384), (4, 16_384), (5, 8192), (64, 4096)] {
+            assert_eq!(within(4 * 4096, queues, 4096), buffers, "{queues}");
         }
     }
 }
