@@ -7,10 +7,11 @@ use dutlab_traffic::Profile;
 use dutlab_units::Nanos;
 
 use crate::error::{Why, XdpError};
+use crate::lanes::Standing;
 use crate::offer::{constant, profile};
 use crate::plan;
 use crate::rows::Part;
-use crate::sender::{Standing, XdpSender};
+use crate::sender::XdpSender;
 
 /// So far ahead the gap is right, even when nobody steers for that long.
 const AHEAD: Nanos = Nanos(8_000_000);
@@ -92,7 +93,7 @@ impl Drive {
             }
             (Profile::Max, _) | (_, Pace::Max) => return refuse("between the maximum and a set rate"),
         }
-        self.before = self.asked(now).unwrap_or(0).max(sender.standing(lane).taken);
+        self.before = self.asked(now).unwrap_or(0).max(sender.lanes().standing(lane).taken);
         self.since = now;
         self.profile = profile(pace);
         self.steer(sender, lane, now);
@@ -102,8 +103,8 @@ impl Drive {
     /// Sets the lane's gap for the next few milliseconds, where it needs that.
     pub(crate) fn steer(&self, sender: &XdpSender, lane: usize, now: Nanos) {
         if self.steered {
-            let gap = self.gap(sender.standing(lane), now);
-            sender.steer(lane, gap.gap_ns, gap.last_due_ns);
+            let gap = self.gap(sender.lanes().standing(lane), now);
+            sender.lanes().steer(lane, gap.gap_ns, gap.last_due_ns);
         }
     }
 

@@ -17,6 +17,7 @@ mod drive;
 mod error;
 mod flow;
 mod histogram;
+mod lanes;
 mod live;
 #[cfg(test)]
 mod numbers;

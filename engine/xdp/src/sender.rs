@@ -1,11 +1,9 @@
 //! The sender: on each CPU a thread inside one long live-frame call, steered and read through shared memory.
 
-use crate::contract::{
-    self, Control, GAP_STEPS_LOG2, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Lane, Refusals, Stream,
-};
+use crate::contract::{Control, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Refusals};
 use crate::error::{Why, XdpError};
-use crate::histogram::Histogram;
-use crate::live::{Call, Words};
+use crate::lanes::{Cell, Lanes};
+use crate::live::Call;
 use crate::plan::{Pace, XdpPlan};
 use crate::rows::{Part, Row};
 use crate::sent::{SendEnd, SendReport, SentLane, backlog};
@@ -13,13 +11,11 @@ use crate::setup::{
     self, Facts, batch, control_of, copied_head, end_of, fill, fill_payload, is_paced, observe, program_for, small,
     tables,
 };
-use crate::shared::{SharedArray, load, load32, load64, store32, store64};
 use crate::system;
 use aya::Ebpf;
 use aya::programs::Xdp;
 use dutlab_port::clock;
 use std::io;
-use std::ptr::addr_of_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -29,9 +25,6 @@ use std::time::Duration;
 const SETUP_NS: u64 = 50_000_000;
 /// A paced frame that the device had no room for is offered again until it is so late; `pace.h` skips what is later.
 const HELD_MOST_NS: u64 = 100_000_000;
-/// A gap that ends after 18 minutes: whoever pauses a lane moves its last frame on before that.
-const PAUSE_Q24: u64 = u64::MAX - (1 << 24);
-
 /// A thread that sends, and its CPU.
 struct Worker {
     cpu: Option<u32>,
@@ -40,26 +33,10 @@ struct Worker {
     thread: Option<JoinHandle<Result<(), XdpError>>>,
 }
 
-/// Where a part of a stream is counted.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    part: Part,
-    row: usize,
-    lane: usize,
-}
-
 /// A trial's sender. Dropping it stops it and waits for its threads.
 pub(crate) struct XdpSender {
     iface: String,
-    control: SharedArray<Control>,
-    streams: SharedArray<Stream>,
-    refusals: SharedArray<Refusals>,
-    gaps: SharedArray<u64>,
-    /// The next number of each stream that CPUs share.
-    numbers: SharedArray<u64>,
-    cells: Vec<Cell>,
-    /// Lanes of each row in the maps.
-    width: usize,
+    lanes: Lanes,
     start_ns: u64,
     end_ns: u64,
     facts: system::Interface,
@@ -95,23 +72,13 @@ impl XdpSender {
         let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, cut_each, data_len: small(data_len) };
         let mut bpf = setup::load(iface, plan, &t, &told)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
-        let (count, width) = (plan.rows.len(), plan.width());
-        let control = SharedArray::<Control>::map(&bpf, "control", count).map_err(maps)?;
-        let streams = SharedArray::<Stream>::map(&bpf, "streams", count * width).map_err(maps)?;
-        let refusals = SharedArray::<Refusals>::map(&bpf, "refusals", count).map_err(maps)?;
-        let numbers = SharedArray::<u64>::map(&bpf, "numbers", plan.lanes.len()).map_err(maps)?;
-        let buckets = contract::buckets(GAP_STEPS_LOG2);
-        let gaps = SharedArray::<u64>::map(&bpf, "gaps", count * width * buckets).map_err(maps)?;
+        let lanes = Lanes::map(&bpf, &plan.rows, plan.width(), &t.streams).map_err(maps)?;
         fill_rows(&bpf, &plan.rows).map_err(maps)?;
         fill_payload(&mut bpf, page.get(copied_head(plan)..).unwrap_or(&[])).map_err(maps)?;
         fill(&bpf, "shapes", &t.shapes).map_err(maps)?;
         fill(&bpf, "orders", &t.orders).map_err(maps)?;
         fill(&bpf, "flows4", &t.flows4).map_err(maps)?;
         fill(&bpf, "flows6", &t.flows6).map_err(maps)?;
-        let cells = cells(&plan.rows);
-        for cell in &cells {
-            streams.set(cell.row * width + cell.lane, t.streams[cell.part.stream]);
-        }
         let program = program_for(plan, &t);
         let loaded: &mut Xdp = bpf
             .program_mut(program)
@@ -123,27 +90,28 @@ impl XdpSender {
         // Loading took a while. A plan that begins late is a whole plan; one that begins at once has frames to catch up.
         let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns);
         for (i, row) in plan.rows.iter().enumerate() {
-            control.set(i, control_of(plan, row, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?);
+            lanes.begin(i, &control_of(plan, row, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?);
         }
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
 
         let bpf = Arc::new(bpf);
         let worker = |(i, row): (usize, &Row)| {
-            let words = Words { halt: addr_of_halt(&control, i), tid: addr_of_tid(&refusals, i) };
             let (bpf, page) = (Arc::clone(&bpf), page.clone());
-            let call = Call { iface: iface.into(), bpf, program, page, batch: batch(plan), cpu: row.cpu, words };
+            let call = Call {
+                iface: iface.into(),
+                bpf,
+                program,
+                page,
+                batch: batch(plan),
+                cpu: row.cpu,
+                words: lanes.words(i),
+            };
             Worker { cpu: row.cpu, tid: Arc::default(), call: Some(call), thread: None }
         };
         let workers = plan.rows.iter().enumerate().map(worker).collect();
         Ok(Self {
             iface: iface.into(),
-            control,
-            streams,
-            refusals,
-            gaps,
-            numbers,
-            cells,
-            width,
+            lanes,
             start_ns,
             end_ns: end_of(plan, start_ns),
             facts,
@@ -171,7 +139,7 @@ impl XdpSender {
     /// The parts of streams that are sent, in the order of what [`report`](Self::report) has; their places are what other functions
     /// call a lane.
     pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = Part> + '_ {
-        self.cells.iter().map(|c| c.part)
+        self.lanes.cells().iter().map(|c| c.part)
     }
 
     /// The interface.
@@ -184,47 +152,17 @@ impl XdpSender {
         (self.start_ns, self.end_ns)
     }
 
-    /// Where a lane is.
-    pub(crate) fn standing(&self, lane: usize) -> Standing {
-        let l = self.lane(lane);
-        Standing { taken: self.stream(lane).sequence + l.at.missed, last_due_ns: l.at.last_ns }
+    /// What its lanes have come to, and how they are steered.
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
-    /// Sets the distance of a paced lane's frames (`None`: a pause), and when the last one was due if that is to be
-    /// forgotten. Holds from the next frame on.
-    pub(crate) fn steer(&self, lane: usize, gap_ns: Option<f64>, last_due_ns: Option<u64>) {
-        let gap = gap_ns.map_or(PAUSE_Q24, |g| {
-            Pace::Every { gap_ns: g.clamp(1.0, 5e11) }.gap_and_burst().map_or(PAUSE_Q24, |g| g.0)
-        });
-        let Cell { row, lane, .. } = self.cells[lane];
-        // SAFETY: `pointer` and the index into `lanes` are checked; both words are the mapping's. The program may store
-        // a due time of its own at the same moment: then one frame leaves a gap too early.
-        unsafe {
-            if let Some(last) = last_due_ns {
-                store64(&raw mut (*self.control.pointer(row)).lanes[lane].at.last_ns, last);
-            }
-            store64(&raw mut (*self.control.pointer(row)).lanes[lane].gap_q24, gap);
-        }
-    }
-
-    /// Changes a lane's pace while it runs; it holds from the next frame on, counted from the last one's due time. A lane
-    /// that began at full speed cannot be paced later, nor one with bursts go without.
+    /// Changes a lane's pace while it runs, as [`Lanes::set_pace`] says.
     ///
     /// # Errors
     /// When there is no such lane or no such pace.
     pub(crate) fn set_pace(&self, lane: usize, pace: Pace) -> Result<(), XdpError> {
-        let refuse = |what: String| Err(XdpError::new(&self.iface, "set_pace", Why::Plan(what)));
-        let Some(&Cell { row, lane: in_row, .. }) = self.cells.get(lane) else {
-            return refuse(format!("lane {lane} of {}", self.cells.len()));
-        };
-        let (gap, burst) = pace.gap_and_burst().map_err(|why| XdpError::new(&self.iface, "set_pace", why))?;
-        let now = self.lane(lane);
-        if gap == 0 || now.gap_q24 == 0 || burst != now.burst {
-            return refuse("only the distance of a paced lane's frames or bursts can change".into());
-        }
-        // SAFETY: `in_row` is below the array's length, and the pointer is the mapping's.
-        unsafe { store64(addr_of_mut!((*self.control.pointer(row)).lanes[in_row].gap_q24), gap) };
-        Ok(())
+        self.lanes.set_pace(lane, pace).map_err(|why| XdpError::new(&self.iface, "set_pace", why))
     }
 
     /// Whether sending has ended; it also ends the call when the program has nothing more to send, so it must be called
@@ -234,7 +172,7 @@ impl XdpSender {
     /// `PortVanished` when the interface is gone; the sender has stopped then.
     pub(crate) fn poll(&mut self) -> Result<SendEnd, XdpError> {
         let over = |row: usize, w: &Worker| {
-            self.halted(row) != HALT_NO || w.thread.as_ref().is_some_and(JoinHandle::is_finished)
+            self.lanes.halted(row) != HALT_NO || w.thread.as_ref().is_some_and(JoinHandle::is_finished)
         };
         let ended: Vec<_> = (0..).zip(&self.workers).filter(|(row, w)| over(*row, w)).map(|(row, _)| row).collect();
         for row in &ended {
@@ -265,19 +203,11 @@ impl XdpSender {
     /// What a call ended with.
     pub(crate) fn stop(&mut self) -> Result<(), XdpError> {
         for row in 0..self.workers.len() {
-            let halt = addr_of_halt(&self.control, row);
-            if self.halted(row) == HALT_NO {
-                // SAFETY: the mapping's own word.
-                unsafe { store32(halt, HALT_ASKED) };
+            if self.lanes.halted(row) == HALT_NO {
+                self.lanes.halt(row, HALT_ASKED);
             }
         }
         (0..self.workers.len()).map(|row| self.finish(row)).fold(Ok(()), Result::and)
-    }
-
-    /// Why the program of a row no longer sends: `HALT_*`.
-    fn halted(&self, row: usize) -> u32 {
-        // SAFETY: the mapping's own word.
-        unsafe { load32(addr_of_halt(&self.control, row)) }
     }
 
     /// A thread that somebody took off its CPU, where alone its frames are counted.
@@ -304,7 +234,7 @@ impl XdpSender {
     }
 
     fn cut_off_in(&self, row: usize) -> Option<XdpError> {
-        let errno = self.refusals(row).last_error.cast_signed();
+        let errno = self.lanes.refusals(row).last_error.cast_signed();
         let why = match errno {
             libc::ENXIO if self.facts.is_card() && self.facts.is_up() => Why::NoTransmitQueue {
                 driver: self.facts.driver.clone(),
@@ -317,46 +247,9 @@ impl XdpSender {
         Some(XdpError { source, ..XdpError::new(&self.iface, "bpf_redirect", why) })
     }
 
-    fn lane(&self, lane: usize) -> Lane {
-        let Cell { row, lane, .. } = self.cells[lane];
-        // SAFETY: the index is checked, and the lane is the mapping's; this process writes whole words of it only.
-        unsafe { load(&raw const (*self.control.pointer(row)).lanes[lane]) }
-    }
-
-    fn stream(&self, lane: usize) -> Stream {
-        let Cell { row, lane, .. } = self.cells[lane];
-        self.streams.get(row * self.width + lane)
-    }
-
-    /// A program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.
-    fn state(&self, row: usize) -> Control {
-        let c = self.control.pointer(row);
-        // SAFETY: fields of the mapped value.
-        let (halt, [end_ns, begun_ns, ended_ns, now_ns]) = unsafe {
-            let (end, begun) = (&raw const (*c).end_ns, &raw const (*c).begun_ns);
-            let (ended, now) = (&raw const (*c).ended_ns, &raw const (*c).now_ns);
-            (load32(&raw const (*c).halt), [end, begun, ended, now].map(|at| load64(at)))
-        };
-        let mut state = Control { halt, end_ns, begun_ns, ended_ns, now_ns, ..Control::default() };
-        for (i, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.row == row) {
-            state.lanes[cell.lane] = self.lane(i);
-        }
-        state
-    }
-
-    /// What was refused on a CPU. The thread writes `tid`, likewise.
-    fn refusals(&self, row: usize) -> Refusals {
-        let r = self.refusals.pointer(row);
-        // SAFETY: fields of the mapped value.
-        unsafe {
-            let (by_driver, before) = (load64(&raw const (*r).by_driver), load64(&raw const (*r).before));
-            Refusals { by_driver, before, last_error: load32(&raw const (*r).last_error), ..Refusals::default() }
-        }
-    }
-
     /// Running until no CPU sends any more; then why one of them ended before its frames did, if so.
     fn end(&self) -> SendEnd {
-        let halted = || (0..self.workers.len()).map(|row| self.halted(row));
+        let halted = || (0..self.workers.len()).map(|row| self.lanes.halted(row));
         match halted().find(|why| *why == HALT_NO).or_else(|| halted().find(|why| *why != HALT_ALL_SENT)) {
             Some(HALT_NO) => SendEnd::Running,
             Some(HALT_TIME_UP) => SendEnd::TimeUp,
@@ -384,15 +277,14 @@ impl XdpSender {
     /// What has been sent so far; final once sending has ended.
     pub(crate) fn report(&self) -> SendReport {
         let rows: Vec<_> = (0..self.workers.len()).map(|row| self.row_so_far(row)).collect();
-        let buckets = contract::buckets(GAP_STEPS_LOG2);
         let lane = |(i, cell): (usize, &Cell)| {
             let (control, refusals, behind) = &rows[cell.row];
-            let (stream, lane) = (self.stream(i), &control.lanes[cell.lane]);
+            let (stream, lane) = (self.lanes.stream(i), &control.lanes[cell.lane]);
             let backlog = backlog(control, cell.lane, self.end_ns);
             let shared = cell.part.of > 1;
             SentLane {
                 part: cell.part,
-                numbered: if shared { self.numbers.get(cell.part.stream) } else { stream.sequence },
+                numbered: if shared { self.lanes.next_number(cell) } else { stream.sequence },
                 offered: stream.sequence,
                 refused: if self.refused_for_good { refusals.by_driver + refusals.before } else { stream.refused },
                 offered_bytes: stream.bytes,
@@ -404,13 +296,10 @@ impl XdpSender {
                     at => at,
                 },
                 late_max_ns: lane.late_max_ns,
-                gaps: Histogram::new(
-                    GAP_STEPS_LOG2,
-                    self.gaps.range((cell.row * self.width + cell.lane) * buckets, buckets).collect(),
-                ),
+                gaps: self.lanes.gaps(cell),
             }
         };
-        let lanes = self.cells.iter().enumerate().map(lane).collect();
+        let lanes = self.lanes.cells().iter().enumerate().map(lane).collect();
         let instants = |of: fn(&Control) -> u64| rows.iter().map(move |(c, ..)| of(c)).filter(|n| *n != 0);
         SendReport {
             begun_ns: instants(|c| c.begun_ns).min(),
@@ -422,23 +311,14 @@ impl XdpSender {
 
     /// The state of a row, what was refused there, and whether its device keeps frames out.
     fn row_so_far(&self, row: usize) -> (Control, Refusals, bool) {
-        let mut control = self.state(row);
+        let mut control = self.lanes.state(row);
         let behind = control.lanes.iter().any(|l| l.behind_ns > 0);
         if self.workers[row].thread.is_some() {
             // What the program would skip if the device made room now.
             control.ended_ns = if behind { clock::monotonic().0.saturating_sub(HELD_MOST_NS) } else { 0 };
         }
-        (control, self.refusals(row), behind)
+        (control, self.lanes.refusals(row), behind)
     }
-}
-
-/// Where a lane is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// Frames offered to the device and not taken back, and frames skipped.
-    pub(crate) taken: u64,
-    /// When the last of them was due.
-    pub(crate) last_due_ns: u64,
 }
 
 impl Drop for XdpSender {
@@ -446,23 +326,6 @@ impl Drop for XdpSender {
         // The trial is over either way; whoever wants the error calls `stop`.
         let _ = self.stop();
     }
-}
-
-fn addr_of_halt(control: &SharedArray<Control>, row: usize) -> *mut u32 {
-    // SAFETY: a field of the mapped value.
-    unsafe { addr_of_mut!((*control.pointer(row)).halt) }
-}
-
-fn addr_of_tid(refusals: &SharedArray<Refusals>, row: usize) -> *mut u32 {
-    // SAFETY: a field of the mapped value.
-    unsafe { addr_of_mut!((*refusals.pointer(row)).tid) }
-}
-
-fn cells(rows: &[Row]) -> Vec<Cell> {
-    let of = |(row, r): (usize, &Row)| {
-        r.parts.iter().enumerate().map(move |(lane, part)| Cell { part: *part, row, lane }).collect::<Vec<_>>()
-    };
-    rows.iter().enumerate().flat_map(of).collect()
 }
 
 /// Tells the program the row of each CPU.
