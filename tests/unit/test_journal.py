@@ -14,6 +14,7 @@ from dutlab.runner.journal import (
     Journal,
     leased_hosts,
     left_engines,
+    open_trial,
     pending_undo,
     read_journal,
     standing_lab,
@@ -197,3 +198,10 @@ def test_trials_are_unproven_until_their_mode_was_verified_after_them():
     assert told("mode-applying mode-verified trial:1 mode-applying mode-verified trial:1 mode-held") == set(), (
         "done again in another application"
     )
+
+
+def test_the_trial_that_goes_on_is_the_one_that_this_process_began_and_has_not_ended():
+    began, ended = [{"event": "trial-started", "trial": 4}], [{"event": "trial-finished", "trial": 4}]
+    assert open_trial(began) == 4
+    assert open_trial([*began, *ended]) is None
+    assert open_trial([*began, {"event": "run-resumed"}]) is None, "that was another process"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from array_lab import started
 from capability import have_netns, need, need_engine, need_program
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs.state import StateFolder
@@ -37,7 +39,14 @@ def parts() -> None:
     need_engine()
 
 
-def test_it_routes_translates_and_filters_every_frame_panics_with_its_last_words_and_leaves_nothing(dutlab, tmp_path: Path) -> None:
+def panic(dutlab, label: str) -> None:
+    """Its kernel ends a second from now."""
+    dutlab("lab", "shell", label, "dut", "sh", "-c", "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
+
+
+def test_it_routes_translates_and_filters_every_frame_comes_back_from_a_panic_and_leaves_nothing(
+    dutlab, tmp_path: Path, python: str, python_env
+) -> None:
     label, before = f"t{os.getpid()}-q", set(NAMESPACES.glob("dutlab-*"))
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     done = dutlab("lab", "up", "qemu-router", "--label", label)
@@ -55,10 +64,24 @@ def test_it_routes_translates_and_filters_every_frame_panics_with_its_last_words
             (flow,) = record["flows"]
             kept = {name: flow[f"{name}_frames"] for name in ("refused", "lost", "duplicated", "reordered", "foreign")}
             assert (flow["intended_frames"], flow["received_frames"], kept) == (200, 200, dict.fromkeys(kept, 0)), record["cell"]
-        done = dutlab("power", "dut", "cycle", "--lab", label)
-        assert (done.returncode, done.stdout) == (0, "dut: on\n"), done.stderr
-        assert eventually(lambda: dutlab("lab", "shell", label, "dut", "true").returncode == 0, LIMIT_S)
-        dutlab("lab", "shell", label, "dut", "sh", "-c", "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
+        (tmp_path / "long.yaml").write_text(
+            EXPERIMENT.replace("router, nat, filter-1", "nat").replace("[64, 1518]", "[64]").replace("1s", "8s")
+        )
+        argv = [python, "-m", "dutlab", "run", "long.yaml", "--lab", label, "--runs", "again"]
+        with (tmp_path / "said").open("w") as said:
+            running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=said, stderr=said)
+            try:
+                assert eventually(lambda: started(tmp_path / "again") or running.poll() is not None, LIMIT_S)
+                panic(dutlab, label)
+                assert running.wait(LIMIT_S) == 0, (tmp_path / "said").read_text()
+            finally:
+                running.kill()
+                running.wait()
+        (run,) = (tmp_path / "again").iterdir()
+        (record,) = records(run)
+        assert (record["status"], record["attempt"], record["flows"][0]["lost_frames"]) == ("measured", 2, 0), record
+        assert "Kernel panic" in json.loads((run / "trials" / "0001.host-lost-1" / "record.json").read_text())["why"]
+        panic(dutlab, label)
         assert eventually(lambda: not kernels(label), LIMIT_S)
         done = dutlab("measure", "sweep", "frame_sizes=64", "--lab", label)
         assert (done.returncode, "the kernel of its guest has ended" in done.stderr) == (3, True), done.stderr

@@ -121,7 +121,7 @@ class GuestWatch:
             return self._loss(role, "it answers nothing")
         anew = connections_of(self.hosts[role]) != self._connections.get(role, connections_of(self.hosts[role]))
         is_its_own = isinstance(error, HostError) and not isinstance(error, CommandFailed) and error.host == role
-        return self._loss(role, error.what) if anew and is_its_own else None
+        return self._loss(role, error.what.removeprefix(f"{role}: ")) if anew and is_its_own else None
 
     def _loss(self, role: str, why: str) -> Loss:
         assert self.guests is not None  # noqa: S101 - who has no guests loses none
