@@ -95,9 +95,10 @@ class GuestWatch:
         while not (lost := self._ended()):
             await asyncio.sleep(LOOK_S)
             for role in self._roles:
+                since = silent_since.setdefault(role, time.monotonic())
                 if not self._is_silent(role) or await self._answers(role):
-                    silent_since.pop(role, None)
-                elif time.monotonic() - silent_since.setdefault(role, time.monotonic()) >= SILENT_S:
+                    del silent_since[role]
+                elif time.monotonic() - since >= SILENT_S:
                     return [self._loss(role, "it answers nothing")]
         return lost
 
@@ -108,9 +109,11 @@ class GuestWatch:
         return self.guests is not None and self.guests.listens(role) and is_lost(self.hosts[role])
 
     async def _answers(self, role: str) -> bool:
+        """Also of a kernel that still accepts connections for a server that never runs."""
         try:
-            await self.hosts[role].run(["true"], timeout_s=_ANSWERS_S)
-        except HostError:
+            async with asyncio.timeout(_ANSWERS_S):
+                await self.hosts[role].run(["true"])
+        except (HostError, TimeoutError):
             return False
         return True
 
