@@ -22,7 +22,8 @@ from dutlab.runner.fleet.cost import FleetCost, RunClock
 from dutlab.runner.fleet.keeping import RunKeeping
 from dutlab.runner.fleet.leases import BedLease, SqliteLeases
 from dutlab.runner.fleet.place import PlaceWork
-from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, PlannedRun, read_campaign
+from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, read_campaign
+from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import SqliteDatabase
 from dutlab.store.manifest import MANIFEST
 from fake_run import Wanted as Made

@@ -16,7 +16,8 @@ from typing import Any
 from dutlab.errors import InputError, TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder, RunStanding
 from dutlab.runner.fleet.carrier import PlaceCarrier
-from dutlab.spec.campaign import MOST_TRIES, Hours, PlannedRun
+from dutlab.spec.campaign import MOST_TRIES, Hours
+from dutlab.spec.planned_run import PlannedRun
 
 _LONGEST_WAIT_S = 60.0
 """So that a clock that was set is noticed."""

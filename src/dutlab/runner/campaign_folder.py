@@ -33,16 +33,19 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.runner.fleet.cost import FleetCost, RunClock
-from dutlab.spec.campaign import PlannedCampaign, PlannedRun
 from dutlab.spec.fleet import Fleet
+from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.find import is_running, run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.replace import replace_file
 from dutlab.store.write import AlreadyWritten, as_store_error, write_once
+
+if TYPE_CHECKING:
+    from dutlab.spec.campaign import PlannedCampaign
 
 SCHEMA_VERSION = 1
 _PLAN, _LOCK, _RUN, _TRIES, _SAID, _RUNS = "plan.json", "lock", "run", "tries", "said", "runs"

@@ -31,6 +31,7 @@ from dutlab.spec.fields import Duration, Name
 from dutlab.spec.fleet import Fleet, as_fleet
 from dutlab.spec.loader import given_experiment, path_of_testbed
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
+from dutlab.spec.planned_run import PlannedRun
 from dutlab.spec.yaml_source import parse, read_file
 from dutlab.units import Seconds
 
@@ -102,22 +103,6 @@ class Campaign(SpecModel):
     tries: Annotated[int, Field(ge=1, le=MOST_TRIES)] = 3
     """Of a run that ends early."""
     again_after: Annotated[Duration, AfterValidator(_positive)] = Seconds(600.0)
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """One run of a campaign."""
-
-    number: int
-    experiment: str
-    """Its name."""
-    testbed: str
-    """The name of a lab, or of a testbed's file. Runs of one testbed follow each other."""
-    version: str
-    """Nothing where the campaign names none."""
-    night: int
-    arguments: tuple[str, ...]
-    """What `dutlab run` is told."""
 
 
 @dataclass(frozen=True)

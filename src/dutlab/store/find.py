@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.manifest import JOURNAL
-from dutlab.store.run_folder import RunFolder
 
 _MOST = 2**63 - 1
 """What SQLite holds (sqlite.org/datatype3.html); some file systems number beyond it."""
@@ -65,6 +64,8 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
 
     Raises InputError when there is none, StoreError.
     """
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- a quarter of a second that only this needs
+
     if (where / "plan.json").is_file():
         return [where]
     wanted = RunFolder.open(run)

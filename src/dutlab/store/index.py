@@ -248,18 +248,19 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
     finished: dict[str, int] = dict(known.execute("SELECT name, folder FROM runs WHERE seen >= ? AND seen < ?", _OF_FINISHED))
     if finished == folders:
         return
-    before: dict[str, str] = dict(known.execute("SELECT name, seen FROM runs"))
+    others: dict[str, str] = dict(known.execute("SELECT name, seen FROM runs WHERE seen < ? OR seen >= ?", _OF_FINISHED))
     changed, moved, lost = list[tuple[str, str]](), list[tuple[int, str]](), set[str]()
-    for name, _ in sorted(folders.items() - finished.items()):
+    for name in sorted(name for name, folder in folders.items() if finished.get(name) != folder):
         seen = _signature(f"{runs}/{name}")
-        if before.get(name) == seen:
+        before = others.get(name) if name not in finished else _seen(known, name)
+        if before == seen:
             if seen.startswith(_FINISHED):
                 moved.append((folders[name], name))
         elif os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
             changed.append((name, seen))
         else:
             lost.add(name)
-    gone = before.keys() - (folders.keys() - lost)
+    gone = [name for known_names in (finished, others) for name in known_names if name not in folders or name in lost]
     if not gone and not changed and not moved:
         return
     with connection:
@@ -269,6 +270,11 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
                 connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - our own words
         for name, seen in changed:
             _insert(connection, runs / name, seen, folders[name])
+
+
+def _seen(known: sqlite3.Cursor, name: str) -> str:
+    (seen,) = known.execute("SELECT seen FROM runs WHERE name = ?", (name,)).fetchone()
+    return str(seen)
 
 
 def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:

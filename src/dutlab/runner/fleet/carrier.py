@@ -10,7 +10,7 @@ from typing import Protocol
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fleet.cost import FleetCost, on_this_clock
 from dutlab.runner.fleet.place import ended_in_order
-from dutlab.spec.campaign import PlannedRun
+from dutlab.spec.planned_run import PlannedRun
 
 
 class PlaceCarrier(Protocol):

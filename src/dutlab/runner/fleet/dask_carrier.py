@@ -19,7 +19,7 @@ from dutlab.errors import TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
 from dutlab.runner.fleet.security import insist_on_dask, security_for
 from dutlab.runner.fleet.worker import carry_out_here, offered, resource
-from dutlab.spec.campaign import PlannedRun
+from dutlab.spec.planned_run import PlannedRun
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dutlab.errors import DutlabError, InputError
 from dutlab.runner.campaign_folder import CampaignFolder
-from dutlab.spec.campaign import PlannedRun
+from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabase
 from dutlab.store.fleet_index import opened_fleet
 from dutlab.store.object_store import put_run

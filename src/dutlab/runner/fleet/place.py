@@ -28,10 +28,9 @@ from dutlab.errors import DutlabError, InputError, TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fence import Fence, facts_of, newest_token
 from dutlab.runner.fleet.cost import RunClock, on_this_clock
-from dutlab.runner.fleet.keeping import RunKeeping
 from dutlab.runner.fleet.leases import BedLease, LeaseStore
-from dutlab.spec.campaign import PlannedRun
 from dutlab.spec.fleet import Fleet
+from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabaseAway
 
 T = TypeVar("T")
@@ -174,6 +173,8 @@ class PlaceWork:
 
     async def _keep_run(self) -> None:
         """Says so where it cannot be: it is tried again later."""
+        from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- a quarter of a second, and the run waits before it begins
+
         if (why := await asyncio.to_thread(RunKeeping(self.folder, self.store.database).keep, self.planned)) is not None:
             with self.folder.said_by(self.planned).open("a", encoding="utf-8") as said:
                 said.write(f"{why}\n")
