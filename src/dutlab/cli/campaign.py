@@ -255,7 +255,7 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
     if any(s.cost for s in standings):
         say("added: what the campaign added to the run's own time, and the share of it")
     if waiting := sum(str(s.state) == "done" and not s.kept for s in standings):
-        say(f"{waiting} finished runs are in this folder alone: not in the index of the fleet, nor in an object store")
+        say(f"in this folder alone, not in the index of the fleet nor in an object store: {waiting} of {len(standings)}")
     for s in standings:
         if s.said:
             say(f"run {s.planned.number}: {printable(s.said)}")
