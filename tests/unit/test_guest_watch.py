@@ -19,7 +19,7 @@ from dutlab.runner import guest_watch
 from dutlab.runner.guest_watch import GuestLost, GuestWatch
 from dutlab.runner.journal import Journal, read_journal
 
-START = "echo 'Kernel panic - not syncing: out of ideas' >console-dut; sleep 1000 >/dev/null & echo $!; touch dut.pid"
+START = "echo 'Kernel panic - not syncing: out of ideas' >console-dut; sleep {mark} >/dev/null & echo $!; touch dut.pid"
 
 
 class OverSsh(LocalHost):
@@ -40,7 +40,8 @@ class OverSsh(LocalHost):
 @pytest.fixture
 def guests(tmp_path: Path) -> Iterator[Guests]:
     """One guest that runs."""
-    switch = guest_power.write(tmp_path, "dut", mark="sleep", start=["setsid", "--wait", "sh", "-c", START])
+    mark = f"1000.{os.getpid()}"
+    switch = guest_power.write(tmp_path, "dut", mark=mark, start=["setsid", "--wait", "sh", "-c", START.format(mark=mark)])
     os.spawnl(os.P_WAIT, str(switch), str(switch), "on")
     yield Guests(frozenset({"dut"}), tmp_path)
     with suppress(ProcessLookupError):

@@ -14,19 +14,27 @@ from dutlab.spec.power import CommandPower
 from dutlab.spec.testbed import Testbed
 
 BACK_WITHIN = "5min"
+# A kernel may leave processes of its programs behind, which keep its ports open: all whose command line has the mark are one guest.
 _SCRIPT = """#!/bin/sh
 # on | off | status of the guest {role}
 cd {folder} || exit
 runs() {{ read -r pid <kernel-{role} && grep -q {mark} "/proc/$pid/cmdline"; }} 2>/dev/null
+all() {{ grep -lsxzF -e{mark} /proc/[0-9]*/cmdline; }}
+end() {{
+  for one in $(all); do
+    one=${{one#/proc/}}
+    kill -KILL "${{one%/cmdline}}"
+  done 2>/dev/null
+  while all >/dev/null; do sleep 0.05; done
+}}
 case $1 in
 status) if runs; then echo on; else echo off; fi ;;
 off)
   touch off-{role}
-  runs || exit 0
-  kill -KILL "-$pid" 2>/dev/null || kill -KILL "$pid"
-  while runs; do sleep 0.05; done ;;
+  end ;;
 on)
   runs && exit 0
+  end
   rm -f off-{role} {role}.pid
   {start} >kernel-{role} ;;
 esac
@@ -34,7 +42,7 @@ esac
 
 
 def write(folder: Path, role: str, *, mark: str, start: Sequence[str]) -> Path:
-    """The script. `mark` is a word of its kernel's command line, `start` a command that prints the number of its process."""
+    """The script. `mark` is a whole word of its kernel's command line alone, `start` a command that prints the number of its process."""
     path = script(folder, role)
     told = {"folder": shlex.quote(str(folder)), "mark": shlex.quote(mark), "start": shlex.join(start), "role": role}
     path.write_text(_SCRIPT.format(**told), encoding="ascii")
