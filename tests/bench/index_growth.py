@@ -5,7 +5,8 @@ By hand:
     PYTHONPATH=src:tests scripts/isolated .venv/bin/python tests/bench/index_growth.py
 
 The rows of all runs but the first and the last are copies of those of one real run, and their folders are empty: a run that is in the index costs
-no look into its folder. ON=/dev/shm makes them there: a million folders take a while on a disk. tests/bench/index_of_runs.py takes whole runs in. CPU time, median of 3, is what other work disturbs least.
+no look into its folder. ON=/dev/shm makes them there: a million folders take a while on a disk.
+tests/bench/index_of_runs.py takes whole runs in. CPU time, median of 3, is what other work disturbs least. DRAW=growth.svg draws it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.words import Unit
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.store.fleet_database import FLEET_DATABASE, PostgresDatabase
 from dutlab.store.fleet_index import opened_fleet
 from dutlab.store.index import INDEX, opened
@@ -128,6 +132,23 @@ def cpu_of(does: Callable[[], None]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def drawn(costs: Mapping[str, Mapping[int, float]]) -> bytes:
+    """An SVG of CPU seconds over runs, both on logarithmic axes: what is linear rises as the faint line does."""
+    sizes = [size for of in costs.values() for size in of]
+    least, most = min(sizes), max(sizes)
+    lines = [Line(what, tuple(sorted(of.items()))) for what, of in costs.items()]
+    linear = Line("linear", ((least, 0.001), (most, 0.001 * most / least)), role="asked")
+    plot = curve_plot(
+        Curve(
+            "index-growth", "What the index of runs costs", "runs", "runs", "CPU time", "cpu_s", (*lines, linear),
+            scale="log", x_scale="log", y_unit=Unit("s", 1, 3), x_ticks=tuple((float(size), f"{size:,}") for size in sorted({*sizes})),
+        ),
+        [],
+    )  # fmt: skip
+    assert plot is not None
+    return plot.svg()
+
+
 def grown(sizes: list[int], values: list[float]) -> Iterator[str]:
     """The exponent of the growth from each size to the next: 1 is linear."""
     for (n, value), (more, other) in pairwise(zip(sizes, values, strict=True)):
@@ -150,6 +171,8 @@ def table(cluster: PostgresCluster) -> None:
     for what in told[SIZES[0]]:
         values = [told[size][what] for size in SIZES]
         print(f"| {what} | " + " | ".join(f"{value:.3g}" for value in values) + f" | {', '.join(grown(SIZES, values))} |")
+    if to := os.environ.get("DRAW"):
+        Path(to).write_bytes(drawn({what: {size: of[what] for size, of in told.items()} for what in told[SIZES[0]] if "MiB" not in what}))
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
 
 
