@@ -9,7 +9,7 @@ PART := timing
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test test-busy vm check fresh wheel packages audit bench fuzz faults static docs site format lock clean
+.PHONY: help build demo test test-busy vm check fresh wheel packages audit semver bench fuzz faults static docs site format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,9 @@ fuzz: ## Mutated input for frames, protocol and ledger, SECONDS=60 a target; the
 faults: ## Kills, tamperings, mutated imports, SQL for MINUTES=10, as root; the seed is printed, SEED repeats it
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	nice -n 10 scripts/isolated $(PY) tests/faults/faults.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+semver: ## What the crates that others can build on took away since the newest tag, or SINCE=COMMIT
+	scripts/semver $(SINCE)
 
 static: ## dist/dutlab-engine: one static file for x86-64 Linux, or ARCH=aarch64, proven to run with nothing installed
 	scripts/static
