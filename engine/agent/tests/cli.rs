@@ -158,6 +158,26 @@ fn loss_is_a_failed_test_unless_it_was_allowed_and_the_words_say_how_much() {
 }
 
 #[test]
+fn a_port_whose_driver_takes_every_frame_and_sends_none_fails_a_test_over_a_cable() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::looped();
+    lab.at_source(&["link", "add", "drops", "type", "veth", "peer", "name", "nowhere"]);
+    for end in ["drops", "nowhere"] {
+        lab.at_source(&["link", "set", end, "up"]);
+    }
+    lab.at_source(&["address", "add", "172.16.2.2/24", "dev", "drops"]);
+    let mac = lab.mac("source", "eth-b");
+    let arguments = ["forward-test", "drops", "eth-b", "--to", "172.16.1.2", "--mac", &mac, "--isolated"];
+    let load = ["--backend", "auto", "--rate", "1kpps", "--frames", "100", "--drain", "100ms", "--quiet"];
+    let out = run(&mut lab.engine(&[], &[&arguments[..], &load].concat()));
+    let said = text(&out.stdout);
+    assert_eq!(code(&out), 1, "{said}{}", text(&out.stderr));
+    assert!(said.contains("loss 100.0000 %") && said.contains("failed"), "{said}");
+}
+
+#[test]
 fn what_is_sent_in_one_place_is_counted_in_another() {
     if !netns_or_skip() {
         return;
