@@ -78,5 +78,6 @@ def start(folder: Path, namespace: str, shell: str, box: str = "box") -> Path:
     assert server is not None
     inside = ["ip", "netns", "exec", namespace, "unshare", "--mount", "sh", "-ec", _START, "start", str(folder), server, box]
     subprocess.run(inside, check=True)
-    assert eventually((folder / f"{box}.pid").exists)
+    pid = folder / f"{box}.pid"
+    assert eventually(lambda: pid.exists() and pid.read_text().strip() != "")  # a file is there before what is written into it
     return sshd.config_file(folder)
