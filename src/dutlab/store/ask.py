@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dutlab.errors import InputError, StoreError
+from dutlab.store.index import question_columns
 from dutlab.store.packs import discard_damaged, packs_of, place_of_file, sample_file
 from dutlab.store.question import QUESTION_REMEDY, insist_on_question
 from dutlab.store.samples import damaged_samples, literal_glob
@@ -29,7 +30,6 @@ _SAMPLES = (
     ("unit", "VARCHAR"), ("value", "DOUBLE"),
 )  # fmt: skip
 TABLES = (*_FROM_INDEX, "samples")
-_KINDS = {"TEXT": "VARCHAR", "INTEGER": "BIGINT", "REAL": "DOUBLE"}
 _DTYPES = {"VARCHAR": "O", "BIGINT": "int64", "DOUBLE": "float64"}
 _SHOW = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _DESCRIBE = re.compile(rf"\s*(?:describe|desc|show)\s+({'|'.join(TABLES)})\s*;?\s*", re.IGNORECASE)
@@ -121,11 +121,7 @@ class _FolderRuns:
     runs: Path
 
     def columns(self, table: str) -> list[tuple[str, str]]:
-        return [
-            (name, _KINDS[kind])
-            for _, name, kind, *_ in self.index.execute(f"PRAGMA table_info({table})")
-            if name not in {"seen", "folder"}
-        ]
+        return question_columns((row[1], row[2]) for row in self.index.execute(f"PRAGMA table_info({table})"))
 
     def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
         rows = self.index.cursor()

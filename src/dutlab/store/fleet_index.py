@@ -15,7 +15,7 @@ from typing import Any
 from dutlab.errors import StoreError
 from dutlab.store.fleet_database import ANSWERS_S, FleetDatabase, fleet_database
 from dutlab.store.fleet_tables import INDEX_SCHEMA
-from dutlab.store.index import insert_rows, rows_of
+from dutlab.store.index import insert_rows, question_columns, rows_of
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.packs import sample_file
 
@@ -27,7 +27,6 @@ _SAID_IN_POSTGRES = (
     ("json_each(modes)", "jsonb_array_elements_text(modes::jsonb) AS json_each(value)"),
 )  # fmt: skip
 """The few words of index.py that PostgreSQL has others for."""
-_KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
 
 
 class FleetIndex:
@@ -54,7 +53,7 @@ class FleetIndex:
         else:
             select = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ?"
             found = list(self.execute(f"{select} ORDER BY ordinal_position", (INDEX_SCHEMA, table)))
-        return [(name, _KINDS[kind.lower()]) for name, kind in found if name not in {"seen", "folder"}]
+        return question_columns(found)
 
     def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a SELECT, `size` at a time: PostgreSQL would else send them all at once."""

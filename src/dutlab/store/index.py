@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,9 @@ CREATE INDEX runs_by_experiment ON runs (experiment, started);
 _COLUMNS = (
     "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, disturbed, status, modes, worst_doubt, fault"
 )
+_KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
+_OF_THE_INDEX = frozenset({"seen", "folder"})
+"""Columns by which it knows what it has read."""
 _HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"), ("packed", "run"))
 """Each table, and its column that names the run."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
@@ -312,6 +315,11 @@ def _insert(connection: sqlite3.Connection, path: Path, seen: str, folder: int) 
         about = ("", "", 0, "", "", 0, 0, 0, 0, 0)
         insert_rows(connection, {"runs": [(path.name, seen, folder, *about, "damaged", "[]", "", fault)]})
     connection.execute("RELEASE run")
+
+
+def question_columns(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Of a table's columns and their types in either database, those that a question may name, with DuckDB's type."""
+    return [(name, _KINDS[kind.lower()]) for name, kind in found if name not in _OF_THE_INDEX]
 
 
 def insert_rows(connection: Any, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:  # noqa: ANN401 - of either database
