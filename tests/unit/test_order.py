@@ -135,7 +135,7 @@ def test_one_run_of_three_repeats_proves_no_order_and_says_so():
     order = order_of(fast=FAST[:1], slow=SLOW[:1])
     assert places(order) == [("fast", 1, 2), ("slow", 1, 2)]
     words = list(order_words(order))
-    assert words[0] == "No difference is proven between any two, so there is no order."
+    assert words[0] == "No two of them are proven to differ, so they have no order."
     assert words[1] == "So few repeats could prove no order of 2 cells: repeat more often, or add runs."
 
 

@@ -94,9 +94,9 @@ class Order:
 
 
 def orders(contests: Sequence[Contest], *, least: float) -> tuple[Order, ...]:
-    """One a contest of two or more, for differences beyond `least`. Values that are no number are left out.
+    """One a contest of two or more, for differences beyond `least`. Values that are not numbers are left out.
 
-    Raises ValueError for a least difference that is none.
+    Raises ValueError for a least difference that is not a share.
     """
     if not 0 <= least < 1:
         raise ValueError(f"a least change lies between 0 % and 100 %, not at {least:.0%}")

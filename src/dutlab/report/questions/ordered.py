@@ -84,7 +84,7 @@ def order_words(order: Order) -> Iterator[str]:
     told, pairs = len(order.proven), len(order.pairs)
     where = f"in all {runs} runs" if runs > 1 else "in this run"
     if not told:
-        yield "No difference is proven between any two, so there is no order."
+        yield "No two of them are proven to differ, so they have no order."
     elif order.exceptions:
         turned = f"of {told} pairs that are told apart, {len(order.exceptions)} lie the other way round in a run"
         yield f"The order is not the same {where}: {turned}."
