@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -170,6 +171,32 @@ def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_f
         CampaignFolder(tmp_path / "nowhere").planned()
     (tmp_path / "c" / "plan.json").write_text("[]")
     with pytest.raises(InputError, match="not a campaign's plan"):
+        folder.planned()
+
+
+def test_a_place_reads_its_own_line_of_the_plan_alone(tmp_path: Path, python: str, python_env: dict[str, str]) -> None:
+    folder = folder_of(tmp_path / "c", runs=300)
+    planned = folder.planned()
+    file = folder.path / "planned.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 300 and len(set(map(len, lines))) == 1
+    for number in (1, 7, 150, 300):
+        assert folder.planned_run(number) == planned[number - 1]
+        file.write_bytes(b"".join(line if n == number else b"\xff" * len(line) for n, line in enumerate(lines, start=1)))
+        assert folder.planned_run(number) == planned[number - 1], "whatever the other lines hold"
+        with pytest.raises(StoreError, match=r"planned\.jsonl:2: not planned run 2"):
+            folder.planned_run(2)
+        file.write_bytes(b"".join(lines))
+    for number in (0, 301):
+        with pytest.raises(InputError, match=f"has no planned run {number}"):
+            folder.planned_run(number)
+    finish(folder, 150, "r150")
+    file.write_bytes(b"".join(line if n == 150 else b"?" * len(line) for n, line in enumerate(lines, start=1)))
+    argv = [python, "-m", "dutlab", "campaign", "place", str(folder.path), "150"]
+    done = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
+    assert (done.returncode, folder.done(planned[149])) == (0, "r150"), done.stderr
+    file.write_bytes(b"".join(lines[:299]))
+    with pytest.raises(StoreError, match="has 299 lines, and the campaign 300 runs"):
         folder.planned()
 
 

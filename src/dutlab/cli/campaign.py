@@ -190,8 +190,7 @@ def place(*, folder: Path, number: int) -> None:
     from dutlab.runner.fleet.place import PlaceWork  # noqa: PLC0415 -- `--help` needs none of it
 
     found = CampaignFolder(folder)
-    (planned,) = (run for run in found.planned() if run.number == number)
-    status = run_in_order(PlaceWork(found, planned, found.fleet, lease_store(), _version()).carry_out())
+    status = run_in_order(PlaceWork(found, found.planned_run(number), found.fleet, lease_store(), _version()).carry_out())
     click.get_current_context().exit(status if status >= 0 else 128 - status)
 
 

@@ -2,7 +2,8 @@
 
 A campaign is a folder of plain files, as a run is, and what is done is what lies in it:
 
-    plan.json             every planned run with its arguments, and the hash of each file that they are read from
+    plan.json             who carries it out and when, and the hash of each file that its runs are read from (campaign_plan.py)
+    planned.jsonl         every planned run with its arguments, a line each
     lock                  held by the one process that carries the campaign out
     end                   there while an end is asked for: whoever works on a place ends its run in order
     store                 the identity of the store that its workers have their leases in
@@ -24,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -35,7 +35,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from dutlab.errors import InputError, StoreError, TestbedError
+from dutlab.errors import TestbedError
+from dutlab.runner.campaign_plan import insist_on_files, insist_on_none, planned_run, planned_runs, read_head, write_plan
 from dutlab.runner.fleet.cost import FleetCost, RunClock
 from dutlab.spec.fleet import Fleet
 from dutlab.spec.planned_run import PlannedRun
@@ -47,8 +48,7 @@ from dutlab.store.write import AlreadyWritten, as_store_error, write_once
 if TYPE_CHECKING:
     from dutlab.spec.campaign import PlannedCampaign
 
-SCHEMA_VERSION = 1
-_PLAN, _LOCK, _RUN, _TRIES, _SAID, _RUNS = "plan.json", "lock", "run", "tries", "said", "runs"
+_LOCK, _RUN, _TRIES, _SAID, _RUNS = "lock", "run", "tries", "said", "runs"
 _END, _STORE, _FENCE, _COSTS = "end", "store", "fence", "costs"
 _KEPT = "kept"
 
@@ -92,37 +92,21 @@ class CampaignFolder:
 
     @classmethod
     def create(cls, path: Path, planned: PlannedCampaign, dutlab_version: str) -> Self:
-        """A new folder. Raises InputError where there is one, StoreError."""
-        if (path / _PLAN).exists():
-            raise InputError(f"{path}: there is a campaign already", remedy=f"`dutlab campaign resume {path}` goes on with it")
-        campaign = planned.campaign
-        plan = {
-            "schema_version": SCHEMA_VERSION,
-            "campaign": campaign.name,
-            "dutlab_version": dutlab_version,
-            "hours": None if campaign.hours is None else str(campaign.hours),
-            "at_once": campaign.at_once,
-            "fleet": campaign.fleet.model_dump(mode="json"),
-            "tries": campaign.tries,
-            "again_after_s": campaign.again_after,
-            "files": {str(file): _hash(file) for file in planned.files},
-            "runs": [asdict(run) for run in planned.runs],
-        }
-        replace_file(path / _PLAN, json.dumps(plan, indent=1).encode())
-        return cls(path)
+        """A new folder. Raises InputError where there is one, StoreError, TestbedError where another process makes it now."""
+        insist_on_none(path)
+        folder = cls(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise as_store_error(error, path, None) from error
+        with folder.alone():
+            write_plan(path, planned, dutlab_version)
+        return folder
 
     @property
     def plan(self) -> dict[str, Any]:
-        """plan.json. Raises InputError where there is none, StoreError."""
-        try:
-            plan = json.loads((self.path / _PLAN).read_bytes())
-        except FileNotFoundError:
-            raise InputError(f"{self.path}: not a campaign", remedy="name the folder that holds plan.json and planned") from None
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{self.path / _PLAN}: cannot be read: {error}") from error
-        if not isinstance(plan, dict) or plan.get("schema_version") != SCHEMA_VERSION or "runs" not in plan:
-            raise InputError(f"{self.path / _PLAN}: not a campaign's plan of this version of dutlab")
-        return plan
+        """The head of its plan. Raises InputError where there is none, StoreError."""
+        return read_head(self.path)
 
     @property
     def runs(self) -> Path:
@@ -136,7 +120,11 @@ class CampaignFolder:
 
     def planned(self) -> list[PlannedRun]:
         """Its runs, in their order. Raises InputError, StoreError."""
-        return [PlannedRun(**{**run, "arguments": tuple(run["arguments"])}) for run in self.plan["runs"]]
+        return planned_runs(self.path)
+
+    def planned_run(self, number: int) -> PlannedRun:
+        """One of them; the others are not looked at. Raises InputError, StoreError."""
+        return planned_run(self.path, number)
 
     def place(self, planned: PlannedRun) -> Path:
         """The folder of a planned run."""
@@ -265,8 +253,12 @@ class CampaignFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Raises TestbedError where another process carries the campaign out."""
-        with (self.path / _LOCK).open("ab") as lock:
+        """Raises TestbedError where another process carries the campaign out, StoreError."""
+        try:
+            file = (self.path / _LOCK).open("ab")
+        except OSError as error:
+            raise as_store_error(error, self.path / _LOCK, None) from error
+        with file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -277,16 +269,7 @@ class CampaignFolder:
 
     def insist_on_its_files(self, dutlab_version: str) -> None:
         """Raises InputError where the runs that are left would be others than those that were made."""
-        plan = self.plan
-        if plan["dutlab_version"] != dutlab_version:
-            raise InputError(
-                f"{self.path}: was begun with dutlab {plan['dutlab_version']}, and this is {dutlab_version}",
-                remedy="go on with that version, or begin another campaign",
-            )
-        if changed := [file for file, was in plan["files"].items() if _hash(Path(file)) != was]:
-            raise InputError(
-                f"{self.path}: changed since the campaign began: {', '.join(changed)}", remedy="put them back, or begin another campaign"
-            )
+        insist_on_files(self.path, dutlab_version)
 
 
 def _is_held(path: Path) -> bool:
@@ -321,10 +304,3 @@ def _lines(path: Path) -> list[str]:
         return path.read_bytes().decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
-
-
-def _hash(file: Path) -> str | None:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return None

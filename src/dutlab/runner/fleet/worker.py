@@ -41,7 +41,7 @@ async def carry_out_here(campaign: str, number: int) -> tuple[int, float, FleetC
     """
     handed_s = on_this_clock()
     folder = CampaignFolder(Path(campaign))
-    (planned,) = (run for run in folder.planned() if run.number == number)
+    planned = folder.planned_run(number)
     process = await begin_place(folder, planned)
     _AT_WORK.add(process)
     try:

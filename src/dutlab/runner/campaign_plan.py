@@ -1,0 +1,129 @@
+"""What a campaign is to do, on disk: its head in one file, its planned runs in another.
+
+    plan.json        who carries it out and when, how many runs it has, and the hash of each file that they are read from
+    planned.jsonl    every planned run with its arguments, a line of JSON each. Spaces make all lines as long as the longest one
+
+So the process of a planned run finds its line without a look at the others, however many there are. plan.json is written last: where it is,
+both are whole. Neither is written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dutlab.errors import InputError, StoreError
+from dutlab.spec.planned_run import PlannedRun
+from dutlab.store.replace import replace_file
+from dutlab.store.write import as_json, sync_all, write_once
+
+if TYPE_CHECKING:
+    from dutlab.spec.campaign import PlannedCampaign
+
+SCHEMA_VERSION = 2
+_HEAD, _PLANNED = "plan.json", "planned.jsonl"
+_REMEDY = "restore the file from a copy, or begin another campaign; finished runs stay in runs"
+
+
+def write_plan(folder: Path, planned: PlannedCampaign, dutlab_version: str) -> None:
+    """For one process at a time. Raises InputError where there is a plan, StoreError."""
+    insist_on_none(folder)
+    campaign, lines = planned.campaign, [json.dumps(asdict(run)) for run in planned.runs]
+    width = max(map(len, lines))
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": campaign.name,
+        "dutlab_version": dutlab_version,
+        "hours": None if campaign.hours is None else str(campaign.hours),
+        "at_once": campaign.at_once,
+        "fleet": campaign.fleet.model_dump(mode="json"),
+        "tries": campaign.tries,
+        "again_after_s": campaign.again_after,
+        "files": {str(file): _hash(file) for file in planned.files},
+        "planned": len(lines),
+        "planned_line_bytes": width + 1,
+    }
+    replace_file(folder / _PLANNED, "".join(f"{line:<{width}}\n" for line in lines).encode())
+    sync_all([folder / _PLANNED, folder])
+    write_once(folder / _HEAD, as_json(head))
+
+
+def insist_on_none(folder: Path) -> None:
+    """Raises InputError where there is a plan."""
+    if (folder / _HEAD).exists():
+        raise InputError(f"{folder}: there is a campaign already", remedy=f"`dutlab campaign resume {folder}` goes on with it")
+
+
+def read_head(folder: Path) -> dict[str, Any]:
+    """plan.json. Raises InputError where there is none, StoreError."""
+    try:
+        head = json.loads((folder / _HEAD).read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{folder}: not a campaign", remedy="name the folder that holds plan.json and planned.jsonl") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder / _HEAD}: cannot be read: {error}", remedy=_REMEDY) from error
+    if not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION or "planned_line_bytes" not in head:
+        raise InputError(
+            f"{folder / _HEAD}: not a campaign's plan of this version of dutlab", remedy="name a campaign that this version began"
+        )
+    return head
+
+
+def planned_runs(folder: Path) -> list[PlannedRun]:
+    """All of them, in their order. Raises InputError, StoreError."""
+    head, path = read_head(folder), folder / _PLANNED
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}", remedy=_REMEDY) from error
+    if len(lines) != head["planned"]:
+        raise StoreError(f"{path}: has {len(lines)} lines, and the campaign {head['planned']} runs", remedy=_REMEDY)
+    return [_parsed(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def planned_run(folder: Path, number: int) -> PlannedRun:
+    """One of them. Raises InputError, StoreError."""
+    head, path = read_head(folder), folder / _PLANNED
+    if not 1 <= number <= head["planned"]:
+        raise InputError(f"{folder}: has no planned run {number}", remedy=f"they are 1 to {head['planned']}")
+    try:
+        with path.open("rb") as file:
+            file.seek((number - 1) * head["planned_line_bytes"])
+            return _parsed(path, number, file.read(head["planned_line_bytes"]))
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}", remedy=_REMEDY) from error
+
+
+def insist_on_files(folder: Path, dutlab_version: str) -> None:
+    """Raises InputError where the runs that are left would be others than those that were made."""
+    head = read_head(folder)
+    if head["dutlab_version"] != dutlab_version:
+        raise InputError(
+            f"{folder}: was begun with dutlab {head['dutlab_version']}, and this is {dutlab_version}",
+            remedy="go on with that version, or begin another campaign",
+        )
+    if changed := [file for file, was in head["files"].items() if _hash(Path(file)) != was]:
+        raise InputError(
+            f"{folder}: changed since the campaign began: {', '.join(changed)}", remedy="put them back, or begin another campaign"
+        )
+
+
+def _parsed(path: Path, number: int, line: bytes) -> PlannedRun:
+    try:
+        told = json.loads(line)
+        run = PlannedRun(**{**told, "arguments": tuple(told["arguments"])})
+    except (ValueError, TypeError, KeyError):
+        run = None
+    if run is None or run.number != number:
+        raise StoreError(f"{path}:{number}: not planned run {number}; the file is damaged", remedy=_REMEDY)
+    return run
+
+
+def _hash(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
