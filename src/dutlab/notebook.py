@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dutlab.errors import InputError
 from dutlab.events import Event
+from dutlab.extras import how_to_add
 from dutlab.store.cell_figures import counts
 from dutlab.store.find import is_running, run_names
 from dutlab.store.read import reading
@@ -73,7 +74,7 @@ class DataTable:
         try:
             import pandas as pd  # noqa: PLC0415 - optional
         except ImportError:
-            raise InputError("pandas is not installed", remedy="pip install 'dutlab[notebook]'") from None
+            raise InputError("pandas is not installed", remedy=how_to_add("notebook")) from None
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def to_arrow(self) -> pa.Table:
@@ -81,7 +82,7 @@ class DataTable:
         try:
             import pyarrow as pa  # noqa: PLC0415 - optional
         except ImportError:
-            raise InputError("pyarrow is not installed", remedy="pip install 'dutlab[notebook]'") from None
+            raise InputError("pyarrow is not installed", remedy=how_to_add("notebook")) from None
         return pa.table({name: self[name] for name in self.columns})
 
     def _repr_html_(self) -> str:

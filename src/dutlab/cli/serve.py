@@ -13,6 +13,7 @@ import click
 from dutlab.cli.runs import FOLDER
 from dutlab.cli.told import say, tell
 from dutlab.errors import InputError
+from dutlab.extras import how_to_add
 
 _PORT = 8417
 _SHORTEST_TOKEN = 32
@@ -66,7 +67,7 @@ def serve(
     try:
         from dutlab.serve.server import ServeRequest, listening, run  # noqa: PLC0415 -- `--help` needs none of it
     except ImportError as error:
-        raise InputError(f"dutlab serve needs {error.name}", remedy="pip install 'dutlab[serve]'") from None
+        raise InputError(f"dutlab serve needs {error.name}", remedy=how_to_add("serve")) from None
     is_open = bind not in _LOOPBACK
     given = _token(token_file)
     token = given or (secrets.token_urlsafe(32) if is_open else "")

@@ -13,6 +13,7 @@ from typing import Self, cast
 from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, HostError, ToolMissing
 from dutlab.events import Tell, nobody
+from dutlab.extras import how_to_add
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
 from dutlab.spec.sensors import SensorSpec
@@ -43,7 +44,7 @@ def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
     for spec in specs:
         kind = spec.kind
         if kind in _LIBRARIES and importlib.util.find_spec(_LIBRARIES[kind]) is None:
-            what, remedy = f"sensor {spec.name} needs the library {_LIBRARIES[kind]}", "pip install 'dutlab[power]'"
+            what, remedy = f"sensor {spec.name} needs the library {_LIBRARIES[kind]}", how_to_add("power")
         elif kind in _PROGRAMS and shutil.which(_PROGRAMS[kind]) is None:
             what, remedy = f"sensor {spec.name} needs {_PROGRAMS[kind]}", f"Debian: apt install {_PROGRAMS[kind]}"
         else:

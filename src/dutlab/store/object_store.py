@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dutlab.errors import InputError, StoreError, TestbedError
+from dutlab.extras import how_to_add, how_to_install
 from dutlab.store.manifest import MANIFEST, compare, is_temporary
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 """Stores with keys, whose first part fsspec would make for us: a bucket that was mistyped must stay away."""
-_EXTRA = "pip install 'dutlab[store]'"
 
 
 class ObjectStoreAway(TestbedError):
@@ -96,8 +96,12 @@ def _opened(url: str) -> Iterator[tuple[Any, str]]:
         import fsspec  # noqa: PLC0415 -- an extra
 
         fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False) if url.startswith("s3") else fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
-        raise InputError(f"{url}: {error}", remedy=_EXTRA) from None
+    except ImportError as error:
+        library = getattr(error.__cause__, "name", None)  # what fsspec lacks for this kind of store, as gcsfs for gs://
+        remedy = how_to_add("store") if library in {None, "s3fs"} else how_to_install(library)
+        raise InputError(f"{url}: {error}", remedy=remedy) from None
+    except ValueError as error:
+        raise InputError(f"{url}: {error}", remedy="name a store that fsspec knows, as s3://BUCKET/FOLDER") from None
     try:
         yield fs, root
     except (InputError, StoreError, TestbedError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.errors import InputError
+from dutlab.extras import how_to_add
 from dutlab.spec.fleet import scheduler_address
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def insist_on_dask() -> None:
     try:
         import distributed  # noqa: F401, PLC0415 -- an extra
     except ImportError:
-        raise InputError("a fleet needs Dask's scheduler, and it is missing", remedy="pip install 'dutlab[fleet]'") from None
+        raise InputError("a fleet needs Dask's scheduler, and it is missing", remedy=how_to_add("fleet")) from None
     logging.getLogger("distributed").setLevel(logging.WARNING)
 
 

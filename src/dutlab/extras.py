@@ -1,0 +1,67 @@
+"""Packages that not every dutlab has: how the one that runs gets them, which depends on how it came here.
+
+No index has dutlab, so the packages of an extra are named themselves, as the metadata of the installed dutlab has them.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def packages_of(extra: str) -> list[str]:
+    """What an extra of pyproject.toml consists of, as in `distributed>=2025.1`; nothing where dutlab was never installed."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 -- slow to load, for those who lack nothing
+
+    try:
+        needed = requires("dutlab") or []
+    except PackageNotFoundError:
+        return []
+    return [name.strip() for name, _, marker in (line.partition(";") for line in needed) if marker.strip() == f"extra == '{extra}'"]
+
+
+def how_to_add(extra: str) -> str:
+    """The command that adds the packages of an extra to this dutlab."""
+    names = packages_of(extra)
+    return how_to_install(*names) if names else f"install dutlab with its extra `{extra}`"
+
+
+def how_to_install(*names: str) -> str:
+    """The command that installs packages where this dutlab finds them: by pipx, by uv, by pip of its environment or of the system."""
+    return shlex.join([*_as_owner(), *_installer(), *names])
+
+
+def _installer() -> list[str]:
+    environment = Path(sys.prefix)
+    if (environment / "pipx_metadata.json").is_file():
+        home = environment.parent.parent
+        return [*_elsewhere(home), "pipx", "inject", environment.name]
+    if (environment / "uv-receipt.toml").is_file():
+        return ["uv", "pip", "install", "--python", str(environment)]
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install"]
+    return ["python3", "-m", "pip", "--python", sys.executable, "install"]  # as for the Debian package's /usr/lib/dutlab
+
+
+def _elsewhere(home: Path) -> list[str]:
+    """What tells pipx where its environments are, unless they are below its user's home."""
+    try:
+        is_at_home = home.is_relative_to(pwd.getpwuid(Path(sys.prefix).stat().st_uid).pw_dir)
+    except KeyError:
+        is_at_home = False
+    return [] if is_at_home else ["env", f"PIPX_HOME={home}"]
+
+
+def _as_owner() -> list[str]:
+    """What the command begins with where another user installed dutlab: measuring takes root, and pipx is often a user's."""
+    environment = Path(sys.prefix)
+    if environment.stat().st_uid == os.geteuid():
+        return []
+    try:
+        return ["sudo", "-u", environment.owner()]
+    except KeyError:
+        return ["sudo"]
