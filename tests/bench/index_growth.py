@@ -26,7 +26,7 @@ from pathlib import Path
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.words import Unit
 from dutlab.report.plots.curve_plot import curve_plot
-from dutlab.store.fleet_database import FLEET_DATABASE, PostgresDatabase
+from dutlab.store.fleet_database import ANSWERS_S, FLEET_DATABASE, PostgresDatabase
 from dutlab.store.fleet_index import opened_fleet
 from dutlab.store.index import INDEX, opened
 from dutlab.store.manifest import MANIFEST
@@ -117,7 +117,7 @@ def one_more(folder: Path, one: Path, database: PostgresDatabase) -> dict[str, f
                 pass
 
         def into_fleet(more: Path = more) -> None:
-            with opened_fleet(database, is_asked=False) as index:
+            with opened_fleet(database, answers_s=ANSWERS_S) as index:
                 index.add(more, str(more))
 
         for what, does in (("one more, folder", into_folder), ("one more, fleet", into_fleet)):

@@ -16,7 +16,7 @@ from dutlab.cli.history import history
 from dutlab.cli.runs import query, runs
 from dutlab.errors import StoreError
 from dutlab.store.ask import TABLES, ask, ask_source
-from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabase, PostgresDatabase, SqliteDatabase
+from dutlab.store.fleet_database import ANSWERS_S, FLEET_DATABASE, FleetDatabase, PostgresDatabase, SqliteDatabase
 from dutlab.store.fleet_index import FleetIndex, opened_fleet
 from dutlab.store.index import Wanted, choices, count_runs, figures_of, list_runs, opened
 from fake_run import Wanted as Made
@@ -63,7 +63,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> FleetDatabase:
 
 def filled(database: FleetDatabase, folder: Path) -> None:
     for name in (FIRST, SECOND):
-        with opened_fleet(database, is_asked=False) as index:
+        with opened_fleet(database, answers_s=ANSWERS_S) as index:
             index.add(folder / name, str(folder / name))
 
 

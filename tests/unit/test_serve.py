@@ -21,6 +21,7 @@ from dutlab.serve.control import Control
 from dutlab.serve.guard import LARGEST_BODY, Guard, Logins
 from dutlab.serve.live import Following, Lives
 from dutlab.serve.pages import Pages, together
+from dutlab.serve.served_runs import FolderRuns
 from dutlab.store.manifest import PAUSE
 from fake_run import Wanted, build
 
@@ -103,7 +104,7 @@ def runs(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ask(made: Path) -> Asking:
-    return Asking(application(Pages(made), Guard()))
+    return Asking(application(Pages(FolderRuns(made)), Guard()))
 
 
 async def test_every_answer_has_the_headers_that_keep_a_page_from_doing_anything_else(ask: Asking, made: Path) -> None:
@@ -159,7 +160,7 @@ async def test_nothing_outside_of_a_run_is_shown_and_no_link_is_followed(runs: P
     (runs / RUN / "file").symlink_to(tmp_path / "secret")
     (runs / "linked").symlink_to(tmp_path)
     (runs / RUN / "page.html").write_text("<script>alert(1)</script>")
-    ask = Asking(application(Pages(runs), Guard()))
+    ask = Asking(application(Pages(FolderRuns(runs)), Guard()))
     bad = ["/runs/../secret", f"/runs/{RUN}/../../secret", f"/runs/{RUN}/%2e%2e/%2e%2e/secret", f"/runs/{RUN}/out/secret", f"/runs/{RUN}/file",
            "/runs/linked/secret", "/runs/.index.sqlite/", "/runs/%2e%2e/secret", f"/runs/{RUN}/plan.json%00", "/static/../app.py",
            f"/runs/{RUN}%2f..%2f..%2fsecret"]  # fmt: skip
@@ -180,7 +181,7 @@ async def test_only_names_of_this_machine_are_answered_without_a_login(ask: Aski
         assert (await ask("/", host=host)).status == 200, host
     guard = Guard(prefix="/bench")
     guard.hosts = (*guard.hosts, "bench.example")
-    behind = Asking(application(Pages(made, "/bench"), guard))
+    behind = Asking(application(Pages(FolderRuns(made), "/bench"), guard))
     page = await behind("/bench/", host="bench.example")
     assert page.status == 200 and 'href="/bench/limits"' in page.text and 'href="/limits"' not in page.text
     assert (await behind("/limits", host="bench.example")).status == 200, "a proxy may take the prefix off"
@@ -190,7 +191,7 @@ async def test_with_a_token_everything_needs_a_session_and_wrong_ones_close_the_
     token = "t" * 32
     guard, now = Guard(token), [1000.0]
     guard.logins = Logins(token, now=lambda: now[0])
-    ask = Asking(application(Pages(made, has_login=True), guard))
+    ask = Asking(application(Pages(FolderRuns(made), has_login=True), guard))
     refused = await ask("/", host="bench.example")
     assert (refused.status, refused.headers["location"]) == (303, "/login")
     assert (await ask(f"/runs/{RUN}/events", accept="text/event-stream")).status == 401
@@ -218,7 +219,7 @@ async def test_with_a_token_everything_needs_a_session_and_wrong_ones_close_the_
 
 async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text("experiment: e\nworkloads: []\n")
-    ask = Asking(application(Pages(runs, has_control=True), Guard(), Control(runs, tmp_path)))
+    ask = Asking(application(Pages(FolderRuns(runs), has_control=True), Guard(), Control(runs, tmp_path)))
     form = re.search(r'name="form" value="(\w+)"', (await ask("/control")).text)
     assert form is not None
     for post in ({"file": "e.yaml"}, {"file": "e.yaml", "form": "0" * 64}):
@@ -231,7 +232,7 @@ async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> Non
     assert not (runs / RUN / PAUSE).exists()
     large = await ask("/control", post=b"form=" + b"x" * (LARGEST_BODY + 1))
     assert large.status == 413
-    reading = Asking(application(Pages(runs), Guard()))
+    reading = Asking(application(Pages(FolderRuns(runs)), Guard()))
     assert (await reading("/control")).status == 403
     assert (await reading(f"/runs/{RUN}/cancel", post={"form": form[1]})).status == 403
 
@@ -263,7 +264,7 @@ async def test_histories_and_testbeds(ask: Asking) -> None:
 
 
 async def test_a_folder_of_runs_that_vanishes_is_told(runs: Path) -> None:
-    ask = Asking(application(Pages(runs), Guard()))
+    ask = Asking(application(Pages(FolderRuns(runs)), Guard()))
     assert (await ask("/")).status == 200
     shutil.rmtree(runs)
     await asyncio.sleep(1.1)
@@ -286,7 +287,7 @@ OVER = event("run-ended", status="finished", measured=2, failed=0, refused=0, di
 
 def follow(run: Path) -> Following:
     run.mkdir(exist_ok=True)
-    return Following(run, lambda s, now, fault: Pages(run.parent).live_part(s, now, fault))
+    return Following(run, lambda s, now, fault: Pages(FolderRuns(run.parent)).live_part(s, now, fault))
 
 
 def words(of: Following) -> str:

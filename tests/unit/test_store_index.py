@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -15,15 +19,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dutlab.cli.runs import query, runs
-from dutlab.errors import InputError
+from dutlab.errors import InputError, StoreError
 from dutlab.report import write_report
 from dutlab.runner.journal import Journal
-from dutlab.store import index as index_of_runs
+from dutlab.store import run_readers
 from dutlab.store.ask import ask
 from dutlab.store.index import INDEX, Wanted, list_runs, opened
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted as Made
 from fake_run import build
+from processes import eventually, running_with
 
 FIRST, SECOND = "2026-11-01T0801Z-firewall-modes-0001", "2026-11-02T0801Z-firewall-modes-0002"
 
@@ -90,8 +95,8 @@ def test_a_run_that_goes_on_is_read_again(folder: Path) -> None:
 def test_a_finished_run_is_looked_at_once_unless_its_name_has_another_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(listed(folder)) == {FIRST, SECOND}
     looked = list[str]()
-    signature = index_of_runs._signature
-    monkeypatch.setattr(index_of_runs, "_signature", lambda path: looked.append(Path(path).name) or signature(path))
+    signature = run_readers.signature
+    monkeypatch.setattr(run_readers, "signature", lambda path: looked.append(Path(path).name) or signature(path))
     assert set(listed(folder)) == {FIRST, SECOND} and looked == []
     copied = shutil.copytree(folder, folder.parent / "copied")
     assert set(listed(copied)) == {FIRST, SECOND} and sorted(looked) == [FIRST, SECOND], "its folders are others"
@@ -337,3 +342,140 @@ def test_tables_are_listed_with_their_columns(folder: Path, question: str) -> No
 def test_nothing_else_comes_in_with_a_listing(folder: Path, question: str) -> None:
     with opened(folder) as index, pytest.raises(InputError):
         ask(index, folder, question)
+
+
+# ---- many runs, several processes
+
+
+ALL = tuple(f"SELECT * FROM {table} ORDER BY ALL" for table in ("runs", "trials", "figures", "doubts"))
+
+
+@pytest.fixture
+def many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs of each kind, so many that the readers get several parts each, and are started at once."""
+    for n in range(60):
+        shutil.copytree(folder / SECOND, folder / f"2026-11-03T0801Z-more-{n:04d}", copy_function=os.link)
+    torn = folder / "2026-11-03T0801Z-more-0007" / "trials" / "0001" / "record.json"
+    torn.unlink()
+    torn.write_text('{"trial": ')
+    (folder / "no-run").mkdir()
+    monkeypatch.setattr(run_readers, "_ALONE_S", -1)
+    monkeypatch.setattr(run_readers, "_WORTH_S", 0)
+    return folder
+
+
+def read_alone(folder: Path) -> list[object]:
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(run_readers, "_ALONE_S", math.inf)
+        with opened(folder, rebuild=True) as index:
+            return [ask(index, folder, question).rows for question in ALL]
+
+
+def children() -> list[int]:
+    return [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+
+
+def test_several_processes_take_in_what_one_does_and_leave_nothing(many: Path) -> None:
+    expected, before, notes = read_alone(many), children(), list[str]()
+    with opened(many, rebuild=True, note=notes.append) as index:
+        assert [ask(index, many, question).rows for question in ALL] == expected
+        assert [name for (name,) in index.execute("SELECT name FROM runs ORDER BY rowid")] == sorted(p.name for p in many.glob("2026-*"))
+    assert notes == ["reading 63 runs for the index; later, only those that are new or have changed"]
+    assert children() == before
+    with opened(many, note=notes.append):
+        assert len(notes) == 1
+
+
+@pytest.mark.parametrize("harm", ["killed", "not started"])
+def test_readers_that_are_gone_are_done_without(many: Path, harm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = read_alone(many)
+    if harm == "killed":
+        take, taken = run_readers._Reader.take, list[object]()
+
+        def killing(reader: run_readers._Reader, runs: Path) -> object:
+            taken.append(take(reader, runs))
+            for pid in running_with(str(many)) if len(taken) == 1 else ():
+                os.kill(pid, signal.SIGKILL)
+            return taken[-1]
+
+        monkeypatch.setattr(run_readers._Reader, "take", killing)
+    else:
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with opened(many, rebuild=True) as index:
+        assert [ask(index, many, question).rows for question in ALL] == expected
+
+
+def test_who_is_killed_while_reading_leaves_whole_runs_and_no_process(many: Path) -> None:
+    expected = read_alone(many)
+    code = (
+        "import sys, pathlib\nfrom dutlab.store import index, run_readers\nrun_readers._ALONE_S = -1; run_readers._WORTH_S = 0\nindex._AT_ONCE = 5\n"
+        "take = index._take_in\ndef told(connection, runs, found):\n    take(connection, runs, found)\n    print(found.name, flush=True)\n"
+        "index._take_in = told\nwith index.opened(pathlib.Path(sys.argv[1]), rebuild=True):\n    pass\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(many)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(22):
+            process.stdout.readline()
+        process.kill()
+    assert eventually(lambda: not running_with(str(many)))
+    with sqlite3.connect(many / INDEX) as left:
+        found = [
+            count
+            for (count,) in left.execute("SELECT count(DISTINCT t.trial) FROM runs r LEFT JOIN trials t ON t.run = r.name GROUP BY r.name")
+        ]
+    left.close()
+    assert 20 <= len(found) < 62 and set(found) <= {3, 4, 20}, "none is there in part"
+    with opened(many) as index:
+        assert [ask(index, many, question).rows for question in ALL] == expected
+
+
+def test_two_that_read_at_once_both_answer(many: Path) -> None:
+    expected = read_alone(many)
+    (many / INDEX).unlink()
+    code = "from dutlab.store import run_readers as r; r._ALONE_S, r._WORTH_S = -1, 0; from dutlab.cli.main import main; main()"
+    argv = [sys.executable, "-c", code, "runs", "--runs", str(many), "--limit", "100", "--json"]
+    two = [subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = [process.communicate() for process in two]
+    assert [process.returncode for process in two] == [0, 0], answers
+    assert answers[0][0] == answers[1][0] and len(json.loads(answers[0][0])["runs"]) == 62
+    with opened(many, look=False) as index:
+        assert [ask(index, many, question).rows for question in ALL] == expected
+
+
+# ---- an index that cannot be used
+
+
+@pytest.mark.parametrize("question", [None, "SELECT count(*) FROM figures"])
+def test_an_index_that_is_damaged_inside_is_made_anew(folder: Path, question: str | None) -> None:
+    expected = answer(folder, "SELECT count(*) FROM figures")
+    with opened(folder) as index:
+        size, tables = index.execute("PRAGMA page_size").fetchone()[0], "('figures')" if question else "('runs', 'figures')"
+        roots = [root for (root,) in index.execute(f"SELECT rootpage FROM sqlite_schema WHERE name IN {tables}")]
+        index.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (folder / INDEX).open("r+b") as file:
+        for root in roots:
+            file.seek((root - 1) * size)
+            file.write(b"\xff" * size)
+    if question:
+        with pytest.raises(StoreError, match="was damaged, and is discarded"):
+            answer(folder, question)
+    assert answer(folder, "SELECT count(*) FROM figures") == expected
+
+
+def test_where_the_index_cannot_be_written_another_user_is_answered_from_memory(folder: Path) -> None:
+    """As a colleague who may read the runs: the index is there, and a run is new."""
+    with opened(folder):
+        pass
+    shutil.copytree(folder / SECOND, folder / "2026-11-04T0801Z-new")
+    for path in (folder, *folder.parents[:3]):
+        path.chmod(path.stat().st_mode | 0o055)
+    code = (
+        "import os, sys, pathlib\nfrom dutlab.store.index import Wanted, list_runs, opened\n"
+        "def told(place):\n    with opened(pathlib.Path(place)) as index:\n        return [run.name for run in list_runs(index, Wanted())]\n"
+        "told(sys.argv[2])\n"  # whatever is imported late: another user may not read this Python
+        "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\nprint(*told(sys.argv[1]))\n"
+    )
+    argv = [sys.executable, "-c", code, str(folder), str(shutil.copytree(folder, folder.with_name("own")))]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["2026-11-04T0801Z-new", SECOND, FIRST]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.runs import FLEET, FOLDER
+from dutlab.cli.runs import FLEET, FOLDER, note
 from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
 
@@ -38,7 +38,7 @@ def history(*, experiment: str, folder: Path, fleet: bool, figures: tuple[str, .
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
-    with asked_fleet() if fleet else opened(folder) as index:
+    with asked_fleet() if fleet else opened(folder, note=note) as index:
         rows = list(figures_of(index, experiment))
         known = sorted({r.experiment for r in list_runs(index, Wanted())}) if not rows else []
     if not rows:

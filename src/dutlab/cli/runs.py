@@ -65,7 +65,7 @@ def runs(
     from dutlab.store.fleet_index import FleetIndex, asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
-    with asked_fleet() if fleet else opened(folder, rebuild=rebuild) as index:
+    with asked_fleet() if fleet else opened(folder, rebuild=rebuild, note=note) as index:
         found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
         shown = found[:limit]
         places = index.places([r.name for r in shown]) if isinstance(index, FleetIndex) else {}
@@ -110,10 +110,10 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str)
         with asked_fleet() as of_fleet:
             answer = ask_source(of_fleet, question)
     else:
-        with opened(folder, rebuild=rebuild) as index:
-            answer = ask(index, folder, question)
-    for note in answer.notes:
-        tell(f"note: {note}")
+        with opened(folder, rebuild=rebuild, note=note) as index:
+            answer = ask(index, folder, question, note)
+    for left_out in answer.notes:
+        note(left_out)
     if form == "json":
         say(json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=1, default=str))
     elif form == "csv":
@@ -124,6 +124,11 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str)
         numbers = {n for n, _ in enumerate(answer.columns) if all(isinstance(row[n], (int, float)) for row in answer.rows)}
         for line in table(answer.columns, [[_text(v) for v in row] for row in answer.rows], right=numbers):
             say(line)
+
+
+def note(text: str) -> None:
+    """Tells what takes long, or what an answer does not have."""
+    tell(f"note: {text}")
 
 
 def _lines(shown: Sequence[RunLine], places: Mapping[str, str]) -> Iterator[str]:

@@ -7,13 +7,17 @@ import os
 import secrets
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.runs import FOLDER
+from dutlab.cli.runs import FLEET, FOLDER
 from dutlab.cli.told import say, tell
 from dutlab.errors import InputError
 from dutlab.extras import how_to_add
+
+if TYPE_CHECKING:
+    from dutlab.store.fleet_database import FleetDatabase
 
 _PORT = 8417
 _SHORTEST_TOKEN = 32
@@ -23,6 +27,7 @@ TOKEN = "DUTLAB_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 
 @click.command()
 @FOLDER
+@FLEET
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="TCP port; 0 is any that is free.")
 @click.option("--bind", metavar="ADDRESS", default=_LOOPBACK[0], help=f"Listen there; all but loopback ask for a token.  [{_LOOPBACK[0]}]")
 @click.option("--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -38,6 +43,7 @@ TOKEN = "DUTLAB_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 def serve(
     *,
     folder: Path,
+    fleet: bool,
     port: int,
     bind: str,
     token_file: Path | None,
@@ -62,28 +68,44 @@ def serve(
         raise click.UsageError("--tls-key needs --tls-cert")
     if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix):
         raise click.UsageError("--prefix begins with a slash and does not end with one, as in /bench")
-    if not folder.is_dir():
+    if fleet and with_control:
+        raise click.UsageError("--control cannot be combined with --fleet: its runs are those of campaigns")
+    if not fleet and not folder.is_dir():
         raise InputError(f"{folder}: no such folder", remedy="name the folder that run folders lie in; `dutlab demo --quick` makes one")
     try:
         from dutlab.serve.server import ServeRequest, listening, run  # noqa: PLC0415 -- `--help` needs none of it
     except ImportError as error:
         raise InputError(f"dutlab serve needs {error.name}", remedy=how_to_add("serve")) from None
+    database = _fleet_that_answers() if fleet else None
     is_open = bind not in _LOOPBACK
     given = _token(token_file)
     token = given or (secrets.token_urlsafe(32) if is_open else "")
     asked = ServeRequest(
-        folder, bind, port, token, (*names,), prefix, tls_cert, tls_key, with_control=with_control, experiments=experiments
+        folder, database, bind, port, token, (*names,), prefix, tls_cert, tls_key, with_control=with_control, experiments=experiments
     )
     with listening(asked) as (socket, address):
         if as_json:
             say(json.dumps({"schema_version": 1, "address": address, "token": token if token and not given else None}))
         else:
-            say(f"{address} shows the runs in {folder}; Ctrl-C ends it")
+            say(f"{address} shows the runs {'of the fleet' if fleet else f'in {folder}'}; Ctrl-C ends it")
             if token and not given:
                 say(f"token: {token}")
             if is_open and tls_cert is None:
                 tell("note: without --tls-cert the token and all pages cross the network in clear text")
         run(asked, socket)
+
+
+def _fleet_that_answers() -> FleetDatabase:
+    """The database that the environment names; one that does not answer yet is said. Raises InputError for what names none."""
+    from dutlab.store.fleet_database import FleetDatabaseAway, fleet_database  # noqa: PLC0415 -- `--help` needs none of it
+
+    database = fleet_database()
+    try:
+        with database.connected():
+            pass
+    except FleetDatabaseAway as error:
+        tell(f"note: {error.what}; the pages show its runs once it answers")
+    return database
 
 
 def _token(file: Path | None) -> str:

@@ -25,6 +25,7 @@ from dutlab.serve.control import Control
 from dutlab.serve.guard import FILE_POLICY, Guard, Guarded, TooLarge
 from dutlab.serve.live import Lives
 from dutlab.serve.pages import Pages
+from dutlab.store.fleet_database import FleetDatabaseAway
 
 _HERE = Path(__file__).parent
 _PART = 1 << 18
@@ -191,7 +192,7 @@ class _Site:
 
     async def fault(self, _: Request, error: Exception) -> Response:
         what, remedy = (error.what, error.remedy) if isinstance(error, DutlabError) else (str(error), "")
-        return self._told("This cannot be shown", what, 422, remedy)
+        return self._told("This cannot be shown", what, 503 if isinstance(error, FleetDatabaseAway) else 422, remedy)
 
     async def absent(self, _: Request, __: Exception) -> Response:
         return self._told("Not found", "No run or file of this folder has that address.", 404)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,17 +32,16 @@ from dutlab.report.questions.histories import histories, history_plot, level_wor
 from dutlab.report.questions.ratio_rows import compared_plot
 from dutlab.report.questions.sides import open_run, side_names
 from dutlab.serve.live import RunState
+from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
 from dutlab.store.find import is_running
-from dutlab.store.index import STATUSES, Wanted, choices, count_runs, figures_of, list_runs, opened
+from dutlab.store.index import STATUSES, Wanted, choices, count_runs, figures_of, list_runs
 from dutlab.store.manifest import DERIVED, MANIFEST, PAUSE
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, UnitError, parse_amount, parse_bit_rate
 
 A_PAGE = 50
 _MOST_COMPARED, _MOST_SHOWN = 8, 60
-_INDEX_S = 1.0
-"""The folder of runs is looked through at most so often."""
 _KEPT_BYTES = 64 << 20
 """Of reports that were made."""
 _FILTERS = ("words", "experiment", "testbed", "mode", "workload", "status", "doubt", "since", "until")
@@ -52,9 +50,9 @@ _DOUBTS = ("severe", "warning", "note", "none")
 
 @dataclass
 class Pages:
-    """Every page of a folder of runs, as HTML."""
+    """Every page, as HTML."""
 
-    runs: Path
+    runs: ServedRuns
     root: str = ""
     """What every address begins with."""
     has_login: bool = False
@@ -62,14 +60,10 @@ class Pages:
     _reports: OrderedDict[tuple[str, object], str] = field(default_factory=OrderedDict)
     _metrics: dict[str, RunMetrics] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _looked_s: float = float("-inf")
 
     def run(self, name: str) -> Path:
-        """The folder of a run. Raises FileNotFoundError for a name that is not one of a folder in the folder of runs."""
-        path = self.runs / name
-        if name in {"", ".", ".."} or "/" in name or "\0" in name or name.startswith(".") or path.is_symlink() or not path.is_dir():
-            raise FileNotFoundError(name)
-        return path
+        """The folder of a run. Raises FileNotFoundError, InputError."""
+        return self.runs.folder(name)
 
     def page(self, template: str, **said: Any) -> str:  # noqa: ANN401 - whatever a template shows
         """A page of ours."""
@@ -81,14 +75,15 @@ class Pages:
         given = {name: asked.get(name, "").strip()[:200] for name in _FILTERS}
         wanted = Wanted(**given)
         number = max(1, int(page)) if (page := asked.get("page", "1")).isascii() and page.isdigit() and len(page) < 7 else 1  # noqa: PLR2004
-        with opened(self.runs, look=self._is_time()) as index:
+        with self.runs.index() as index:
             total = count_runs(index, wanted)
             number = min(number, max(1, -(-total // A_PAGE)))
             found = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
-            offered = choices(index)
+            offered, away = choices(index), self.runs.away(index, [line.name for line in found])
         address = urlencode({name: value for name, value in given.items() if value})
         return self.page(
-            "runs", found=found, total=total, number=number, pages=max(1, -(-total // A_PAGE)), given=given, narrowed=any(given.values()),
+            "runs", found=found, away=away, of_fleet=self.runs.of_fleet, total=total,
+            number=number, pages=max(1, -(-total // A_PAGE)), given=given, narrowed=any(given.values()),
             address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
         )  # fmt: skip
 
@@ -152,7 +147,7 @@ class Pages:
 
     def history(self, experiment: str, figure: str) -> str:
         """The figures of an experiment over all of its runs, and where they changed. Raises InputError."""
-        with opened(self.runs, look=self._is_time()) as index:
+        with self.runs.index() as index:
             known = choices(index)["experiment"]
             rows = list(figures_of(index, experiment)) if experiment else []
         if experiment and not rows:
@@ -165,20 +160,21 @@ class Pages:
 
     def testbeds(self) -> str:
         """Each testbed that runs name: its newest run, who uses it, and what the newest run's doctor found."""
-        with opened(self.runs, look=self._is_time()) as index:
+        with self.runs.index() as index:
             names = choices(index)["testbed"]
             rows = [
                 (name, count_runs(index, Wanted(testbed=name)), list_runs(index, Wanted(testbed=name), limit=1)[0],
                  list_runs(index, Wanted(testbed=name, status="running")))
                 for name in names[:_MOST_SHOWN]
             ]  # fmt: skip
-        return self.page("testbeds", rows=[(*row, self._findings(row[2].name)) for row in rows])
+        return self.page("testbeds", rows=[(*row, self._findings(row[2].name)) for row in rows], of_fleet=self.runs.of_fleet)
 
-    def _findings(self, run: str) -> Sequence[Finding]:
+    def _findings(self, run: str) -> Sequence[Finding] | None:
+        """None where they cannot be read."""
         try:
             return findings_of(RunFolder.open(self.run(run)), [])
         except (DutlabError, OSError):
-            return ()
+            return None
 
     def limits(self, asked: Mapping[str, str]) -> str:
         """Ceilings of a link, and of an array of drives, by the numbers in `asked`; what is wrong with them is told on the page."""
@@ -197,20 +193,13 @@ class Pages:
 
     def metrics(self, *, openmetrics: bool) -> str:
         """Of every run that goes on, or of the newest where none does, for Prometheus."""
-        with opened(self.runs, look=self._is_time()) as index:
+        with self.runs.index() as index:
             lines = list_runs(index, Wanted(status="running"), limit=A_PAGE) or list_runs(index, Wanted(), limit=1)
-        names = [line.name for line in lines]
+            away = self.runs.away(index, [line.name for line in lines])
+        folders = {line.name: self.run(line.name) for line in lines if line.name not in away}
         with self._lock:
-            self._metrics = {name: self._metrics.get(name) or RunMetrics(self.runs / name) for name in names}
+            self._metrics = {name: self._metrics.get(name) or RunMetrics(folder) for name, folder in folders.items()}
             return together(self._metrics.values(), openmetrics=openmetrics)
-
-    def _is_time(self) -> bool:
-        """Whether the folder is to be looked through again: not for each of many who ask in the same second."""
-        with self._lock:
-            if (now := time.monotonic()) - self._looked_s < _INDEX_S:
-                return False
-            self._looked_s = now
-            return True
 
 
 _LIMITS = {

@@ -16,6 +16,8 @@ from dutlab.serve.app import application
 from dutlab.serve.control import Control
 from dutlab.serve.guard import Guard
 from dutlab.serve.pages import Pages
+from dutlab.serve.served_runs import FleetRuns, FolderRuns
+from dutlab.store.fleet_database import FleetDatabase
 
 _MOST_CONNECTIONS = 1200
 _ENDS_S = 3
@@ -26,6 +28,8 @@ class ServeRequest:
     """What to serve, where, and to whom."""
 
     runs: Path
+    fleet: FleetDatabase | None
+    """Whose runs are shown instead."""
     bind: str
     port: int
     token: str
@@ -67,7 +71,8 @@ def run(asked: ServeRequest, listens: socket.socket) -> None:
     guard = Guard(asked.token, prefix=asked.prefix, secure=asked.tls_cert is not None)
     guard.hosts = (*guard.hosts, *(name.lower() for name in asked.names))
     control = Control(asked.runs, asked.experiments) if asked.with_control else None
-    pages = Pages(asked.runs, asked.prefix, has_login=bool(asked.token), has_control=control is not None)
+    shown = FolderRuns(asked.runs) if asked.fleet is None else FleetRuns(asked.runs, asked.fleet)
+    pages = Pages(shown, asked.prefix, has_login=bool(asked.token), has_control=control is not None)
     settings = uvicorn.Config(
         application(pages, guard, control), log_level="warning", access_log=False, server_header=False, proxy_headers=False,
         limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=_ENDS_S, timeout_keep_alive=15, lifespan="off",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,9 +68,9 @@ class RunSource(Protocol):
         ...
 
 
-def ask(index: sqlite3.Connection, runs: Path, question: str) -> QueryAnswer:
-    """The answer to one SELECT about the runs of a folder; as ask_source()."""
-    return ask_source(_FolderRuns(index, runs), question)
+def ask(index: sqlite3.Connection, runs: Path, question: str, note: Callable[[str], None] = lambda _: None) -> QueryAnswer:
+    """The answer to one SELECT about the runs of a folder; as ask_source(). `note` is told what takes long."""
+    return ask_source(_FolderRuns(index, runs, note), question)
 
 
 def ask_source(index: RunSource, question: str) -> QueryAnswer:
@@ -119,6 +119,7 @@ def _columns(index: RunSource, table: str) -> list[tuple[str, str]]:
 class _FolderRuns:
     index: sqlite3.Connection
     runs: Path
+    note: Callable[[str], None]
 
     def columns(self, table: str) -> list[tuple[str, str]]:
         return question_columns((row[1], row[2]) for row in self.index.execute(f"PRAGMA table_info({table})"))
@@ -131,7 +132,7 @@ class _FolderRuns:
             yield batch
 
     def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
-        return packs_of(self.index, self.runs.resolve()), _sample_files(self.index, self.runs), ()
+        return packs_of(self.index, self.runs.resolve(), self.note), _sample_files(self.index, self.runs), ()
 
     def discard_damaged(self, packs: Sequence[Path]) -> bool:
         return discard_damaged(self.index, packs)

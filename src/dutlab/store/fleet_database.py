@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -97,7 +98,8 @@ class PostgresDatabase:
                     self._migrate(db)
                 yield db
         except psycopg.ProgrammingError as error:
-            raise InputError(f"{FLEET_DATABASE}: {str(error).strip()}", remedy="write postgresql://USER@HOST/DATABASE") from error
+            said = re.sub(r'"[^"]*"', "…", str(error)).strip()  # libpq quotes the address, and whatever password is in it
+            raise InputError(f"{FLEET_DATABASE}: {said}", remedy="write postgresql://USER@HOST/DATABASE") from error
         except psycopg.Error as error:
             remedy = "see that PostgreSQL runs and lets you in"
             raise FleetDatabaseAway(f"the fleet's database cannot be used: {str(error).strip()}", remedy=remedy) from error

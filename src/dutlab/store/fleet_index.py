@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import StoreError
-from dutlab.store.fleet_database import ANSWERS_S, FleetDatabase, fleet_database
+from dutlab.store.fleet_database import FleetDatabase, fleet_database
 from dutlab.store.fleet_tables import INDEX_SCHEMA
-from dutlab.store.index import insert_rows, question_columns, rows_of
+from dutlab.store.index import insert_rows, question_columns
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.packs import sample_file
+from dutlab.store.run_rows import rows_of
 
 _BATCH = 1000
 _QUESTION_S = 600
@@ -144,10 +145,10 @@ def asked_fleet() -> Iterator[FleetIndex]:
 
 
 @contextmanager
-def opened_fleet(database: FleetDatabase, *, is_asked: bool = True) -> Iterator[FleetIndex]:
-    """The index in `database`. What is asked of it may take ten minutes, what is added a few seconds.
+def opened_fleet(database: FleetDatabase, *, answers_s: int = _QUESTION_S) -> Iterator[FleetIndex]:
+    """The index in `database`. A statement may take `answers_s`.
 
     Raises FleetDatabaseAway, InputError.
     """
-    with database.connected(_QUESTION_S if is_asked else ANSWERS_S) as connection:
+    with database.connected(answers_s) as connection:
         yield FleetIndex(connection)

@@ -7,22 +7,19 @@ its folder has changed. What a run's files say now is always asked of the files 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from dutlab.errors import InputError, StoreError
-from dutlab.store.cell_figures import counts, without_details
+from dutlab.errors import StoreError
 from dutlab.store.find import is_running, run_folders
-from dutlab.store.manifest import MANIFEST
-from dutlab.store.needed import needed_cells
 from dutlab.store.packs import TABLES as PACK_TABLES
-from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.run_readers import FoundRun, KnownRun, found_runs
+from dutlab.store.run_rows import FINISHED, damaged_rows
 
 INDEX = ".index.sqlite"
 _VERSION = 6
@@ -55,10 +52,12 @@ _OF_THE_INDEX = frozenset({"seen", "folder"})
 _HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"), ("packed", "run"))
 """Each table, and its column that names the run."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
-_FINISHED = "finished"
-_OF_FINISHED = (f"{_FINISHED} ", f"{_FINISHED}!")
+_OF_FINISHED = (f"{FINISHED} ", f"{FINISHED}!")
 """What is seen of a finished run is between these."""
-_GRADES = ("severe", "warning", "note")
+_WAIT_S = 10
+"""For another process that is writing."""
+_AT_ONCE = 500
+"""Runs that are taken in together: a process that is killed loses no more, and another waits for no more."""
 _ALL = 2**62
 """More runs than there are, as a LIMIT that SQLite and PostgreSQL know."""
 
@@ -127,18 +126,28 @@ class Wanted:
 
 
 @contextmanager
-def opened(runs: Path, *, rebuild: bool = False, look: bool = True) -> Iterator[sqlite3.Connection]:
+def opened(
+    runs: Path, *, rebuild: bool = False, look: bool = True, note: Callable[[str], None] = lambda _: None
+) -> Iterator[sqlite3.Connection]:
     """The index of `runs`, up to date; without `look` as it was left, where there is one. In memory where `runs` cannot be written.
 
-    Raises InputError when `runs` cannot be read.
+    `note` is told, in a sentence, what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
     """
     connection, is_kept = _connect(runs / INDEX, rebuild=rebuild)
-    connection.row_factory = sqlite3.Row
     try:
         if look or not is_kept:
-            _update(connection, runs, run_folders(runs))
-            _mark_running(connection, runs)
+            try:
+                _look(connection, runs, note)
+            except sqlite3.DatabaseError as error:
+                connection = _another(connection, runs / INDEX, error)
+                _look(connection, runs, note)
+        connection.row_factory = sqlite3.Row
         yield connection
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
+        _discard(runs / INDEX)
+        raise StoreError(f"{runs / INDEX}: was damaged, and is discarded", remedy="ask again: it is made anew from the runs") from error
     finally:
         connection.close()
 
@@ -215,16 +224,15 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
     in_its_place = path.is_symlink() or (path.exists() and not path.is_file())  # of somebody else: neither followed nor removed
     for _ in range(0 if in_its_place else 2):
         try:
-            connection = sqlite3.connect(path, timeout=10)
+            connection = sqlite3.connect(path, timeout=_WAIT_S)
             connection.execute("PRAGMA journal_mode = WAL")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == _VERSION and not rebuild:
+            connection.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes follows from the runs again
+            if _version(connection) == _VERSION and not rebuild:
                 return connection, True
-            _make(connection)
-        except sqlite3.OperationalError:
-            break  # cannot be written here
-        except sqlite3.DatabaseError:
-            _discard(path)
+            _make(connection, rebuild=rebuild)
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error) or not _discard(path):
+                break  # it cannot be written here
         else:
             return connection, False
     connection = sqlite3.connect(":memory:")
@@ -232,89 +240,108 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
     return connection, False
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make(connection: sqlite3.Connection, *, rebuild: bool = False) -> None:
+    """Empty tables, all at once; another process may have made them meanwhile."""
+    connection.execute("BEGIN IMMEDIATE")
     with connection:
-        for table in (*(table for table, _ in _HOLDERS), "packs"):
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-    connection.executescript(f"{_TABLES} {PACK_TABLES} PRAGMA user_version = {_VERSION};")
+        if rebuild or _version(connection) != _VERSION:
+            for table in (*(table for table, _ in _HOLDERS), "packs"):
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+            for statement in f"{_TABLES}{PACK_TABLES}PRAGMA user_version = {_VERSION}".split(";"):
+                connection.execute(statement)
 
 
-def _discard(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether what is in the file is not an index; its subclasses say that it is locked, cannot be written, or was asked wrongly."""
+    return type(error) is sqlite3.DatabaseError
 
 
-def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, int]) -> None:
+def _discard(path: Path) -> bool:
+    """Whether it could be."""
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _another(connection: sqlite3.Connection, path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+    """In the place of an index that is damaged, a new one; of one that cannot be written, its copy in memory."""
+    if _is_damage(error):
+        connection.close()
+        _discard(path)
+        return _connect(path, rebuild=True)[0]
+    copy = sqlite3.connect(":memory:")
+    connection.rollback()
+    connection.backup(copy)
+    connection.close()
+    return copy
+
+
+def _look(connection: sqlite3.Connection, runs: Path, note: Callable[[str], None]) -> None:
+    _update(connection, runs, run_folders(runs), note)
+    _mark_running(connection, runs)
+
+
+def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, int], note: Callable[[str], None]) -> None:
     """Brings the index up to date. A hundred thousand finished runs cost no stat(2), the others one each: their paths are texts."""
-    known = connection.cursor()
-    known.row_factory = None
-    finished: dict[str, int] = dict(known.execute("SELECT name, folder FROM runs WHERE seen >= ? AND seen < ?", _OF_FINISHED))
+    finished: dict[str, int] = dict(connection.execute("SELECT name, folder FROM runs WHERE seen >= ? AND seen < ?", _OF_FINISHED))
     if finished == folders:
         return
-    others: dict[str, str] = dict(known.execute("SELECT name, seen FROM runs WHERE seen < ? OR seen >= ?", _OF_FINISHED))
-    changed, moved, lost = list[tuple[str, str]](), list[tuple[int, str]](), set[str]()
-    for name in sorted(name for name, folder in folders.items() if finished.get(name) != folder):
-        seen = _signature(f"{runs}/{name}")
-        before = others.get(name) if name not in finished else _seen(known, name)
-        if before == seen:
-            if seen.startswith(_FINISHED):
-                moved.append((folders[name], name))
-        elif os.path.exists(f"{runs}/{name}/plan.json"):  # noqa: PTH110 - see above
-            changed.append((name, seen))
-        else:
-            lost.add(name)
-    gone = [name for known_names in (finished, others) for name in known_names if name not in folders or name in lost]
-    if not gone and not changed and not moved:
-        return
+    others: dict[str, str] = dict(connection.execute("SELECT name, seen FROM runs WHERE seen < ? OR seen >= ?", _OF_FINISHED))
     with connection:
-        connection.executemany("UPDATE runs SET folder = ? WHERE name = ?", moved)  # a copy of all runs, with their index
-        for name in (*gone, *(name for name, _ in changed)):
-            for table, column in _HOLDERS:
-                connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - our own words
-        for name, seen in changed:
-            _insert(connection, runs / name, seen, folders[name])
+        for name in (*(finished.keys() - folders.keys()), *(others.keys() - folders.keys())):
+            _forget(connection, name)
+    changed = sorted(name for name, folder in folders.items() if finished.get(name) != folder)
+    asked = [KnownRun(name, folders[name], others.get(name, "") if name not in finished else _seen(connection, name)) for name in changed]
+    found = found_runs(runs, asked, note)
+    while some := list(islice(found, _AT_ONCE)):
+        with connection:
+            for run in some:
+                _take_in(connection, runs, run)
 
 
-def _seen(known: sqlite3.Cursor, name: str) -> str:
-    (seen,) = known.execute("SELECT seen FROM runs WHERE name = ?", (name,)).fetchone()
+def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> None:
+    """Another process may have taken it in meanwhile: what is found last is kept."""
+    if found.rows is None:
+        if found.seen.startswith(FINISHED):  # a copy of all runs, with their index
+            connection.execute("UPDATE runs SET folder = ? WHERE name = ?", (found.folder, found.name))
+        return
+    _forget(connection, found.name)
+    connection.execute("SAVEPOINT run")
+    try:
+        insert_rows(connection, found.rows)
+    except sqlite3.OperationalError:
+        raise  # the index itself: no room, or locked
+    except Exception as error:  # noqa: BLE001 - a number or text of anybody's record, which SQLite does not hold
+        connection.execute("ROLLBACK TO run")
+        insert_rows(connection, damaged_rows(runs / found.name, found.seen, found.folder, error))
+    connection.execute("RELEASE run")
+
+
+def _forget(connection: sqlite3.Connection, run: str) -> None:
+    for table, column in _HOLDERS:
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run,))  # noqa: S608 - our own words
+
+
+def _seen(connection: sqlite3.Connection, name: str) -> str:
+    (seen,) = connection.execute("SELECT seen FROM runs WHERE name = ?", (name,)).fetchone()
     return str(seen)
 
 
 def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
     """Asks of each run without a manifest whether somebody is at it: that changes without any file of it."""
     open_runs = connection.execute("SELECT name, status FROM runs WHERE status IN ('cut', 'running')").fetchall()
-    now = {row["name"]: "running" if is_running(runs / row["name"]) else "cut" for row in open_runs}
-    changed = [(now[row["name"]], row["name"]) for row in open_runs if now[row["name"]] != row["status"]]
+    now = {name: "running" if is_running(runs / name) else "cut" for name, _ in open_runs}
+    changed = [(now[name], name) for name, status in open_runs if now[name] != status]
     if changed:
         with connection:
             connection.executemany("UPDATE runs SET status = ? WHERE name = ?", changed)
-
-
-def _signature(path: str) -> str:
-    """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
-    try:
-        return f"{_FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
-    except OSError:
-        trials = Path(path, "trials")
-    try:
-        return f"open {trials.stat().st_mtime_ns} {sum(1 for _ in trials.glob('*/record.json'))}"
-    except OSError:
-        return "open"
-
-
-def _insert(connection: sqlite3.Connection, path: Path, seen: str, folder: int) -> None:
-    """Adds a run. One that cannot be taken in as it is, whatever the reason, is damaged and hinders no other."""
-    connection.execute("SAVEPOINT run")
-    try:
-        insert_rows(connection, rows_of(path, seen, folder))
-    except sqlite3.OperationalError:
-        raise  # the index itself: no room, or locked
-    except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
-        connection.execute("ROLLBACK TO run")
-        fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
-        about = ("", "", 0, "", "", 0, 0, 0, 0, 0)
-        insert_rows(connection, {"runs": [(path.name, seen, folder, *about, "damaged", "[]", "", fault)]})
-    connection.execute("RELEASE run")
 
 
 def question_columns(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -327,54 +354,3 @@ def insert_rows(connection: Any, rows: Mapping[str, Sequence[Sequence[Any]]]) ->
     for table, of_table in rows.items():
         if of_table:
             connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(of_table[0]))})", of_table)  # noqa: S608 - our own words
-
-
-def rows_of(path: Path, seen: str, folder: int) -> dict[str, list[tuple[Any, ...]]]:
-    """What each table has of a run. Raises whatever a record of anybody can make it raise."""
-    records, faults, newer = list[TrialRecord](), list[str](), False
-    resolved: dict[str, Any] = {}
-    plan: dict[str, Any] = {}
-    try:
-        run = RunFolder.open(path)
-        resolved, plan = run.resolved, run.plan
-        records.extend(run.readable_records(faults, keep=without_details))
-    except NewerRun as error:
-        newer = True
-        faults.append(str(error))
-    except (InputError, StoreError, OSError) as error:
-        faults.append(str(error))
-    status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith(_FINISHED) else "cut"
-    modes = json.dumps(list(dict.fromkeys(r.cell.mode for r in records)))
-    return {
-        "runs": [(path.name, seen, folder, *_about(resolved, plan, records), status, modes, _worst(records), "; ".join(faults)[:2000])],
-        "trials": [_trial(path, r) for r in records],
-        "figures": [
-            (path.name, r.trial, link, name, value) for r in records for link, fs in r.figures.items() for name, value in fs.items()
-        ],
-        "doubts": [(path.name, r.trial, d.kind, d.grade, d.about, d.text, d.detail, d.remedy) for r in records for d in r.doubts],
-    }
-
-
-def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:
-    experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
-    counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused", "disturbed")]
-    lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
-    return (
-        str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
-        min((r.started.isoformat() for r in records), default=""), max((r.ended.isoformat() for r in records), default=""),
-        len(needed_cells(plan, records)), *counts,
-    )  # fmt: skip
-
-
-def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
-    size, has_samples = r.cell.params.get("frame_size"), (path / "trials" / f"{r.trial:04d}" / "samples.parquet").exists()
-    return (
-        path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
-        "" if size is None else str(size), r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
-        (r.ended - r.started).total_seconds(), json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
-    )  # fmt: skip
-
-
-def _worst(records: list[TrialRecord]) -> str:
-    grades = {d.grade for r in records for d in r.doubts}
-    return next((g for g in _GRADES if g in grades), "")

@@ -6,7 +6,7 @@ What the rule says follows from the plan and the records alone, so a run that go
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,14 @@ def needed_cells(plan: Mapping[str, Any], records: Iterable[TrialRecord]) -> dic
     planned, rule = planned_cells(plan), repeat_rule(plan)
     out = frozenset[int]() if rule is None else needless(planned, records, rule)
     return {n: cell for n, cell in planned.items() if n not in out}
+
+
+def count_needed(plan: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
+    """How many needed_cells() has; where every planned repeat is done, no cell is looked into."""
+    if repeat_rule(plan) is not None:
+        return len(needed_cells(plan, records))
+    trials = plan.get("trials")
+    return sum(isinstance(entry, Mapping) and "cell" in entry for entry in trials) if isinstance(trials, list) else 0
 
 
 class Repeats:

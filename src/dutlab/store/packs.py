@@ -12,7 +12,7 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,8 +46,8 @@ def place_of_file(filename: str) -> str:
     return f"split_part({filename}, '/', -4) AS run, split_part({filename}, '/', -2)::INTEGER AS trial"
 
 
-def packs_of(index: sqlite3.Connection, runs: Path) -> list[Path]:
-    """The packs of the index's trials, after those are made that are worth it now."""
+def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] = lambda _: None) -> list[Path]:
+    """The packs of the index's trials, after those are made that are worth it now, which `note` is told."""
     folder = runs / PACKS
     if not index.execute("PRAGMA database_list").fetchone()[2] or folder.is_symlink():
         return []  # an index in memory: here nothing can be written, or it is somebody else's
@@ -58,7 +58,7 @@ def packs_of(index: sqlite3.Connection, runs: Path) -> list[Path]:
             with _alone(folder) as is_alone:
                 if is_alone:
                     _remove_unknown(index, folder)
-                    _make(index, runs, folder, _small(runs, wanted))
+                    _make(index, runs, folder, _small(runs, wanted), note)
     except (OSError, sqlite3.OperationalError):
         pass  # no room, or no permission: what has no pack is read where it lies
     return [folder / pack for (pack,) in index.execute("SELECT pack FROM packs ORDER BY pack")]
@@ -128,9 +128,10 @@ def _remove_unknown(index: sqlite3.Connection, folder: Path) -> None:
             path.unlink()
 
 
-def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[Trial]) -> None:
+def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[Trial], note: Callable[[str], None]) -> None:
     if len(trials) < LEAST:
         return
+    note(f"putting the samples of {len(trials):,} trials together, so that later questions open fewer files")
     count = -(-len(trials) // _MOST)
     for n in range(count):
         some = trials[n * len(trials) // count : (n + 1) * len(trials) // count]
@@ -144,22 +145,18 @@ def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[
 
 
 def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
-    """Writes the samples of `trials`, and gives those that it has: damaged ones are left out."""
+    """Writes the samples of `trials`, and gives those that it has: damaged ones are left out. Raises OSError where there is no room."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     try:
         _copy(runs, pack, trials)
-    except duckdb.Error:
+    except duckdb.Error as error:
         pack.unlink(missing_ok=True)
         damaged = damaged_samples([sample_file(runs, trial) for trial in trials])
-        trials = [trial for trial in trials if sample_file(runs, trial) not in damaged]
-        if not damaged or not trials:
-            return []
-        try:
-            _copy(runs, pack, trials)
-        except duckdb.Error:
-            pack.unlink(missing_ok=True)
-            return []
+        if not damaged:
+            raise OSError(f"{pack}: cannot be written") from error
+        left = [trial for trial in trials if sample_file(runs, trial) not in damaged]
+        return _write(runs, pack, left) if left else []
     return trials
 
 

@@ -28,10 +28,10 @@ def read_plain(path: Path) -> bytes:
     try:  # without a Python file around it: a report reads tens of thousands
         if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
             raise StoreError(f"{path}: is not a plain file", remedy=CHANGED)
-        read = [os.read(handle, found.st_size + 1)]
-        while read[-1]:
-            read.append(os.read(handle, _AT_ONCE_BYTES))
-        return b"".join(read)
+        read = os.read(handle, found.st_size + 1)
+        if len(read) == found.st_size:
+            return read
+        return read + b"".join(iter(lambda: os.read(handle, _AT_ONCE_BYTES), b""))
     finally:
         os.close(handle)
 
@@ -39,7 +39,8 @@ def read_plain(path: Path) -> bytes:
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
     """What `path` holds. Raises StoreError naming the file when it is absent or no JSON; NaN, infinity and huge numbers are none."""
     try:
-        return json.loads(read_plain(path), parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+        read = read_plain(path)
+        return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing", remedy="the folder is not a whole run; verify it with its MANIFEST.sha256") from None
     except OSError as error:
@@ -79,6 +80,8 @@ def _number(text: str) -> float:
     return found
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+"""Made once: an index reads three files of each of a hundred thousand runs."""
 _DUT = "dut"
 _PORTS_OF_A_WIRE = 2
 

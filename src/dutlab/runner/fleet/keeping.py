@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dutlab.errors import DutlabError, InputError
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.spec.planned_run import PlannedRun
-from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabase
+from dutlab.store.fleet_database import ANSWERS_S, FLEET_DATABASE, FleetDatabase
 from dutlab.store.fleet_index import opened_fleet
 from dutlab.store.object_store import put_run
 
@@ -32,7 +32,7 @@ class RunKeeping:
         store = self.folder.fleet.store
         try:
             place = put_run(run, store) if store else str(run)
-            with opened_fleet(self.database, is_asked=False) as index:
+            with opened_fleet(self.database, answers_s=ANSWERS_S) as index:
                 self._insist_on_one(index.identity())
                 index.add(run, place)
             self.folder.note_kept(planned, place)

@@ -1,0 +1,163 @@
+"""Reads what an index keeps of many runs: alone while that is quick, then by several processes at once.
+
+One process waits for the disk most of the time, as its questions come one after the other, and parses on one core. The readers are forked
+from a process of their own, which has read the modules once: who asks may have threads, and a fork would cut them off.
+A reader that is gone is done without: what it was given is read here. When who asked is killed, the pipes end, and the readers with them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from io import FileIO
+from itertools import cycle
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from dutlab.plan.cell import Cell
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_rows import Rows, damaged_rows, rows_of, signature
+
+_ALONE_S = 0.5
+"""As long as one process reads alone: to start the others takes about as long."""
+_WORTH_S = 1.0
+"""What is left, at the pace until then, has to take as long for others to be started."""
+_LEAST = 8
+"""Readers, also with fewer cores: a disk answers several questions sooner when it has them at once."""
+_AT_ONCE = 8
+"""Runs that a reader is given at a time; it has twice as many, so that it never waits for more."""
+
+
+class KnownRun(NamedTuple):
+    """What an index knows of a run: its name, the number of its folder now, and its signature when it was read; empty if it never was."""
+
+    name: str
+    folder: int
+    seen: str
+
+
+class FoundRun(NamedTuple):
+    """What its files say now."""
+
+    name: str
+    folder: int
+    seen: str
+    rows: Rows | None
+    """None: the index has it so. Empty: the folder is not a run any more."""
+
+
+def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None]) -> Iterator[FoundRun]:
+    """Looks at each of the known runs, in their order. `note` is told before other processes are started."""
+    began = time.monotonic()
+    for n, run in enumerate(known, 1):
+        yield _found(runs, run)
+        spent_s = time.monotonic() - began
+        if spent_s > _ALONE_S and (len(known) - n) * spent_s / n > _WORTH_S:
+            note(f"reading {len(known):,} runs for the index; later, only those that are new or have changed")
+            yield from _found_by_readers(runs, known[n:])
+            return
+
+
+def _found(runs: Path, run: KnownRun) -> FoundRun:
+    path = f"{runs}/{run.name}"
+    seen = signature(path)
+    if seen == run.seen:
+        return FoundRun(run.name, run.folder, seen, None)
+    if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - of a hundred thousand
+        return FoundRun(run.name, run.folder, seen, {} if run.seen else None)
+    try:
+        return FoundRun(run.name, run.folder, seen, rows_of(Path(path), seen, run.folder))
+    except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
+        return FoundRun(run.name, run.folder, seen, damaged_rows(Path(path), seen, run.folder, error))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """A process that reads runs, in the order in which it is given them."""
+
+    known: FileIO
+    found: BinaryIO
+    given: deque[Sequence[KnownRun]] = field(default_factory=deque)
+
+    def give(self, some: Sequence[KnownRun]) -> None:
+        self.given.append(some)
+        with suppress(OSError):  # take() sees that it is gone
+            self.known.write(pickle.dumps(some))
+
+    def take(self, runs: Path) -> Sequence[FoundRun]:
+        some = self.given.popleft()
+        try:
+            found: Sequence[FoundRun] = pickle.load(self.found)  # noqa: S301 - of our own process
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return [_found(runs, run) for run in some]
+        return found
+
+
+def _found_by_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRun]:
+    parts = iter([known[n : n + _AT_ONCE] for n in range(0, len(known), _AT_ONCE)])
+    with _readers(runs, max(_LEAST, len(os.sched_getaffinity(0)))) as readers:
+        for reader in (*readers, *readers):
+            if some := next(parts, None):
+                reader.give(some)
+        for reader in cycle(readers):
+            if not reader.given:
+                return
+            yield from reader.take(runs)
+            if some := next(parts, None):
+                reader.give(some)
+
+
+@contextmanager
+def _readers(runs: Path, count: int) -> Iterator[list[_Reader]]:
+    with ExitStack() as ours:
+        readers, theirs = list[_Reader](), list[int]()
+        for _ in range(count):
+            (known_out, known_in), (found_out, found_in) = os.pipe(), os.pipe()
+            readers.append(
+                _Reader(ours.enter_context(os.fdopen(known_in, "wb", buffering=0)), ours.enter_context(os.fdopen(found_out, "rb")))
+            )
+            theirs += (known_out, found_in)
+        process = None
+        try:
+            argv = [sys.executable, "-P", "-c", f"from {__name__} import read; read()", str(runs), *map(str, theirs)]
+            nothing = subprocess.DEVNULL
+            process = subprocess.Popen(argv, pass_fds=theirs, stdin=nothing, stdout=nothing, stderr=nothing)
+        except OSError:
+            pass  # take() sees that there is none
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        try:
+            yield readers
+        finally:
+            ours.close()
+            if process is not None:
+                process.wait()
+
+
+def read() -> None:
+    """What the readers do, until their pipes end. The arguments are those of _readers()."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
+    TrialRecord.model_rebuild()
+    Cell.model_rebuild()  # once, and not in each
+    runs, descriptors = Path(sys.argv[1]), [int(word) for word in sys.argv[2:]]
+    pairs = list(zip(descriptors[::2], descriptors[1::2], strict=True))
+    own = next((pair for pair in pairs[1:] if os.fork() == 0), pairs[0])
+    for descriptor in descriptors:
+        if descriptor not in own:
+            os.close(descriptor)
+    with suppress(EOFError, OSError), os.fdopen(own[0], "rb") as known, os.fdopen(own[1], "wb") as found:
+        while True:
+            pickle.dump([_found(runs, run) for run in pickle.load(known)], found, pickle.HIGHEST_PROTOCOL)  # noqa: S301 - of our own process
+            found.flush()
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()

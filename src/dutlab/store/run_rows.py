@@ -1,0 +1,91 @@
+"""What an index of runs keeps of one run: a row or more in each of its tables (index.py), made from the run's files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dutlab.errors import InputError, StoreError
+from dutlab.store.cell_figures import counts, without_details
+from dutlab.store.manifest import MANIFEST
+from dutlab.store.needed import count_needed
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import NewerRun, RunFolder
+
+Rows = dict[str, list[tuple[Any, ...]]]
+"""Of each table, in the order of its columns."""
+FINISHED = "finished"
+"""What the signature of a run with its manifest begins with."""
+_GRADES = ("severe", "warning", "note")
+
+
+def signature(path: str) -> str:
+    """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
+    try:
+        return f"{FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
+    except OSError:
+        trials = Path(path, "trials")
+    try:
+        return f"open {trials.stat().st_mtime_ns} {sum(1 for _ in trials.glob('*/record.json'))}"
+    except OSError:
+        return "open"
+
+
+def damaged_rows(path: Path, seen: str, folder: int, error: Exception) -> Rows:
+    """Of a run that cannot be taken in as it is, whatever the reason: it hinders no other."""
+    fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
+    return {"runs": [(path.name, seen, folder, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault)]}
+
+
+def rows_of(path: Path, seen: str, folder: int) -> Rows:
+    """What each table has of a run. Raises whatever a record of anybody can make it raise."""
+    records, faults, newer = list[TrialRecord](), list[str](), False
+    resolved: dict[str, Any] = {}
+    plan: dict[str, Any] = {}
+    try:
+        run = RunFolder(path)
+        resolved, plan = run.resolved, run.plan
+        records.extend(run.readable_records(faults, keep=without_details))
+    except NewerRun as error:
+        newer = True
+        faults.append(str(error))
+    except (InputError, StoreError, OSError) as error:
+        faults.append(str(error))
+    status = "newer" if newer else "damaged" if faults else "finished" if seen.startswith(FINISHED) else "cut"
+    modes = json.dumps(list(dict.fromkeys(r.cell.mode for r in records)))
+    return {
+        "runs": [(path.name, seen, folder, *_about(resolved, plan, records), status, modes, _worst(records), "; ".join(faults)[:2000])],
+        "trials": [_trial(path, r) for r in records],
+        "figures": [
+            (path.name, r.trial, link, name, value) for r in records for link, fs in r.figures.items() for name, value in fs.items()
+        ],
+        "doubts": [(path.name, r.trial, d.kind, d.grade, d.about, d.text, d.detail, d.remedy) for r in records for d in r.doubts],
+    }
+
+
+def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:
+    experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
+    counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused", "disturbed")]
+    lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
+    return (
+        str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
+        min((r.started.isoformat() for r in records), default=""), max((r.ended.isoformat() for r in records), default=""),
+        count_needed(plan, records), *counts,
+    )  # fmt: skip
+
+
+def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
+    size, has_samples = r.cell.params.get("frame_size"), os.path.exists(f"{path}/trials/{r.trial:04d}/samples.parquet")  # noqa: PTH110
+    return (
+        path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
+        "" if size is None else str(size), r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
+        (r.ended - r.started).total_seconds(), json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
+    )  # fmt: skip
+
+
+def _worst(records: list[TrialRecord]) -> str:
+    grades = {d.grade for r in records for d in r.doubts}
+    return next((g for g in _GRADES if g in grades), "")
