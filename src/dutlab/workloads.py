@@ -137,7 +137,7 @@ _PLUGS = (
         says="Several streams at once, or one after another, with an account each.",
         settings="dutlab.spec.workloads.multi_stream:MultiStreamWorkload",
         method="dutlab.methods.multi_stream:measure",
-        section="dutlab.report.sections.tool_figures:section",
+        section="dutlab.report.sections.multi_stream:section",
         figures=(r"received_\w+_pps",),
         load=LoadPattern.ONE,
     ),

@@ -18,15 +18,16 @@ def _machine(no_leak):
     need_program("nft")
 
 
-def test_streams_of_a_chain_and_beside_it_have_an_account_each_and_the_report_says_what_they_were(dutlab, tmp_path):
+def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter_drops(dutlab, tmp_path):
     data = "{frame_size: 1518, rate: 5kpps, frames: 300, traffic: {transport: tcp, flows: 100, burst: 10}}"
     settings = {
-        "factors.mode": "router", "repeats": "1", "workloads.multi-stream.duration": "2s", "workloads.multi-stream.streams.syn.frames": "100",
+        "factors.mode": "router,filter-default", "order": "as-written", "repeats": "1", "workloads.multi-stream.duration": "2s", "workloads.multi-stream.streams.syn.frames": "100",
         "workloads.multi-stream.streams.data": data,
     }  # fmt: skip
     done = dutlab("run", str(EXAMPLE), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")))
     assert done.returncode == 0, done.stderr
-    (path,) = tmp_path.glob("runs/*/trials/*/record.json")
+    assert "filter-default: nothing of stream data came through." in " ".join(done.stdout.split())
+    path, _ = sorted(tmp_path.glob("runs/*/trials/*/record.json"))
     record = json.loads(path.read_text())
     flows = {flow["link"]: flow for flow in record["flows"]}
     assert list(flows) == ["a:syn", "a:data", "a:call"] and all(flow["balances"] for flow in flows.values())

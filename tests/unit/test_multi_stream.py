@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from cells import cell_of
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError, SpecRefused
+from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods import multi_stream
-from dutlab.methods.ports import Bench, Flow, Latency, OfferedChain, Outcome
+from dutlab.methods.ports import Bench, Flow, Latency, Measured, OfferedChain, Outcome
+from dutlab.report.gather import gather, read_run
+from dutlab.report.sections.tool_figures import section as tool_section
 from dutlab.spec.loader import experiment_of
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
 from dutlab.units import Seconds
@@ -112,3 +116,58 @@ def test_streams_and_chains_are_told_in_words():
     assert params["stream_data"] == "1518 bytes at 2000pps, 300 frames, bursts of 10 frames"
     assert params["stream_a-call"] == "218 bytes at 1000pps, dscp 0, 46 in turn"
     assert params["chain_1"] == "syn, data after 0.01 s, 3 rounds"
+
+
+def measured(mode, of, links=("a",)):
+    """A trial in which of each stream 1000 frames a second were sent and this share came through, by link."""
+    figures = {}
+    for link, shares in of.items():
+        figures[link] = {f"offered_{name}_pps": 1000.0 for name in shares} | {
+            f"received_{name}_pps": 1000.0 * s for name, s in shares.items()
+        }
+        figures[link] |= {f"loss_{name}_ratio": 1.0 - s for name, s in shares.items()}
+        figures[link] |= {f"latency_{name}_p50_ns": 9e3 for name, s in shares.items() if s}
+    return Imported(cell(*links).model_copy(update={"mode": mode, "factors": {"mode": mode}}), Measured(figures))
+
+
+def report_of(tmp_path, *trials):
+    folder = write_imported(tmp_path, "r", list(trials), command=(), now=datetime(2026, 11, 25, tzinfo=UTC)).path
+    return gather(folder, folder)
+
+
+ALL = {"syn": 1.0, "data": 1.0, "a_call": 1.0}
+
+
+def test_the_answer_begins_with_the_stream_that_a_mode_does_not_let_through(tmp_path):
+    report = report_of(tmp_path, measured("router", {"a": ALL}), measured("filter", {"a": {**ALL, "data": 0.0}}))
+    first, second, *rest = report.answer.fast
+    assert first == "filter: nothing of stream data came through."
+    assert "stream data through link a: router is the fastest at 1.0 kpps, filter the slowest at 0.0 kpps" in second
+    assert len(rest) == 2 and all("No difference shown" in sentence for sentence in rest), "the streams that come through are told too"
+    (table,) = (t for s in report.sections for t in s.tables if t.slug == "multi-stream-data")
+    assert [row.cells[-1] for row in table.rows if row.label == "filter"] == ["–"], "no latency of what did not arrive"
+
+
+def test_a_stream_lost_on_one_of_two_links_driven_at_once_is_told_with_its_link(tmp_path):
+    report = report_of(tmp_path, measured("router", {"a": ALL, "b": dict.fromkeys(ALL, 0.0)}, links=("a", "b")))
+    assert report.answer.fast[0] == "router, link b of a+b: nothing of any stream came through."
+
+
+def test_of_many_streams_the_answer_counts_comparisons_and_still_names_the_lost_ones(tmp_path):
+    links = ("a", "b")
+    report = report_of(
+        tmp_path,
+        measured("router", dict.fromkeys(links, ALL), links),
+        measured("filter", {"a": {**ALL, "syn": 0.0, "a_call": 0.0}, "b": ALL}, links),
+    )
+    assert report.answer.fast[0] == "filter, link a of a+b: nothing of streams syn and a-call came through."
+    assert "router is the fastest in 2, no difference shown in 4" in report.answer.fast[1]
+
+
+def test_nothing_is_the_fastest_by_its_losses_or_times(tmp_path):
+    trials = [
+        Imported(imported_cell(mode, workload="odd", tool="odd", params={}), Measured({"a": {"loss_ratio": n}}))
+        for mode, n in (("m1", 0.1), ("m2", 0.9))
+    ]
+    read = read_run(write_imported(tmp_path, "r", trials, command=(), now=datetime(2026, 11, 25, tzinfo=UTC)).path)
+    assert tool_section(read.run, read.groups, read.labels, read.book).headlines == ()

@@ -96,6 +96,8 @@ class Section:
     unknown: tuple[str, ...] = ()
     """What could not be found out, in phrases."""
     headlines: tuple[Headline, ...] = ()
+    answer: tuple[str, ...] = ()
+    """Findings that the answer of the run begins with, in sentences."""
     deviations: tuple[str, ...] = ()
     """Where it departs from the standard that it follows."""
 

@@ -220,6 +220,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     if report.busy:
         yield report.busy
         return
+    yield from (sentence for section in report.sections for sentence in section.answer)
     if len(report.headlines) > MOST_SENTENCES:
         yield from _many(report, tables)
     else:

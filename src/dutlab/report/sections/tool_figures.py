@@ -11,7 +11,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import asked_words
+from dutlab.report.model.words import asked_words, better_of
 from dutlab.report.sections.headline import compared
 from dutlab.store.run_folder import RunFolder
 
@@ -55,8 +55,11 @@ class _Table:
         ]
 
     def headline(self, book: NoteBook) -> Headline | None:
-        """Of the first figure: modes that were asked the same of the same drives; of one mode its drives, but not one beside several."""
-        name, one_mode = self.figures[0], len({g.label for g in self.groups}) == 1
+        """Of the first figure of which more is better: modes asked the same of the same drives; of one mode its drives, each alone."""
+        name = next((name for name in self.figures if better_of(name) == "higher"), "")
+        if not name:  # nothing is fastest in times or losses
+            return None
+        one_mode = len({g.label for g in self.groups}) == 1
         alike = {id(g): (self.asked[id(g)], len(g.cell.links) if one_mode else g.cell.link_label) for g in self.groups}
         for key in dict.fromkeys(alike.values()):
             same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]

@@ -1,0 +1,123 @@
+"""Several streams at once: a table for each stream, and for the answer the modes that let nothing of one through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group, alike
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.words import asked_words, slug_of
+from dutlab.report.sections.headline import NO_DIFFERENCE, compared, link_words
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
+from dutlab.store.run_folder import RunFolder
+
+_COLUMNS = (
+    ("offered", "offered_{}_pps"),
+    ("received", "received_{}_pps"),
+    ("lost", "loss_{}_ratio"),
+    ("latency, median", "latency_{}_p50_ns"),
+    ("latency, 99 %", "latency_{}_p99_ns"),
+)
+
+
+@dataclass(frozen=True)
+class _StreamOfGroup:
+    """One stream of one cell."""
+
+    group: Group
+    spec: StreamSpec
+
+    def figure(self, name: str) -> str:
+        """Its name in the records, where `name` has a place for that of the stream."""
+        return name.format(self.spec.name.replace("-", "_"))
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One table a stream, with a row a mode and link."""
+    del run
+    groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
+    by_stream: dict[str, list[_StreamOfGroup]] = {}
+    for group in groups:
+        for spec in group.cell.setting_as(MultiStreamSetting).streams:
+            by_stream.setdefault(spec.name, []).append(_StreamOfGroup(group, spec))
+    tables = list[Table]()
+    for streams in by_stream.values():
+        tables.append(_table(streams, book, [t.slug for t in tables]))
+    same = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
+    told = {name: value for name, value in same.items() if not name.startswith("stream_")}
+    found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
+    return Section(
+        slug="multi-stream",
+        workload="multi-stream",
+        title="Several streams",
+        lead=f"Each stream has an account of its own: {asked_words(told, groups[0].cell.tool)}.",
+        tables=tuple(tables),
+        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        headlines=tuple(sorted(found, key=lambda h: h.difference == NO_DIFFERENCE)),
+        answer=tuple(_blocked(groups, book)),
+    )
+
+
+def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[str]) -> Table:
+    """Latency has no column where no frame of the stream arrived."""
+    name, asked = streams[0].spec.name, list(dict.fromkeys(s.spec.words() for s in streams))
+    have = {figure for s in streams for r in s.group.measured for of in r.figures.values() for figure in of}
+    columns = [Column(head, figure) for head, of in _COLUMNS if (figure := streams[0].figure(of)) in have or not have]
+    several = len({s.group.cell.link_label for s in streams}) > 1 or any(len(s.group.cell.links) > 1 for s in streams)
+    own = [*([Column("link")] if several else []), *([Column("asked")] if len(asked) > 1 else [])]
+    rows = [
+        Row(
+            s.group.label,
+            (
+                *([_link_of(s.group, link)] if several else []),
+                *([s.spec.words()] if len(asked) > 1 else []),
+                *(_value(s.group, link, c.figure, book) for c in columns),
+            ),
+            links=s.group.cell.link_label,
+            link=link,
+        )
+        for s in streams
+        for link in s.group.cell.links
+    ]
+    marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
+    title = f"stream {name}" if len(asked) > 1 else f"stream {name}: {asked[0]}"
+    return Table(slug_of(f"multi-stream-{name}", taken), title, (*own, *columns), tuple(rows), marks)
+
+
+def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
+    """A dash for the latency of a stream of which nothing arrived."""
+    found = value_of(group, link, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
+
+
+def _link_of(group: Group, link: str) -> str:
+    """`a`, or `a of a+b` where several were driven at once."""
+    return link if len(group.cell.links) == 1 else f"{link} of {group.cell.link_label}"
+
+
+def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
+    """One a stream and link: the modes, by what came through of the stream."""
+    for spec in cells[0].cell.setting_as(MultiStreamSetting).streams:
+        for link in cells[0].cell.links:
+            figure = _StreamOfGroup(cells[0], spec).figure("received_{}_pps")
+            about = f"multi-stream, stream {spec.name} through {link_words(cells[0].cell.links, link)}"
+            if found := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure):
+                yield found
+
+
+def _blocked(groups: Sequence[Group], book: NoteBook) -> Iterator[str]:
+    """The modes through which no frame of a stream came in any repeat, and the streams."""
+    several = len({g.cell.links for g in groups}) > 1 or any(len(g.cell.links) > 1 for g in groups)
+    for group in groups:
+        streams = [_StreamOfGroup(group, spec) for spec in group.cell.setting_as(MultiStreamSetting).streams]
+        for link in group.cell.links:
+            values = {s.spec.name: value_of(group, link, s.figure("loss_{}_ratio"), book) for s in streams}
+            lost = [name for name, value in values.items() if isinstance(value, Figure) and value.low >= 1]
+            if lost:
+                where = f"{group.label}, link {_link_of(group, link)}" if several else group.label
+                named = "any stream" if len(lost) == len(streams) > 1 else f"stream{'s' if len(lost) > 1 else ''} {' and '.join(lost)}"
+                yield f"{where}: nothing of {named} came through."
