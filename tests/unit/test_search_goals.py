@@ -44,21 +44,21 @@ def test_an_unknown_preset_is_refused_with_the_known_ones(text):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"loss_ratio": -0.1}, "loss_ratio is a share"),
-        ({"loss_ratio": 1.0}, "loss_ratio is a share"),
-        ({"exceed_ratio": 1.0}, "exceed_ratio is a share"),
-        ({"exceed_ratio": float("nan")}, "exceed_ratio is a share"),
-        ({"width": 0.0}, "width is a share"),
-        ({"width": 1.0}, "width is a share"),
-        ({"loss_ratio": 0.01}, "a width of 0.005 is finer than the loss ratio of 0.01 lets two loads differ"),
+        ({"loss_ratio": -0.1}, "loss: must be at least 0% and below 100%, not -10%"),
+        ({"loss_ratio": 1.0}, "loss: must be at least 0% and below 100%, not 100%"),
+        ({"exceed_ratio": 1.0}, "exceed: must be at least 0%"),
+        ({"exceed_ratio": float("nan")}, "exceed: must be at least 0%"),
+        ({"width": 0.0}, "width: must be above 0%"),
+        ({"width": 1.0}, "width: must be above 0%"),
+        ({"loss_ratio": 0.01}, "width: 0.5% is finer than the loss of 1% lets two rates differ; write width: 1% or more"),
         ({"sum_s": 0.5}, "0.5 s of trials in all cannot hold one of 1 s"),
-        ({"sum_s": float("inf")}, "cannot hold"),
+        ({"sum_s": float("inf")}, "sum: a duration is above 0 and ends"),
         ({"initial_s": 2.0}, "the first trials .2 s. would be longer than the last .1 s."),
-        ({"initial_s": 0.0}, "durations are above 0"),
-        ({"final_s": -1.0}, "durations are above 0"),
+        ({"initial_s": 0.0}, "initial: a duration is above 0"),
+        ({"final_s": -1.0}, "final: a duration is above 0"),
         ({"steps": 0}, "0 steps do not lead from 1 s to 21 s"),
         ({"steps": 1.5}, "1.5 steps"),
-        ({"name": "n d r"}, "letters, digits and underscores"),
+        ({"name": "n d r"}, "name: 'n d r' is not a goal's name; use letters, digits and underscores"),
         ({"name": ""}, "letters, digits and underscores"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_goal_that_contradicts_itself_is_refused_in_words(change, words):
 def test_all_contradictions_are_told_at_once():
     with pytest.raises(InputError) as e:
         checked([replace(NDR, loss_ratio=2.0, sum_s=0.1), replace(NDR, width=7.0)])
-    for words in ("loss_ratio is a share", "cannot hold one", "width is a share", "two goals are called ndr"):
+    for words in ("loss: must be", "cannot hold one", "width: must be", "two goals are called ndr"):
         assert words in str(e.value)
 
 

@@ -12,7 +12,7 @@ from dutlab.errors import SpecRefused
 from dutlab.labs import description
 from dutlab.plan.trials import make_plan
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
-from dutlab.spec.loader import load_experiment, path_of_testbed, read_experiment
+from dutlab.spec.loader import experiment_of, load_experiment, path_of_testbed, read_experiment
 from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.sensors import WATCHES
@@ -181,6 +181,35 @@ workloads:
         ":5:37: workloads.0.iperf3.links.0.0: lab three-node has no link 'z' (known: a, b)",
         ":6:34: workloads.1.sweep.colour: unknown key (known: directions, drain, duration, frame_sizes, generator, links, rates, traffic, warmup)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("sweep: {rates: [much], duration: 1ms, warmup: 700s}", {"rates.0", "duration", "warmup"}),
+        ("iperf3: {streams: 0, omit: 1.5s, duration: 0s}", {"streams", "omit", "duration"}),
+        ("search: {frame_sizes: [9500], budget: 1ms, drain: 700s}", {"frame_sizes.0", "budget", "drain"}),
+        ("search: {goals: [{name: a b, loss: 200%, exceed: 0%, final: 0s, sum: 1s}]}", {f"goals.0.{k}" for k in ("name", "loss", "final")}),
+        ("sweep: {rates: [1pps, 20pps], duration: 100ms}", {"rates.0"}),
+        ("latency: {rate: 100pps, idle_rate: 1kpps}", {"idle_rate"}),
+        ("latency: {rate: much, idle_rate: 1kpps}", {"rate"}),
+    ],
+)
+def test_a_key_that_is_wrong_hides_no_other_and_a_key_that_is_right_is_not_blamed(tmp_path, body, expected):
+    kind = body.split(":")[0]
+    with pytest.raises(SpecRefused) as refused:
+        experiment_of(
+            f"experiment: x\ntestbed: {{lab: three-node}}\nfactors: {{mode: [router]}}\nworkloads:\n- {body}\n".encode(),
+            tmp_path / "e.yaml",
+        )
+    assert {fault.path.removeprefix(f"workloads.0.{kind}.") for fault in refused.value.faults} == expected
+
+
+def test_a_value_as_long_as_a_file_is_not_printed_whole(tmp_path):
+    with pytest.raises(SpecRefused) as refused:
+        experiment_of(f"experiment: {'x' * 200_000}\n".encode(), tmp_path / "e.yaml")
+    said = str(refused.value)
+    assert len(said) < 4000 and "experiment: 'xxx" in said and "it becomes part of file names" in said
 
 
 def test_a_path_of_testbed_stands_beside_the_experiment_and_bounds_it(tmp_path):

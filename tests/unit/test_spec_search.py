@@ -60,8 +60,11 @@ def test_the_plan_is_given_about_what_a_search_takes(load, preset):
         ("preset: ndr", "known are rfc2544, csit, tst009, quick"),
         ("preset: csit, goals: [{name: a, loss: 0%, exceed: 50%, final: 1s, sum: 21s}]", "cannot be combined with a preset"),
         ("goals: []", "there is no goal"),
-        ("goals: [{name: a, loss: 2%, exceed: 50%, final: 1s, sum: 21s}]", "finer than the loss ratio"),
-        ("goals: [{name: a, loss: 0%, exceed: 50%, final: 60s, sum: 21s}]", "cannot hold one of 60 s"),
+        ("goals: [{name: a, loss: 2%, exceed: 50%, final: 1s, sum: 21s}]", "finer than the loss of 2% lets"),
+        (
+            "goals: [{name: a, loss: 0%, exceed: 50%, final: 60s, sum: 21s}]",
+            r"goals\.0\.sum: 21 s of trials in all cannot hold one of 60 s",
+        ),
         ("goals: [{name: a, loss: 0%, exceed: 0.5, final: 1s, sum: 21s}]", "has no unit; write it as in 0.5%"),
         (
             "goals: [{name: a, loss: 0%, exceed: 50%, final: 1s, sum: 21s}, {name: b, loss: 0%, exceed: 50%, final: 1s, sum: 21s}]",
@@ -74,7 +77,7 @@ def test_the_plan_is_given_about_what_a_search_takes(load, preset):
         ("lowest: 2kpps, highest: 1kpps", "2 kpps is not below highest, 1 kpps"),
         ("highest: 0pps", "must be more than 0"),
         ("budget: 0s", "must be 1s to 86400s"),
-        ("early_stop: true", "early_stop"),
+        ("early_stop: true", "early_stop: must be 'at-once' or 'never'"),
         ("links: [[a, a]]", "duplicate link"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
         (
             "  a: {",
             "  A_1: {",
-            ":7:3: links.A_1.name: 'A_1' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
+            ":7:3: links.A_1: 'A_1' is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names",
         ),
         (
             "testbed: e302-9d",
@@ -345,9 +345,9 @@ def test_a_testbed_in_which_nothing_forwards_has_no_dut(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("  s1: {ssh: s1}", "  -rf: {ssh: s1}", "hosts.-rf.name: '-rf' is not a name; use a-z"),
-        ("  s1: {ssh: s1}", "  ../s1: {ssh: s1}", "hosts.../s1.name: '../s1' is not a name; use a-z"),
-        ("  s1: {ssh: s1}", "  s/1: {ssh: s1}", "hosts.s/1.name: 's/1' is not a name; use a-z"),
+        ("  s1: {ssh: s1}", "  -rf: {ssh: s1}", "hosts.-rf: '-rf' is not a name; use a-z"),
+        ("  s1: {ssh: s1}", "  ../s1: {ssh: s1}", "hosts.../s1: '../s1' is not a name; use a-z"),
+        ("  s1: {ssh: s1}", "  s/1: {ssh: s1}", "hosts.s/1: 's/1' is not a name; use a-z"),
         ("fw:out-a, t1:eth0]", "fw:out-a, s1:eth9]", "links.a.path.3: the path returns to s1, where it has been at s1:eth0"),
         ("fw:out-a, t1:eth0]", "t1:eth8, t1:eth0]", "links.a.path.2: t1:eth8 and fw:in-a are of two hosts; ports 2 and 3 are of one machine, and so on"),
         ("10.0.1.1/24, 10.0.1.2/24", "10.0.0.3/24, 10.0.0.4/24", "links.a.addresses.2: 10.0.0.0/24 overlaps 10.0.0.0/24 on another cable of the path, so nothing would be routed"),

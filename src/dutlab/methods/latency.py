@@ -81,7 +81,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     reference, doubts = await reference_of(bench, cell.links, setting)
     points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.said}"]
     for percent in setting.shares_percent:
-        rate = Pps(reference.rate * percent / 100) if percent else setting.idle_pps
+        rate = Pps(reference.rate * percent / 100) if percent else min(setting.idle_pps, reference.rate)
         if above := _above_line(bench, cell, setting.frame_size, rate):
             notes.append(f"{percent:g} % was left out: it is more than link {above} carries")
             continue

@@ -48,7 +48,7 @@ class KnobKind:
 
 
 KNOBS: Mapping[str, KnobKind] = {
-    MTU: KnobKind(r"[0-9]{1,5}", f"9000; at least {IPV6_LEAST_MTU}, below which Linux removes a port's IPv6 addresses"),
+    MTU: KnobKind(r"[0-9]{1,5}", f"{IPV6_LEAST_MTU} to 65535, as 9000; below {IPV6_LEAST_MTU} Linux removes a port's IPv6 addresses"),
     "offloads": KnobKind(rf"{_WORD} (on|off)(, {_WORD} (on|off))*", "gro off, tso off"),
     "rings": KnobKind(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*", "rx 512, tx 512"),
     "coalescing": KnobKind(rf"{_WORD} ([0-9]+|on|off)(, {_WORD} ([0-9]+|on|off))*", "adaptive-rx off, rx-usecs 50"),

@@ -77,7 +77,7 @@ def checked(goals: Sequence[Goal]) -> tuple[Goal, ...]:
     """The goals, if one search can serve them all. Raises InputError with every contradiction in words."""
     faults = ["there is no goal"] if not goals else []
     for goal in goals:
-        faults += [f"goal {goal.name}: {fault}" for fault in goal_faults(goal)]
+        faults += [f"goal {goal.name}, {key}: {what}" for key, what in goal_faults(goal)]
     for i, goal in enumerate(goals):
         for other in goals[:i]:
             if other.name == goal.name:
@@ -93,24 +93,29 @@ def _sense(goal: Goal) -> tuple[float, float, float, float]:
     return goal.loss_ratio, goal.exceed_ratio, goal.final_s, goal.sum_s
 
 
-def goal_faults(goal: Goal) -> list[str]:
-    """What contradicts itself in one goal (RFC 9971, search goal attributes)."""
+def goal_faults(goal: Goal) -> list[tuple[str, str]]:
+    """What contradicts itself in one goal (RFC 9971, search goal attributes): the key of an experiment file, and what is wrong with it."""
     faults = []
     if not goal.name.replace("_", "").isalnum() or not goal.name.isascii():
-        faults.append("a name has letters, digits and underscores only: figures begin with it")
-    for what, share in (("loss_ratio", goal.loss_ratio), ("exceed_ratio", goal.exceed_ratio)):
+        faults.append(("name", f"{goal.name!r} is not a goal's name; use letters, digits and underscores: figures begin with it"))
+    for key, share in (("loss", goal.loss_ratio), ("exceed", goal.exceed_ratio)):
         if not 0 <= share < 1:
-            faults.append(f"{what} is a share of at least 0 and less than 1, not {share:g}")
+            faults.append((key, f"must be at least 0% and below 100%, not {_percent(share)}"))
     if not 0 < goal.width < 1:
-        faults.append(f"width is a share between 0 and 1, not {goal.width:g}")
-    elif goal.width < goal.loss_ratio:
-        faults.append(f"a width of {goal.width:g} is finer than the loss ratio of {goal.loss_ratio:g} lets two loads differ")
-    if not 0 < goal.initial_s < float("inf") or not 0 < goal.final_s < float("inf"):
-        faults.append("durations are above 0 and end")
-    if goal.initial_s > goal.final_s:
-        faults.append(f"the first trials ({goal.initial_s:g} s) would be longer than the last ({goal.final_s:g} s)")
-    if not goal.final_s <= goal.sum_s < float("inf"):
-        faults.append(f"{goal.sum_s:g} s of trials in all cannot hold one of {goal.final_s:g} s")
+        faults.append(("width", f"must be above 0% and below 100%, not {_percent(goal.width)}"))
+    elif goal.width < goal.loss_ratio < 1:
+        low, loss = _percent(goal.width), _percent(goal.loss_ratio)
+        faults.append(("width", f"{low} is finer than the loss of {loss} lets two rates differ; write width: {loss} or more"))
+    endless = {key for key, s in (("initial", goal.initial_s), ("final", goal.final_s), ("sum", goal.sum_s)) if not 0 < s < float("inf")}
+    faults += [(key, "a duration is above 0 and ends") for key in sorted(endless)]
+    if not endless & {"initial", "final"} and goal.initial_s > goal.final_s:
+        faults.append(("initial", f"the first trials ({goal.initial_s:g} s) would be longer than the last ({goal.final_s:g} s)"))
+    if not endless & {"final", "sum"} and goal.final_s > goal.sum_s:
+        faults.append(("sum", f"{goal.sum_s:g} s of trials in all cannot hold one of {goal.final_s:g} s"))
     if goal.steps != int(goal.steps) or goal.steps < 0 or (goal.steps == 0 and goal.initial_s < goal.sum_s):
-        faults.append(f"{goal.steps} steps do not lead from {goal.initial_s:g} s to {goal.sum_s:g} s")
+        faults.append(("steps", f"{goal.steps} steps do not lead from {goal.initial_s:g} s to {goal.sum_s:g} s"))
     return faults
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.12g}%"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
@@ -16,6 +16,7 @@ NAME_KEY = object()
 
 Loc = tuple[str | int, ...]
 SPEC_FAULT = "spec_fault"
+_ONE_KEY_FAULT = "spec_fault_of_one_key"
 
 
 def from_file(info: ValidationInfo) -> bool:
@@ -26,6 +27,11 @@ def from_file(info: ValidationInfo) -> bool:
 def fault(loc: Loc, what: str) -> InitErrorDetails:
     """One fault at `loc`, relative to the model that finds it."""
     return InitErrorDetails(type=PydanticCustomError(SPEC_FAULT, "{what}", {"what": what}), loc=loc, input=None)
+
+
+def fault_of_key(key: str, what: str) -> InitErrorDetails:
+    """The same of a key by itself, whatever its neighbours are: found also where one of them is wrong."""
+    return InitErrorDetails(type=PydanticCustomError(_ONE_KEY_FAULT, "{what}", {"what": what}), loc=(key,), input=None)
 
 
 def faults_of(error: ValidationError, prefix: Loc = ()) -> list[InitErrorDetails]:
@@ -66,6 +72,7 @@ _WORDS = {
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
     "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
 }
 """Pydantic's kinds of fault in our words; the names in braces are of the fault's context."""
 
@@ -127,8 +134,28 @@ class SpecModel(BaseModel):
         try:
             made = handler(known)
         except ValidationError as error:
-            faults += faults_of(error)
+            found = faults_of(error)
+            # The name of an entry is the key that it is written under.
+            faults += [InitErrorDetails({**of, "loc": ()}) if of["loc"] == ("name",) and NAME_KEY in data else of for of in found]
+            faults += cls._faults_beside(known, {of["loc"][0] for of in found if of["loc"]}, handler)
         faults += cls.cross_faults(known, made)
         if faults or made is None:
             raise refuse(cls.__name__, faults)
         return made
+
+    @classmethod
+    def _faults_beside(
+        cls, written: Mapping[Any, Any], wrong: Collection[str | int], handler: ModelWrapValidatorHandler[Self]
+    ) -> list[InitErrorDetails]:
+        """Faults of single keys that are written, where others are `wrong`: found by leaving those out."""
+        fields = cls.file_keys()
+        left = {key: value for key, value in written.items() if not {key, fields.get(key, key)} & set(wrong)}
+        try:
+            made = handler(left)
+        except ValidationError:  # one that must be there is among the wrong ones
+            return []
+        return [of for of in cls.cross_faults(left, made) if _is_of_one_key(of) and of["loc"][0] in left]
+
+
+def _is_of_one_key(of: InitErrorDetails) -> bool:
+    return isinstance(of["type"], PydanticCustomError) and of["type"].type == _ONE_KEY_FAULT

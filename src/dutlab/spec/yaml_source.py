@@ -25,6 +25,8 @@ MOST_BYTES = 256 * 1024
 MOST_NODES = 5_000
 """After aliases are followed: a page of them can otherwise stand for more than memory holds."""
 DEEPEST = 20
+_LONGEST_FAULT = 2_000
+"""Characters; a value that is wrong can be as long as a file."""
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 _BASED = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
@@ -54,12 +56,18 @@ class Source:
         """A fault at `loc`; where `loc` is not written, at what it is missing from."""
         known = next((loc[:n] for n in range(len(loc), 0, -1) if loc[:n] in self.places), ())
         place = self.places.get(known, SourcePosition(self.file, 1, 1))
-        return Fault(place.file, place.line, place.column, path_text(loc), printable(what))
+        return Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what)))
 
 
 def path_text(loc: Loc) -> str:
     """`links.a.path.2`; the whole file is `file`."""
     return printable(".".join(str(part) for part in loc if part != "[key]")) or "file"
+
+
+def _shortened(what: str) -> str:
+    """Its middle left out where it is longer than anybody reads."""
+    half = _LONGEST_FAULT // 2
+    return what if len(what) <= _LONGEST_FAULT else f"{what[:half]} … {what[-half:]}"
 
 
 def printable(text: str) -> str:
@@ -92,8 +100,7 @@ def parse(raw: bytes, file: str) -> Source:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        what = " ".join(str(part) for part in (error.problem, error.context) if part)
-        raise SpecRefused([Fault(file, line, column, "file", printable(f"not valid YAML: {what}"))]) from error
+        raise SpecRefused([Fault(file, line, column, "file", printable(f"not valid YAML: {_syntax_words(error)}"))]) from error
     except ReaderError as error:
         line, column = _line_column(text, error.position)
         what = f"not valid YAML: the character {text[error.position]!r} is not allowed here"
@@ -107,6 +114,16 @@ def parse(raw: bytes, file: str) -> Source:
     if reader.faults:
         raise SpecRefused(reader.faults)
     return reader.source
+
+
+def _syntax_words(error: MarkedYAMLError) -> str:
+    """What is wrong, and what to do where the parser's own words do not say it."""
+    problem = str(error.problem or "")
+    if "another document" in problem:
+        return "a second document begins here; write one in a file"
+    if r"'\t'" in problem:
+        return "a tab; indent with spaces"
+    return " ".join(str(part) for part in (problem, error.context) if part)
 
 
 def _decode(raw: bytes, file: str) -> str:
@@ -226,7 +243,7 @@ class _Reader:
 
     def _fault(self, node: Node, loc: Loc, what: str) -> None:
         place = self._place(node)
-        self.faults.append(Fault(place.file, place.line, place.column, path_text(loc), printable(what)))
+        self.faults.append(Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what))))
 
 
 def _float(text: str) -> float | str:

@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration, FrameRate, PayloadRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
-from dutlab.spec.model import fault
+from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.iperf3 import LONGEST_OMIT, MOST_STREAMS
@@ -72,9 +72,9 @@ class DatagramsWorkload(WorkloadModel):
             return faults
         faults += each_once("lengths", [str(n) for n in made.lengths])
         if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_TRIAL:
-            faults.append(fault(("duration",), f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s"))
+            faults.append(fault_of_key("duration", f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s"))
         if not float(made.omit).is_integer() or not 0 <= made.omit <= LONGEST_OMIT:
-            faults.append(fault(("omit",), f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {made.omit:g}s"))
+            faults.append(fault_of_key("omit", f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {made.omit:g}s"))
         if made.rate is not None and made.bit_rate is not None:
             faults.append(fault(("bit_rate",), "cannot be combined with rate; write one of them"))
         return faults

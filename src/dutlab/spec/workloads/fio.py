@@ -24,7 +24,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import Loc, did_you_mean, fault
+from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
@@ -161,7 +161,7 @@ class FioWorkload(DriveWorkload):
         if not made.options and not made.job:
             faults.append(fault(("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job"))
         if not 0 < made.duration <= LONGEST_TRIAL:
-            faults.append(fault(("duration",), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
         for name, given in made.options.items():
             faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
             if len(set(given)) < len(given) or not given:

@@ -13,7 +13,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, fault
+from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadModel
 from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds, line_rate, si
@@ -148,7 +148,7 @@ def outside(limits: Iterable[tuple[str, float | None, float, float]], unit: str 
     """A fault for each (key, value, least, most) whose value is given and not between the two."""
     for key, value, low, high in limits:
         if value is not None and not low <= value <= high:
-            yield fault((key,), f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}")
+            yield fault_of_key(key, f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}")
 
 
 class FramesAround(FrameWorkload):

@@ -15,7 +15,7 @@ from dutlab.spec.generators import Generator
 from dutlab.spec.generators.base import MOST_STREAMS
 from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import fault
+from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import Setting
@@ -76,7 +76,7 @@ class GenerationWorkload(WorkloadModel):
             if len(links) > 1:
                 faults.append(fault(("links", i), "write one link: the host at its source makes the frames"))
         if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_WAIT:
-            faults.append(fault(("duration",), f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {made.duration:g}s"))
+            faults.append(fault_of_key("duration", f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {made.duration:g}s"))
         return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:

@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import fault
+from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
@@ -80,12 +80,12 @@ class Iperf3Workload(WorkloadModel):
             return faults
         for key, value, least, most in (("omit", made.omit, 0, LONGEST_OMIT), ("duration", made.duration, 1, LONGEST_TRIAL)):
             if not float(value).is_integer():
-                faults.append(fault((key,), f"iperf3 takes whole seconds, not {value:g}s"))
+                faults.append(fault_of_key(key, f"iperf3 takes whole seconds, not {value:g}s"))
             elif not least <= value <= most:
-                faults.append(fault((key,), f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s"))
+                faults.append(fault_of_key(key, f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s"))
         if not float(made.ends_apart).is_integer():
-            faults.append(fault(("ends_apart",), f"iperf3 takes whole seconds, not {made.ends_apart:g}s"))
-        elif (shortest := made.duration - made.ends_apart * (max(map(len, made.links or ((),))) - 1)) < 1:
+            faults.append(fault_of_key("ends_apart", f"iperf3 takes whole seconds, not {made.ends_apart:g}s"))
+        elif made.ends_apart and (shortest := made.duration - made.ends_apart * (max(map(len, made.links or ((),))) - 1)) < 1:
             faults.append(fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration"))
         return faults
 

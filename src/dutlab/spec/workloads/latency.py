@@ -16,7 +16,7 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
 from dutlab.spec.workloads.setting import CarryingSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
-from dutlab.units import Pps, Seconds
+from dutlab.units import Pps, Seconds, si
 
 SEARCH_S = Seconds(30.0)
 """What the short search takes, to count with."""
@@ -58,6 +58,10 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
             return faults
         faults += each_once("shares", [f"{s:g}" for s in made.shares])
         faults += [fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}") for i, s in enumerate(made.shares) if not 0 <= s <= MOST_SHARE]
+        if made.rate is not None and made.idle_rate > made.rate and "idle_rate" in data:
+            faults.append(
+                fault(("idle_rate",), f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest")
+            )
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
@@ -72,7 +76,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
                 traffic=self.traffic,
                 rate_pps=self.rate,
                 shares_percent=shares,
-                idle_pps=self.idle_rate,
+                idle_pps=min(self.idle_rate, self.rate or self.idle_rate),
                 duration_s=self.duration,
                 warmup_s=self.warmup,
                 drain_s=self.drain,

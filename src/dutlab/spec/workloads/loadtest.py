@@ -12,7 +12,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, fault
+from dutlab.spec.model import Loc, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, FramesAround, outside
@@ -78,9 +78,9 @@ class LoadtestWorkload(FramesAround):
             ]
         )
         if not 0 < made.target <= MOST_TARGET:
-            faults.append(fault(("target",), f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
+            faults.append(fault_of_key("target", f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
         if made.threshold >= 1:
-            faults.append(fault(("threshold",), "must be below 100%: more than everything cannot be lost"))
+            faults.append(fault_of_key("threshold", "must be below 100%: more than everything cannot be lost"))
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:

@@ -54,7 +54,7 @@ class SearchGoal(SpecModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """What contradicts itself in the goal."""
         del data
-        return [] if made is None else [fault((), what) for what in goal_faults(made.goal)]
+        return [] if made is None else [fault((key,), what) for key, what in goal_faults(made.goal)]
 
     @property
     def goal(self) -> Goal:

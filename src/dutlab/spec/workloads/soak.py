@@ -12,7 +12,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, fault
+from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
 from dutlab.spec.workloads.setting import CarryingSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
@@ -64,11 +64,11 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
         if made is None:
             return faults
         if made.share <= 0:
-            faults.append(fault(("share",), "must be more than 0"))
+            faults.append(fault_of_key("share", "must be more than 0"))
         if not 0 <= made.threshold < 1:
-            faults.append(fault(("threshold",), "must be 0% to less than 100%"))
+            faults.append(fault_of_key("threshold", "must be 0% to less than 100%"))
         if made.target is not None and not SMALLEST_TARGET <= made.target <= LARGEST_TARGET:
-            faults.append(fault(("target",), f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}"))
+            faults.append(fault_of_key("target", f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}"))
         if made.target is not None and made.threshold:
             faults.append(fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out"))
         return faults

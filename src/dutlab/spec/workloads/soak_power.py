@@ -21,7 +21,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name, Share, YesNo, name_fault, text_of
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
+from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FrameWorkload, each_once, outside
@@ -68,7 +68,7 @@ class PowerPhase(SpecModel):
             return []
         faults = list(outside([("duration", made.duration, LEAST_S, LONGEST_TRIAL)]))
         if not 0 <= made.share <= 1:
-            faults.append(fault(("share",), "must be 0% to 100% of `rate`"))
+            faults.append(fault_of_key("share", "must be 0% to 100% of `rate`"))
         if made.off and (made.share or made.links is not None):
             faults.append(fault(("off",), "nothing is sent to a DUT that is off; leave share and links out"))
         if made.links is not None and not made.share:

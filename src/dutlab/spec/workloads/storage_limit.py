@@ -20,7 +20,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.drives import parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import Loc, fault
+from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting, Value
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
@@ -95,7 +95,7 @@ class StorageLimitWorkload(DriveWorkload):
         if made is None:
             return faults
         if not 0 < made.duration <= LONGEST_TRIAL:
-            faults.append(fault(("duration",), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
         for name, given in (("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
             if not given or len(set(given)) < len(given):
                 faults.append(fault((name,), "a value is written twice" if given else "empty; write a value"))

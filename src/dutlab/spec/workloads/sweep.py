@@ -47,6 +47,8 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
         faults += each_once("rates", [str(r) for r in made.rates])
         if made.traffic.burst is not None and None in made.rates:
             faults.append(fault(("traffic", "burst"), "a load at full speed has no pauses between bursts; write rates other than max"))
+        few = [i for i, r in enumerate(made.rates) if r is not None and r.unit is RateUnit.PPS and r.value * made.duration < 1 - ROUNDING]
+        faults += [fault(("rates", i), f"not one frame in {made.duration:g}s; raise the rate or the duration") for i in few]
         return faults
 
     @property
