@@ -27,6 +27,7 @@ from dutlab.report.model.words import (
     mix_words,
     numbers_words,
     plural,
+    pps_text,
     unit_of,
 )
 from dutlab.report.sections.facts import fact_rows
@@ -88,6 +89,11 @@ def test_a_table_has_one_unit_and_thousands_set_apart() -> None:
     assert bit_rate_unit([9.4e9, 119e6]).text(119e6) == "119.0 Mb/s"  # 0.12 would lose a digit
     assert frame_rate_unit([1.78e6, 0.15e6]).text(1.78e6) == "1.780 Mpps"
     assert frame_rate_unit([1.78e6, 6.4e3]).text(6.4e3) == "6.4 kpps"
+
+
+def test_a_very_small_frame_rate_is_not_rounded_to_nothing():
+    assert (frame_rate_unit([2.0, 80.0]).text(2.0), pps_text(2.0), pps_text(346_300.0)) == ("2.0 pps", "2.0 pps", "346.3 kpps")
+    assert frame_rate_unit([80.0, 4000.0]).text(80.0) == "0.080 kpps", "beside larger ones"
     assert bit_rate_unit([9.4e8]).text(9.4e8) == "940.0 Mb/s"
     assert KPPS.number(14_880_952) == "14\u202f881.0"
     assert MBPS.number(-1e6) == "\u22121.0"

@@ -59,9 +59,9 @@ def _row(answer: RescoredBounds) -> list[str]:
 
 
 def _saturated(found: Saturation) -> str:
-    from dutlab.report.model.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import pps_text  # noqa: PLC0415 -- `--help` needs none of it
 
     if found.saturated is None:
         return f"no saturation: {found.why}"
-    at = f"{KPPS.text(found.saturated.received_pps)} received at {found.saturated.at_s:g} s"
+    at = f"{pps_text(found.saturated.received_pps)} received at {found.saturated.at_s:g} s"
     return f"saturated with {at}: loss stays above {found.threshold:.1%} from there"

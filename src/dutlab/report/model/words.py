@@ -38,7 +38,9 @@ class Unit:
         return f"{self.number(value)} {self.name}"
 
 
+PPS = Unit("pps", 1.0, 1)
 KPPS = Unit("kpps", 1e3, 1)
+_FINE_KPPS = Unit("kpps", 1e3, 3)
 MPPS = Unit("Mpps", 1e6, 3)
 MBPS = Unit("Mb/s", 1e6, 1)
 MICROSECONDS = Unit("µs", 1e3, 1)
@@ -142,6 +144,7 @@ _WORDS = {
     "length_bytes": "datagrams of {} bytes",
     "zerocopy": "sent without a copy (-Z)",
 }
+_KILO = 1e3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _ORDER = ("rw", *_WORDS, "streams")
 _LONG = 10_000
@@ -171,9 +174,20 @@ def bit_rate_unit(values: Iterable[float]) -> Unit:
 
 
 def frame_rate_unit(values: Iterable[float]) -> Unit:
-    """One unit for a table of frame rates: Mpps with three decimals where none is small, else kpps."""
+    """One unit for a table of frame rates: Mpps with three decimals where none is small, pps where all are, else kpps."""
     sizes = [abs(v) for v in values if v]
-    return MPPS if sizes and max(sizes) >= 1e6 and min(sizes) >= 0.1e6 else KPPS  # noqa: PLR2004 -- where mega begins; below 0.1 digits are lost
+    if not sizes:
+        return KPPS
+    if max(sizes) >= 1e6 and min(sizes) >= 0.1e6:  # noqa: PLR2004 -- where mega begins; below 0.1 digits are lost
+        return MPPS
+    if min(sizes) >= 100:  # noqa: PLR2004 -- 0.1 kpps, the last digit
+        return KPPS
+    return PPS if max(sizes) < _KILO else _FINE_KPPS
+
+
+def pps_text(rate: float) -> str:
+    """`346.3 kpps` of a single frame rate, `20.0 pps` of a very small one."""
+    return (KPPS if not rate or abs(rate) >= 100 else PPS).text(rate)  # noqa: PLR2004 -- as above
 
 
 def unit_of(figure: str) -> Unit:
@@ -183,9 +197,6 @@ def unit_of(figure: str) -> Unit:
     if figure.endswith("_ratio"):
         return PERCENT
     return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
-
-
-_KILO = 1e3
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
@@ -238,10 +249,10 @@ def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, wi
     words = []
     if "shares_percent" in params:
         rate = left.pop("rate_pps", None)
-        words.append("of a rate that a search finds" if rate is None else f"of {KPPS.text(float(rate))} a link")
+        words.append("of a rate that a search finds" if rate is None else f"of {pps_text(float(rate))} a link")
     elif "rate_pps" in params and "rate_pps" not in set(without):
         rate = left.pop("rate_pps", None)
-        words.append("as fast as the generator can" if rate is None else f"at {KPPS.text(float(rate))} a link")
+        words.append("as fast as the generator can" if rate is None else f"at {pps_text(float(rate))} a link")
     elif "rate_percent" in left:
         words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
     elif "early_stop" in params or "goals" in params:

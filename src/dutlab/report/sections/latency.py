@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
-from dutlab.report.model.words import KPPS, latency_text
+from dutlab.report.model.words import frame_rate_unit, latency_text
 from dutlab.report.sections import latency_times
 from dutlab.store.run_folder import RunFolder
 
@@ -97,7 +97,7 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
     )
     if isinstance(rate, Figure):
         told = any(note.startswith("the rate is") for r in group.measured for note in r.notes)
-        yield f"{about}{'' if told else f', shares of {figure_text(rate, KPPS)}'}: {', '.join(said)}."
+        yield f"{about}{'' if told else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(said)}."
     yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes if "knee" not in note)
 
 

@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import KPPS, PERCENT, SECONDS, Unit, plural
+from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -152,4 +152,4 @@ def _saturated(record: TrialRecord, label: str) -> Moment | None:
     figures = record.figures.get(label, {})
     if "saturation_s" not in figures:
         return None
-    return Moment(figures["saturation_s"], f"saturated: {KPPS.text(figures['saturation_pps'])}")
+    return Moment(figures["saturation_s"], f"saturated: {pps_text(figures['saturation_pps'])}")

@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import KPPS, bit_rate_unit, latency_text
+from dutlab.report.model.words import bit_rate_unit, latency_text, pps_text
 from dutlab.report.sections import latency_times
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -111,7 +111,7 @@ def _of_size(figures: Mapping[str, float]) -> Iterator[str]:
             yield f"{name.upper()} not found"
         else:
             on_wire = bit_rate_unit([rate]).text(rate) if (rate := figures.get(f"{name}_lower_bps_l1")) is not None else ""
-            yield f"{name.upper()} {KPPS.text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{' or more' if upper is None else ''}"
+            yield f"{name.upper()} {pps_text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{' or more' if upper is None else ''}"
     if (median := figures.get("half_latency_p50_ns")) is not None:
         yield f"median latency at half of the NDR {latency_text(median)}, 99.9 % within {latency_text(figures['half_latency_p999_ns'])}"
     else:

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, figure_text
-from dutlab.report.model.words import KPPS, Unit, plural
+from dutlab.report.model.words import Unit, plural, pps_text
 from dutlab.stats.summary import summarise
 
 REPEATS_WITHIN = 0.03
@@ -66,7 +66,7 @@ def _reasons(name: str, group: Group) -> list[str]:
     missed = [float(row["upper_pps"]) for row in goals if row["upper_pps"] is not None]
     met = [float(row["lower_pps"]) for row in goals if row["lower_pps"] is not None]
     if missed and met and min(missed) < max(met):
-        at = f"missed the goal at {KPPS.text(min(missed))} and another met it at {KPPS.text(max(met))}"
+        at = f"missed the goal at {pps_text(min(missed))} and another met it at {pps_text(max(met))}"
         said.append(f"one search {at}: the state of the DUT changed")
     if met_above:
         said.append(f"in {met_above} of {plural(len(goals), 'search', 'searches')} the goal was met above the upper bound too")
