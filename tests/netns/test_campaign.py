@@ -1,20 +1,33 @@
-"""Campaigns on real runs: killed at random instants, a testbed that is away, and versions that are compared."""
+"""Campaigns on real runs: killed at random instants, a testbed that is away, also for a whole night, and versions that are compared."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_engine
+from capability import have_netns, have_sshd, need, need_engine
 from dutlab.hosts.netns import NAMESPACES
+from dutlab.labs import sshd
+from dutlab.runner import campaign as of_campaigns
+from dutlab.runner.campaign import CampaignWork
+from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
+from dutlab.runner.fleet.carrier import LocalCarrier
+from dutlab.spec.campaign import read_campaign
+from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.manifest import MANIFEST
 from processes import LIMIT_S, eventually
 
@@ -156,3 +169,86 @@ def test_a_testbed_that_is_away_keeps_nobody_waiting_and_versions_are_compared(p
     (only,) = statuses(python, here, "campaigns/away")
     assert (only["tries"], only["exit_status"]) == (2, 3), only
     assert "1 of 1 not measured" in done.stdout, done.stdout
+
+
+class NightClock:
+    """This machine's clock, but for its date: it goes on to the next night as soon as no testbed has anything to do in this one."""
+
+    def __init__(self, folder: CampaignFolder, begins: str, at_night: Callable[[int], None]) -> None:
+        self.folder, self.at_night, self.nights, self.said = folder, at_night, 0, list[str]()
+        self.ahead = datetime.fromisoformat(begins).astimezone() - datetime.now().astimezone()
+        self._waiting = dict[str, datetime]()
+
+    def now(self) -> datetime:
+        return datetime.now().astimezone() + self.ahead
+
+    def hear(self, line: str) -> None:
+        self.said.append(line)
+        if waits := re.fullmatch(r"(\w+): waiting until (.*)", line):
+            self._waiting[waits[1]] = datetime.fromisoformat(waits[2]).astimezone()
+        at_work = {run.testbed for run in self.folder.planned() if self.folder.done(run) is None} - self._waiting.keys()
+        if self._waiting and not at_work:
+            self.nights += 1
+            self.at_night(self.nights)
+            when = min(self._waiting.values())
+            self._waiting = {testbed: until for testbed, until in self._waiting.items() if until > when}
+            self.ahead = when - datetime.now().astimezone()
+
+
+@dataclass(frozen=True)
+class Shifted(LocalCarrier):
+    """Has processes whose clock is the night's."""
+
+    nights: NightClock
+
+    async def carry(self, planned: PlannedRun) -> int:
+        status = await super().carry(planned)
+        tries = self.folder.place(planned) / "tries"
+        *before, last = tries.read_text().splitlines()
+        entry = json.loads(last)
+        entry |= {name: (datetime.fromisoformat(entry[name]) + self.nights.ahead).isoformat() for name in ("began", "ended")}
+        tries.write_text("".join(f"{line}\n" for line in [*before, json.dumps(entry)]))
+        return status
+
+
+def test_a_testbed_that_is_down_for_a_night_delays_no_other_and_is_measured_in_the_nights_after_it(
+    python: str, python_env: dict[str, str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need("sshd", have_sshd())
+    keys, home = here / "keys", here / "home"
+    sshd.write_files(keys, [sshd.Door("far", "", "127.0.0.1", via="")])
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "config").write_text(
+        f"Host far\nHostName 127.0.0.1\nUser root\nIdentityFile {keys}/client\nUserKnownHostsFile {keys}/known_hosts\n"
+    )
+    for name, value in {**python_env, "HOME": str(home)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(of_campaigns, "_LONGEST_WAIT_S", 0.1)
+    (here / "near.yaml").write_text("testbed: near\nhosts:\n  here: {local: true}\n")
+    (here / "far.yaml").write_text("testbed: far\nhosts:\n  here: {ssh: far}\n")
+    (here / "n.yaml").write_text(
+        "campaign: nights\nexperiments: [one.yaml]\ntestbeds: [near.yaml, far.yaml]\n"
+        'nights: 2\nhours: "22:00-06:00"\ntries: 2\nagain_after: 1s\nat_once: 2\n'
+    )
+    folder = CampaignFolder.create(here / "campaigns" / "nights", read_campaign(here / "n.yaml"), version("dutlab"))
+    status = [python, "-m", "dutlab", "campaign", "status", str(folder.path)]
+    told = dict[int, str]()
+
+    def at_night(number: int) -> None:
+        told[number] = subprocess.run(status, capture_output=True, text=True, check=True).stdout
+        if number == 2:
+            Path("/run/sshd").mkdir(exist_ok=True)
+            subprocess.run(["/usr/sbin/sshd", "-f", str(keys / "sshd-far.conf"), "-E", str(keys / "log")], check=True)
+
+    nights = NightClock(folder, "2026-12-01T12:00", at_night)
+    try:
+        standings = asyncio.run(CampaignWork(folder, nights.hear, Shifted(folder, nights), nights.now).carry_out())
+    finally:
+        if (keys / "far.pid").exists():
+            os.kill(int((keys / "far.pid").read_text()), signal.SIGTERM)
+    assert [s.state for s in standings] == [CampaignState.DONE] * 4, nights.said
+    days = {(run.testbed, run.night): f"{folder.last_began(run):%d}" for run in folder.planned()}
+    assert days == {("near", 1): "01", ("near", 2): "02", ("far", 1): "02", ("far", 2): "03"}, nights.said
+    assert "far, night 1: runs missing because the testbed could not be used: 1, last tried 2026-12-01 22:" in told[2], told[2]
+    assert "refused: nothing listens there" in told[2]
+    assert "missing" not in told[3]

@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -110,7 +112,7 @@ def test_an_instant_is_in_a_night_or_before_the_next_one(begin: int, end: int, m
     if begin == end:
         return
     hours = Hours.parse(f"{begin // 60:02}:{begin % 60:02}-{end // 60:02}:{end % 60:02}")
-    now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+    now = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None) + timedelta(minutes=minute)
     length = timedelta(minutes=(end - begin) % (24 * 60))
     night = hours.night_of(now)
     following = hours.next_begin(now)
@@ -205,15 +207,15 @@ class Told(CampaignWork):
 
     def __init__(self, folder: CampaignFolder, ends: dict[int, list[int]], now: datetime | None = None) -> None:
         super().__init__(folder, self.hear, LocalCarrier(folder))
-        self.ends, self.said, self.did, self.now = ends, list[str](), list[int](), now or datetime(2026, 1, 1, tzinfo=UTC)
+        self.ends, self.said, self.did, self.now = ends, list[str](), list[int](), now or datetime(2026, 1, 1).astimezone()
         self.clock = lambda: self.now
 
     def hear(self, line: str) -> None:
         self.said.append(line)
 
-    async def _one(self, planned: PlannedRun) -> int:
+    async def one(self, planned: PlannedRun) -> int:
         self.did.append(planned.number)
-        self._tries[planned.number] = self._tries.get(planned.number, 0) + 1
+        await asyncio.sleep(0)  # a process takes time
         status = (self.ends.get(planned.number) or [0]).pop(0) if self.ends.get(planned.number) else 0
         place = self.folder.place(planned)
         place.mkdir(parents=True, exist_ok=True)
@@ -322,26 +324,92 @@ def test_what_is_refused_as_input_is_not_tried_again_and_a_fault_of_the_store_en
     assert work.did == [1, 2]
 
     class Full(Told):
-        async def _one(self, planned: PlannedRun) -> int:
+        async def one(self, planned: PlannedRun) -> int:
             raise StoreError(f"{planned.number}: no space left")
 
     with pytest.raises(StoreError, match="1: no space left"):
         asyncio.run(Full(folder_of(tmp_path / "d"), {}).carry_out())
 
 
-def test_each_night_begins_in_hours_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = tuple(PlannedRun(n, "e", "t", "", n, ("e.yaml",)) for n in (1, 2))
-    folder = CampaignFolder.create(tmp_path / "c", PlannedCampaign(_campaign(hours="22:00-06:00", nights=2), planned, ()), "0.1.0")
-    work = Told(folder, {}, now=datetime(2026, 1, 1, 12, tzinfo=UTC))
-    began = []
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Told], Told]]:
+    """Lets a campaign's clock go on by itself while all of it waits, by the clock on the wall of a place that has summer time."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
 
-    async def slept(seconds: float) -> None:
-        work.now += timedelta(seconds=seconds)
+    def passed(work: Told) -> Told:
+        work.now = datetime(2026, 10, 23, 12).astimezone()
+        sleepers = list[datetime]()
 
-    monkeypatch.setattr(of_campaigns.asyncio, "sleep", slept)
+        async def slept(seconds: float) -> None:
+            sleepers.append(until := work.now.astimezone(UTC) + timedelta(seconds=seconds))
+            while work.now < until:
+                await nothing(0)
+                if until == min(sleepers):
+                    work.now = until.astimezone()
+            sleepers.remove(until)
+
+        monkeypatch.setattr(of_campaigns.asyncio, "sleep", slept)
+        return work
+
+    nothing = asyncio.sleep
+    yield passed
+    monkeypatch.undo()
+    time.tzset()
+
+
+def nights_of(path: Path, *, nights: int, testbeds: str, **more: object) -> CampaignFolder:
+    """A campaign of a run for each testbed and night, numbered night by night."""
+    both = [(night, testbed) for night in range(1, nights + 1) for testbed in testbeds]
+    planned = tuple(PlannedRun(n, "e", testbed, "", night, ("e.yaml",)) for n, (night, testbed) in enumerate(both, start=1))
+    campaign = _campaign(hours="22:00-06:00", nights=nights, **{"again_after": 600.0, **more})
+    return CampaignFolder.create(path, PlannedCampaign(campaign, planned, ()), "0.1.0")
+
+
+def began(folder: CampaignFolder) -> list[str]:
+    """When each run was begun last, by the wall clock."""
+    return [f"{at:%d %H:%M}" if (at := folder.last_began(run)) else "" for run in folder.planned()]
+
+
+def test_each_night_begins_in_hours_of_its_own_also_when_summer_time_ends(tmp_path: Path, passing: Callable[[Told], Told]) -> None:
+    work = passing(Told(nights_of(tmp_path / "c", nights=3, testbeds="t"), {}))
     asyncio.run(work.carry_out())
-    began = [folder.last_began(run) for run in planned]
-    assert began == [datetime(2026, 1, 1, 22, tzinfo=UTC), datetime(2026, 1, 2, 22, tzinfo=UTC)]
+    assert began(work.folder) == ["23 22:00", "24 22:00", "25 22:00"]
+    assert [line for line in work.said if "waiting" in line] == [f"t: waiting until 2026-10-{day} 22:00" for day in (23, 24, 25)]
+
+
+def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(tmp_path: Path, passing: Callable[[Told], Told]) -> None:
+    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab"), {2: [3, 3, 3]}))
+    standings = asyncio.run(work.carry_out())
+    assert [s.state for s in standings] == [CampaignState.DONE] * 4
+    assert began(work.folder) == ["23 22:00", "24 22:00", "24 22:00", "25 22:00"]
+    assert "b: could not be used; 1 of night 1 missed" in work.said
+
+
+def test_hours_that_end_before_a_testbed_had_its_tries_delay_no_other(tmp_path: Path, passing: Callable[[Told], Told]) -> None:
+    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab", tries=100), {2: [3] * 48}))
+    asyncio.run(work.carry_out())
+    assert began(work.folder) == ["23 22:00", "24 22:00", "24 22:00", "25 22:00"]
+
+
+def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(
+    tmp_path: Path, passing: Callable[[Told], Told]
+) -> None:
+    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab"), {2: [3] * 99, 4: [3] * 99}))
+    standings = asyncio.run(work.carry_out())
+    assert [(s.state, s.tries) for s in standings] == [
+        (CampaignState.DONE, 1), (CampaignState.REFUSED, 6), (CampaignState.DONE, 1), (CampaignState.PLANNED, 0),
+    ]  # fmt: skip
+    again = passing(Told(work.folder, {}))
+    asyncio.run(again.carry_out())
+    assert again.did == [2, 4] and began(work.folder)[3] == "24 22:00", "each on a night of its own"
+
+
+def test_no_testbed_keeps_the_turns_of_another(tmp_path: Path) -> None:
+    planned = tuple(PlannedRun(n, "e", "a" if n <= 4 else "b", "", 1, ("e.yaml",)) for n in range(1, 7))
+    work = Told(CampaignFolder.create(tmp_path / "c", PlannedCampaign(_campaign(), planned, ()), "0.1.0"), {})
+    asyncio.run(work.carry_out())
+    assert work.did == [1, 5, 2, 6, 3, 4]
 
 
 def test_a_worker_with_another_store_of_leases_or_version_makes_no_run_and_that_is_told(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.told import say, table, tell
-from dutlab.errors import InputError
+from dutlab.errors import InputError, TestbedError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dutlab.runner.campaign_folder import CampaignFolder, RunStanding
     from dutlab.runner.fleet.cost import FleetCost
@@ -255,9 +255,29 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
         say("added: what the campaign added to the run's own time, and the share of it")
     if waiting := sum(str(s.state) == "done" and not s.kept for s in standings):
         say(f"in this folder alone, not in the index of the fleet nor in an object store: {waiting} of {len(standings)}")
+    for line in _missing(standings):
+        say(printable(line))
     for s in standings:
-        if s.said:
+        if s.said and not _is_missed(s):
             say(f"run {s.planned.number}: {printable(s.said)}")
+
+
+def _is_missed(standing: RunStanding) -> bool:
+    """Whether the testbed could not be used when it was last tried."""
+    return str(standing.state) != "done" and standing.exit_status == TestbedError.exit_status
+
+
+def _missing(standings: Sequence[RunStanding]) -> Iterator[str]:
+    """A line for each night of a testbed that could not be used then: its other runs of that night wait behind the one that was tried."""
+    left: dict[tuple[str, int], list[RunStanding]] = {}
+    for s in standings:
+        if str(s.state) not in ("done", "running") and s.exit_status in (None, TestbedError.exit_status):
+            left.setdefault((s.planned.testbed, s.planned.night), []).append(s)
+    for (testbed, night), runs in left.items():
+        if tried := [s for s in runs if _is_missed(s)]:
+            last = tried[-1]
+            when = "" if last.ended is None else f", last tried {last.ended.astimezone():%Y-%m-%d %H:%M}"
+            yield f"{testbed}, night {night}: runs missing because the testbed could not be used: {len(runs)}{when}: {last.said}"
 
 
 def _added(cost: FleetCost | None) -> str:

@@ -8,19 +8,21 @@ those of any other. One that was cut goes on with `dutlab resume`, which puts ba
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from dutlab.errors import InputError, TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder, RunStanding
 from dutlab.runner.fleet.carrier import PlaceCarrier
-from dutlab.spec.campaign import MOST_TRIES, Hours
+from dutlab.spec.campaign import Hours
 from dutlab.spec.planned_run import PlannedRun
 
 _LONGEST_WAIT_S = 60.0
-"""So that a clock that was set is noticed."""
+"""So that a clock that was set, or that summer time moved, is noticed."""
 
 
 @dataclass
@@ -33,76 +35,116 @@ class CampaignWork:
     carrier: PlaceCarrier
     """Starts the process of a planned run, and waits for it."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
-    _tries: dict[int, int] = field(default_factory=dict)
 
     async def carry_out(self) -> list[RunStanding]:
         """Does what is left, and returns what became of everything. Raises InputError, StoreError, TestbedError."""
         plan = self.folder.plan
-        hours = None if plan["hours"] is None else Hours.parse(plan["hours"])
         planned = self.folder.planned()
+        by_testbed: dict[str, list[PlannedRun]] = {}
+        for run in planned:
+            by_testbed.setdefault(run.testbed, []).append(run)
+        turns = asyncio.Semaphore(plan["at_once"] or (1 if self.folder.fleet.is_local else len(by_testbed)))
         with self.folder.alone():
             self.folder.ask_no_more()
-            before: datetime | None = None
-            for night in sorted({run.night for run in planned}):
-                runs = [run for run in planned if run.night == night]
-                if hours is not None and before is not None and any(self.folder.done(run) is None for run in runs):
-                    await self._until(hours.next_begin(hours.night_of(before) or before))
-                await self._night(runs, plan, hours)
-                before = max(filter(None, map(self.folder.last_began, runs)), default=None)
-        return [self.folder.standing(run) for run in planned]
-
-    async def _night(self, runs: Sequence[PlannedRun], plan: dict[str, Any], hours: Hours | None) -> None:
-        def left() -> list[PlannedRun]:
-            return [run for run in runs if self.folder.done(run) is None and self._tries.get(run.number, 0) < plan["tries"]]
-
-        while todo := left():
-            await self._until_open(hours)
-            by_testbed: dict[str, list[PlannedRun]] = {}
-            for run in todo:
-                by_testbed.setdefault(run.testbed, []).append(run)
-            turns = asyncio.Semaphore(plan["at_once"] or (1 if self.folder.fleet.is_local else len(by_testbed)))
             try:
                 async with asyncio.TaskGroup() as group:
-                    for of_testbed in by_testbed.values():
-                        group.create_task(self._on_testbed(of_testbed, turns, hours))
+                    for testbed, runs in by_testbed.items():
+                        group.create_task(_TestbedWork(self, testbed, plan, turns).carry_out(runs))
             except ExceptionGroup as several:
                 raise several.exceptions[0] from None
-            if left() and (hours is None or hours.night_of(self.clock()) is not None):
-                self.note(f"{len(left())} to be tried again in {plan['again_after_s']:g} s")
-                await asyncio.sleep(plan["again_after_s"])
+        return [self.folder.standing(run) for run in planned]
 
-    async def _on_testbed(self, runs: Sequence[PlannedRun], turns: asyncio.Semaphore, hours: Hours | None) -> None:
-        """One after the other, until one says that the testbed cannot be used: the others wait for the next round then."""
-        async with turns:
-            for run in runs:
-                if hours is not None and hours.night_of(self.clock()) is None:
-                    return
-                status = await self._one(run)
-                if status == InputError.exit_status:
-                    self._tries[run.number] = MOST_TRIES  # what is wrong now will be wrong later
-                if status == TestbedError.exit_status and self.folder.done(run) is None:
-                    for other in runs[runs.index(run) + 1 :]:
-                        self._tries[other.number] = self._tries.get(other.number, 0) + 1  # a testbed that stays away ends the night
-                    return
-
-    async def _one(self, planned: PlannedRun) -> int:
+    async def one(self, planned: PlannedRun) -> int:
         """Makes the run, or goes on with it; returns the exit status of its process."""
-        self._tries[planned.number] = self._tries.get(planned.number, 0) + 1
         self.note(f"{_words(planned)}: {'resumed' if self.folder.cut_run(planned) else 'begun'}")
         status = await self.carrier.carry(planned)
         name = self.folder.done(planned)
         self.note(f"{_words(planned)}: {f'done: {self.folder.runs / name}' if name else f'ended with status {status}'}")
         return status
 
-    async def _until_open(self, hours: Hours | None) -> None:
-        if hours is not None and hours.night_of(self.clock()) is None:
-            await self._until(hours.next_begin(self.clock()))
+
+class _TestbedWork:
+    """The runs of one testbed, one after the other. Testbeds share `turns` alone, so one that stays away delays no other."""
+
+    def __init__(self, work: CampaignWork, testbed: str, plan: dict[str, Any], turns: asyncio.Semaphore) -> None:
+        self._work, self._folder, self._testbed, self._turns = work, work.folder, testbed, turns
+        self._hours = None if plan["hours"] is None else Hours.parse(plan["hours"])
+        self._most_tries, self._again_after_s = int(plan["tries"]), float(plan["again_after_s"])
+        self._tries = Counter[int]()
+        self._missed = set[int]()
+        """Numbers of runs whose turn has passed because the testbed could not be used."""
+
+    async def carry_out(self, runs: Sequence[PlannedRun]) -> None:
+        """Night by night, each in hours of its own. What is missed because the testbed could not be used is tried again on the next night.
+
+        A testbed that misses as many nights as the campaign has is given up.
+        """
+        nights = [list(of_night) for _, of_night in groupby(runs, key=lambda run: run.night)]
+        nights_missed = 0
+        for before, of_night in zip([[], *nights], nights, strict=False):
+            if self._hours is not None and self._left(of_night) and (began := [b for b in map(self._folder.last_began, before) if b]):
+                await self._until(self._hours.night_after(_wall_clock(max(began))))
+            while missed := await self._missed_of(of_night):
+                self._note(f"could not be used; {missed} of night {of_night[0].night} missed")
+                nights_missed += 1
+                if self._hours is None:
+                    break
+                if nights_missed >= len(nights):
+                    return
+                await self._until(self._hours.night_after(self._now()))
+
+    async def _missed_of(self, runs: Sequence[PlannedRun]) -> int:
+        """Makes what is left of a night; returns how many of its runs are missing because the testbed could not be used."""
+        self._tries.clear()
+        self._missed.clear()
+        while self._left(runs):
+            if self._hours is not None and not self._is_open():
+                await self._until(self._hours.next_begin(self._now()))
+            await self._round(self._left(runs))
+            if (again := self._left(runs)) and self._is_open():
+                self._note(f"{len(again)} to be tried again in {self._again_after_s:g} s")
+                await asyncio.sleep(self._again_after_s)
+        return sum(run.number in self._missed and self._folder.done(run) is None for run in runs)
+
+    def _left(self, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+        return [run for run in runs if self._tries[run.number] < self._most_tries and self._folder.done(run) is None]
+
+    async def _round(self, runs: Sequence[PlannedRun]) -> None:
+        """One after the other, until one says that the testbed cannot be used: that counts as a try of all that come after it."""
+        for at, run in enumerate(runs):
+            async with self._turns:
+                if not self._is_open():
+                    return
+                status = await self._work.one(run)
+            self._tries[run.number] += 1
+            self._missed.discard(run.number)
+            if status == InputError.exit_status:
+                self._tries[run.number] = self._most_tries  # what is wrong now will be wrong later
+            if status == TestbedError.exit_status and self._folder.done(run) is None:
+                after = [other.number for other in runs[at + 1 :]]
+                self._tries.update(after)
+                self._missed.update([run.number, *after])
+                return
+
+    def _is_open(self) -> bool:
+        return self._hours is None or self._hours.night_of(self._now()) is not None
+
+    def _now(self) -> datetime:
+        return _wall_clock(self._work.clock())
 
     async def _until(self, when: datetime) -> None:
-        if when > self.clock():
-            self.note(f"waiting until {when:%Y-%m-%d %H:%M}")
-        while (left := (when - self.clock()).total_seconds()) > 0:  # noqa: ASYNC110 - nothing but the clock tells
+        if when > self._now():
+            self._note(f"waiting until {when:%Y-%m-%d %H:%M}")
+        while (left := (when - self._now()).total_seconds()) > 0:  # noqa: ASYNC110 - nothing but the clock tells
             await asyncio.sleep(min(left, _LONGEST_WAIT_S))
+
+    def _note(self, what: str) -> None:
+        self._work.note(f"{self._testbed}: {what}")
+
+
+def _wall_clock(when: datetime) -> datetime:
+    """As a clock on this machine's wall showed it, also if another machine's clock was read, before or after summer time began."""
+    return when.astimezone().replace(tzinfo=None)
 
 
 def _words(planned: PlannedRun) -> str:

@@ -78,6 +78,8 @@ class RunStanding:
     """Of the last process that ended."""
     said: str
     """The last line of that one, where it did not end well."""
+    ended: datetime | None = None
+    """When that one ended."""
     cost: FleetCost | None = None
     """What the fleet added to it, as far as its processes were waited for."""
     kept: str | None = None
@@ -188,8 +190,8 @@ class CampaignFolder:
 
     def last_clock(self, planned: PlannedRun) -> RunClock | None:
         """Of the run's process that ended last; None where another try came after it."""
-        tries = _lines(self.place(planned) / _TRIES)
-        clock = json.loads(tries[-1]).get("clock") if tries else None
+        tries = _entries(self.place(planned) / _TRIES)
+        clock = tries[-1].get("clock") if tries else None
         return None if clock is None else RunClock(**clock)
 
     def kept(self, planned: PlannedRun) -> str | None:
@@ -229,27 +231,27 @@ class CampaignFolder:
     def standing(self, planned: PlannedRun) -> RunStanding:
         """What became of a planned run. Changes nothing."""
         place = self.place(planned)
-        tries = [json.loads(line) for line in _lines(place / _TRIES)]
-        last = tries[-1]["exit_status"] if tries else None
+        tries = _entries(place / _TRIES)
+        last, ended = (tries[-1]["exit_status"], datetime.fromisoformat(tries[-1]["ended"])) if tries else (None, None)
         said = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
         names = _names(place / _RUNS)
         if (place / _RUN).exists():
             name = (place / _RUN).read_text(encoding="utf-8")
-            return RunStanding(planned, CampaignState.DONE, name, len(tries), last, said, self._cost(place), self.kept(planned))
+            return RunStanding(planned, CampaignState.DONE, name, len(tries), last, said, ended, self._cost(place), self.kept(planned))
         run = names[-1] if names else None
         if _is_held(place / _LOCK) or (run is not None and is_running(place / _RUNS / run)):
             return RunStanding(planned, CampaignState.RUNNING, run, len(tries), None, "")
         state = CampaignState.CUT if run else CampaignState.REFUSED if tries else CampaignState.PLANNED
-        return RunStanding(planned, state, run, len(tries), last, said)
+        return RunStanding(planned, state, run, len(tries), last, said, ended)
 
     @staticmethod
     def _cost(place: Path) -> FleetCost | None:
-        return FleetCost.together([json.loads(line) for line in _lines(place / _COSTS)])
+        return FleetCost.together(_entries(place / _COSTS))
 
     def last_began(self, planned: PlannedRun) -> datetime | None:
         """When its last process began; None without one."""
-        tries = _lines(self.place(planned) / _TRIES)
-        return datetime.fromisoformat(json.loads(tries[-1])["began"]) if tries else None
+        tries = _entries(self.place(planned) / _TRIES)
+        return datetime.fromisoformat(tries[-1]["began"]) if tries else None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -304,3 +306,12 @@ def _lines(path: Path) -> list[str]:
         return path.read_bytes().decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    """What _append() wrote. A line of which a full disk took the end is left out."""
+    found = list[dict[str, Any]]()
+    for line in _lines(path):
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found

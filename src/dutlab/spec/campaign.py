@@ -42,7 +42,10 @@ MOST_TRIES = 100
 
 @dataclass(frozen=True)
 class Hours:
-    """The part of each day, by the clock of this machine, in which runs may begin; it may go past midnight."""
+    """The part of each day in which runs may begin; it may go past midnight.
+
+    Times are what the clock on this machine's wall shows, so they have no zone: a night in which summer time ends is an hour longer.
+    """
 
     begin: time
     end: time
@@ -64,16 +67,20 @@ class Hours:
     def night_of(self, now: datetime) -> datetime | None:
         """When the night began that `now` lies in; None between two nights."""
         for day in (now, now - _DAY):
-            begin = datetime.combine(day.date(), self.begin, now.tzinfo)
-            end = datetime.combine(day.date(), self.end, now.tzinfo) + (_DAY if self.end <= self.begin else timedelta())
+            begin = datetime.combine(day.date(), self.begin)
+            end = datetime.combine(day.date(), self.end) + (_DAY if self.end <= self.begin else timedelta())
             if begin <= now < end:
                 return begin
         return None
 
     def next_begin(self, now: datetime) -> datetime:
         """When the next night begins."""
-        begin = datetime.combine(now.date(), self.begin, now.tzinfo)
+        begin = datetime.combine(now.date(), self.begin)
         return begin if begin > now else begin + _DAY
+
+    def night_after(self, then: datetime) -> datetime:
+        """When the next night begins after `then`, and after the night in which `then` lies."""
+        return self.next_begin(self.night_of(then) or then)
 
 
 def _hours(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
