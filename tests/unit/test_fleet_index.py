@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dutlab.cli.campaign import fetch
 from dutlab.cli.history import history
 from dutlab.cli.runs import query, runs
-from dutlab.errors import StoreError
+from dutlab.errors import InputError, StoreError
 from dutlab.store.ask import TABLES, ask, ask_source
 from dutlab.store.fleet_database import ANSWERS_S, FLEET_DATABASE, FleetDatabase, PostgresDatabase, SqliteDatabase
 from dutlab.store.fleet_index import FleetIndex, opened_fleet
@@ -142,6 +142,10 @@ def test_commands_ask_the_fleet_that_the_environment_names(
     assert told(query, "SELECT count(*) AS n FROM runs", "--fleet", "--format", "csv") == "n\n2\n"
     assert "router" in told(history, "firewall-modes", "--fleet")
     assert told(fetch, FIRST) == f"{folder / FIRST}\n", "it can be read where it is"
+    with opened_fleet(database) as index:
+        index.add(folder / FIRST, f"/far/away/{FIRST}")
+    with pytest.raises(InputError, match=f"on another machine, and in no object store: /far/away/{FIRST}"):
+        told(fetch, FIRST, SECOND)
 
 
 def test_tables_of_an_earlier_dutlab_get_what_is_missing(database: FleetDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,8 @@ def fetch(*, runs: tuple[str, ...], into: Path) -> None:
             places |= index.places(named)
     if unknown := [run for run in runs if run not in places]:
         raise InputError(f"not in the index of the fleet: {', '.join(unknown)}", remedy="`dutlab runs --fleet` lists its runs")
+    if absent := [place for place in places.values() if not is_address(place) and not Path(place).is_dir()]:
+        raise InputError(f"on another machine, and in no object store: {', '.join(absent)}", remedy="copy it from the machine that made it")
     into.mkdir(parents=True, exist_ok=True)
     for run in runs:
         say(fetch_run(places[run], into) if is_address(places[run]) else places[run])
