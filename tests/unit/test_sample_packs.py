@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,35 @@ def test_who_asks_meanwhile_reads_the_files(folder: Path, monkeypatch: pytest.Mo
     os.close(descriptor)
     assert answer(folder).rows == expected
     assert kept(folder)
+
+
+def test_who_comes_when_another_has_just_made_them_makes_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, alone = unpacked(folder, monkeypatch), packs._alone
+
+    def after_another(place: Path) -> AbstractContextManager[bool]:
+        monkeypatch.setattr(packs, "_alone", alone)
+        assert answer(folder).rows == expected
+        return alone(place)
+
+    monkeypatch.setattr(packs, "_alone", after_another)
+    assert answer(folder).rows == expected, "each sample once"
+    assert len(kept(folder)) == 1
+
+
+def test_where_a_pack_has_no_room_one_is_tried_and_the_files_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, copy, tried, notes = unpacked(folder, monkeypatch), packs._copy, list[Path](), list[str]()
+    monkeypatch.setattr(packs, "_MOST", 20)
+    monkeypatch.setattr(packs, "_copy", lambda runs, pack, trials: tried.append(pack) or copy(runs, pack, trials))  # type: ignore[func-returns-value]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with opened(folder) as index:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            rows = ask(index, folder, QUESTION, notes.append).rows
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert rows == expected and len(tried) == 1 and not kept(folder)
+    assert notes == ["putting the samples of 48 trials together, so that later questions open fewer files"]
+    assert answer(folder).rows == expected and len(kept(folder)) == 3
 
 
 def test_a_link_in_the_place_of_packs_is_not_followed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

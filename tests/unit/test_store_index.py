@@ -276,6 +276,12 @@ def test_the_list_says_what_is_left_out_and_what_is_wrong(folder: Path) -> None:
     assert said(runs, "--runs", folder, "--mode", "none").output.startswith("no such run")
 
 
+def test_a_link_in_a_circle_hinders_no_run(folder: Path) -> None:
+    (folder / "circle").symlink_to("circle")
+    (folder / "linked").symlink_to(folder / SECOND)
+    assert listed(folder) == {FIRST: "finished", SECOND: "finished", "linked": "finished"}
+
+
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     build(tmp_path, Made(repeats=1, sizes=(), seconds=5, cores=0, modes={"router": "\x1b[2J'; DROP"}, bad_luck=False))
     text = said(runs, "--runs", tmp_path).output

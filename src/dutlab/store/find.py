@@ -25,9 +25,17 @@ def run_folders(runs: Path) -> dict[str, int]:
     """The same names, in no order, each with the number of its folder (st_ino), which a directory tells without a look at each run."""
     try:
         with os.scandir(runs) as entries:
-            return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and e.is_dir() and is_text(e.name)}
+            return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and _is_folder(e) and is_text(e.name)}
     except OSError as error:
         raise InputError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A link in a circle, or one to where nobody may look, is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def is_text(name: str) -> bool:

@@ -53,12 +53,11 @@ def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] 
         return []  # an index in memory: here nothing can be written, or it is somebody else's
     try:
         _forget_stale(index, folder)
-        wanted = _unpacked(index)
-        if len(wanted) >= LEAST:
+        if len(_unpacked(index)) >= LEAST:
             with _alone(folder) as is_alone:
                 if is_alone:
                     _remove_unknown(index, folder)
-                    _make(index, runs, folder, _small(runs, wanted), note)
+                    _make(index, runs, folder, _small(runs, _unpacked(index)), note)  # whoever was here before may have made them
     except (OSError, sqlite3.OperationalError):
         pass  # no room, or no permission: what has no pack is read where it lies
     return [folder / pack for (pack,) in index.execute("SELECT pack FROM packs ORDER BY pack")]
