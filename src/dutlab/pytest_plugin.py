@@ -6,6 +6,7 @@ In conftest.py: `pytest_plugins = ["dutlab.pytest_plugin"]`. docs/how-to/ci.md h
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -123,7 +124,7 @@ class Dutlab:
             (pytest.fail if self._must_run else pytest.skip)(last.removeprefix("dutlab: "))
         found = [path for path in runs.iterdir() if (path / "plan.json").exists()] if runs.is_dir() else []
         if not found or not len((run := Run(found[0])).figures):
-            pytest.fail(f"`{' '.join(argv[1:])}` ended with {done.returncode} and measured nothing:\n{said}")
+            pytest.fail(f"`{shlex.join(argv[2:])}` ended with {done.returncode} and measured nothing:\n{said}")
         return MeasuredRun(run)
 
 

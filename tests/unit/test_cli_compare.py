@@ -72,6 +72,12 @@ def test_a_run_is_equivalent_to_its_copy_within_a_margin(runs: Path, tmp_path: P
     assert found["differences"] == []
 
 
+@pytest.mark.parametrize("words", [[OLD, OLD], [OLD, "--against", OLD], [OLD, NEW, OLD, "--order"]])
+def test_a_run_is_not_compared_with_itself(runs: Path, words: list[str]) -> None:
+    done = run(compare, *(word if word.startswith("--") else runs / word for word in words))
+    assert done.exit_code != 0 and f"{OLD} is named twice" in str(done.exception)
+
+
 def test_a_figure_that_was_not_measured_is_refused_with_those_that_were(runs: Path) -> None:
     for done in (
         run(compare, runs / OLD, "--figure", "latency_p99"),

@@ -61,6 +61,8 @@ def test_costs_are_by_frame_size_against_the_fastest(run: Path) -> None:
     assert nat["interval"]["low"] < nat["added_ns"] < nat["interval"]["high"]
     assert nat["cycles"] == pytest.approx(nat["added_ns"] * 2.2)
     assert "router" in said(cost, run).output.splitlines()[2]
+    heads = [said(cost, run, *words).output.splitlines()[0].split()[-1] for words in ([], ["--hertz", "2.2G"])]
+    assert heads == ["interval", "cycles"], "no column of cycles without a frequency"
 
 
 @pytest.mark.parametrize(

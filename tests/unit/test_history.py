@@ -95,7 +95,7 @@ def test_one_run_apart_is_no_level_but_is_told() -> None:
 @pytest.mark.parametrize("values", [[], [1.0], [5.0, 5.0, 9.0]])
 def test_too_few_runs_have_no_changes_and_say_so(values: list[float]) -> None:
     found = history(points(values))
-    assert found.changes == () and "of at least 6 runs" in found.why
+    assert found.changes == () and "takes at least 6" in found.why
 
 
 def test_constant_and_unusable_values() -> None:

@@ -104,6 +104,8 @@ def test_cells_that_are_told_apart_have_a_place_each_and_the_order_is_the_same_i
     order = order_of(slow=SLOW, fast=FAST, middle=MIDDLE)
     assert places(order) == [("fast", 1, 1), ("middle", 2, 2), ("slow", 3, 3)]
     assert next(order_words(order)) == "The order is the same in all 3 runs: all 3 pairs are told apart."
+    two = next(order_words(order_of(slow=SLOW, fast=FAST)))
+    assert two == "The order is the same in all 3 runs: the pair is told apart."
 
 
 def test_cells_between_which_no_difference_is_proven_share_a_place():

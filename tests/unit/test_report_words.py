@@ -22,6 +22,7 @@ from dutlab.report.model.words import (
     asked_words,
     bit_rate_unit,
     duration_words,
+    folded,
     frame_rate_unit,
     latency_text,
     mix_words,
@@ -89,6 +90,13 @@ def test_a_table_has_one_unit_and_thousands_set_apart() -> None:
     assert bit_rate_unit([9.4e9, 119e6]).text(119e6) == "119.0 Mb/s"  # 0.12 would lose a digit
     assert frame_rate_unit([1.78e6, 0.15e6]).text(1.78e6) == "1.780 Mpps"
     assert frame_rate_unit([1.78e6, 6.4e3]).text(6.4e3) == "6.4 kpps"
+
+
+def test_what_trials_said_alike_is_one_sentence_with_the_range_of_its_numbers():
+    said = [f"this-machine: other work took {n}% of 2.0 cores" for n in (72, 46, 9.5)]
+    assert folded([*said, "dut1: 3 times", "dut2: 3 times", "the port went down"]) == [
+        "this-machine: other work took 9.5–72% of 2.0 cores", "dut1: 3 times", "dut2: 3 times", "the port went down",
+    ]  # fmt: skip
 
 
 def test_a_very_small_frame_rate_is_not_rounded_to_nothing():

@@ -91,7 +91,9 @@ def history(points: Sequence[HistoryPoint]) -> History:
     kept = tuple(p for p in (HistoryPoint(p.run, tuple(v for v in p.values if isfinite(v))) for p in points) if p.values)
     if len(kept) < FEWEST:
         level = (HistoryLevel(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()
-        return History(kept, level, (), why=f"{len(kept)} of at least {FEWEST} runs that a change of level needs")
+        return History(
+            kept, level, (), why=f"{len(kept)} run{'s' if len(kept) != 1 else ''}; to find a change of level takes at least {FEWEST}"
+        )
     medians = [p.median for p in kept]
     least = _RESOLUTION * max(abs(m) for m in medians)
     apart = _apart(medians, max(_spread(_steps(medians, 1), _KEPT) / sqrt(2), least))

@@ -104,7 +104,8 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
          "" if c.cycles is None else f"{c.cycles:+.0f}")
         for (size, links), of in ordered for c in of
     ]  # fmt: skip
-    for line in table(("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", "cycles"), rows, right={3, 4, 6}):
+    heads = ("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", *(("cycles",) if hertz else ()))
+    for line in table(heads, [row[: len(heads)] for row in rows], right={3, 4, 6}):
         say(line)
     if any(c.interval is None and c.added_ns for of in found.values() for c in of):
         notes.append("no interval: fewer than 4 repeats")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal
@@ -289,6 +289,28 @@ def _setting(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return grouped(f"{value:.0f}") if abs(value) >= _LONG else f"{value:g}"
+
+
+_AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?![\w.:-]*:)", re.ASCII)
+
+
+def folded(texts: Iterable[str]) -> list[str]:
+    """Texts that differ only in their numbers as one, with the range of each: `took 46–72% of the CPU time`. Their order is kept."""
+    alike: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        alike.setdefault(_AMOUNT.sub("#", text), []).append(text)
+    return [same[0] if len(same) == 1 else _with_ranges(same) for same in alike.values()]
+
+
+def _with_ranges(alike: Sequence[str]) -> str:
+    columns = iter(list(zip(*(_AMOUNT.findall(text) for text in alike), strict=True)))
+
+    def span(_: re.Match[str]) -> str:
+        found = next(columns)
+        low, high = min(found, key=float), max(found, key=float)
+        return low if low == high else f"{low}–{high}"
+
+    return _AMOUNT.sub(span, alike[0])
 
 
 def grouped(digits: str) -> str:

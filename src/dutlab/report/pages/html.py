@@ -20,7 +20,7 @@ from dutlab.report.model.glossary import meaning
 from dutlab.report.model.run_report import DoubtNote, RunReport, Section
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
-from dutlab.report.model.words import duration_words, numbers_words, plural
+from dutlab.report.model.words import duration_words, folded, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
@@ -109,6 +109,7 @@ def environment() -> Environment:
     made.globals |= {
         "doubts_at": "",
         "plural": plural,
+        "folded": folded,
         "numbers_words": numbers_words,
         "number_text": number_text,
         "spread_text": spread_text,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dutlab.report.model.run_report import RunReport, Section, TrialLine
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Cell, Figure, Links, Missing, Table, number_text, spread_text
-from dutlab.report.model.words import duration_words, numbers_words, plural
+from dutlab.report.model.words import duration_words, folded, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 
 _SPECIAL = re.compile(
@@ -138,7 +138,7 @@ def _doubts(r: RunReport) -> Iterable[str]:
     lines = []
     for n in r.notes:
         lines.append(f"- **[{n.number}] {n.grade}**: {text(n.text)}. Remedy: {text(n.remedy)}. Trials {numbers_words(n.trials)}.")
-        lines += [f"  - {text(d)}" for d in n.details]
+        lines += [f"  - {text(d)}" for d in folded(n.details)]
     yield "\n".join(lines) or "No doubts."
     if r.deviations:
         yield "### Where this departs from RFC 2544"

@@ -82,7 +82,7 @@ def order_words(order: Order) -> Iterator[str]:
     """What may be said of the order, in sentences; the first is the answer."""
     runs = len(order.places[0].medians)
     told, pairs = len(order.proven), len(order.pairs)
-    where = f"in all {runs} runs" if runs > 1 else "in this run"
+    where = {1: "in this run", 2: "in both runs"}.get(runs, f"in all {runs} runs")
     if not told:
         yield "No two of them are proven to differ, so they have no order."
     elif order.exceptions:
@@ -121,6 +121,8 @@ def _tie_order(pair: PlacedPair) -> str:
 
 
 def _pair_count(told: int, pairs: int) -> str:
+    if pairs == told == 1:
+        return "the pair is told apart"
     return f"all {pairs} pairs are told apart" if told == pairs else f"{told} of {pairs} pairs are told apart"
 
 

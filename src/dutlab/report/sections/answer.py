@@ -160,10 +160,8 @@ class _Cells:
         return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, first=first, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
-        columns = [
-            Column(", ".join(words(p) for words in self.heads.values()), figure, links=p.links, link="+".join(p.links), size=p.size)
-            for p in self.places
-        ]
+        heads = {p: ", ".join(filter(None, (words(p) for words in self.heads.values()))) or "–" for p in self.places}
+        columns = [Column(head, figure, links=p.links, link="+".join(p.links), size=p.size) for p, head in heads.items()]
         return columns, [Row(label, tuple(self._value(label, p, figure, book) for p in self.places)) for label in self.labels]
 
     def _value(self, label: str, place: _Place, figure: str, book: NoteBook) -> Cell:

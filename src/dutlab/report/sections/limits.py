@@ -14,7 +14,7 @@ from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DoubtNote, LimitRow
-from dutlab.report.model.words import size_order
+from dutlab.report.model.words import folded, size_order
 from dutlab.report.sections.watched import CoreMeans
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
@@ -242,7 +242,7 @@ def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
 
 def _said(note: DoubtNote, group: Group) -> str:
     """A doubt with the numbers that the cell's trials gave."""
-    details = dict.fromkeys(d.detail for r in group.measured for d in r.doubts if d.kind == note.kind and d.detail)
+    details = folded(d.detail for r in group.measured for d in r.doubts if d.kind == note.kind and d.detail)
     return f"{note.text} ({'; '.join(details)})" if details else note.text
 
 
