@@ -102,3 +102,18 @@ def test_colours_are_for_terminals_that_take_them(
         monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: tty, raising=False)
     assert terminal() == (123, coloured)
+
+
+def test_a_plan_is_shown_of_the_lab_or_testbed_that_a_run_would_be_given(tmp_path: Path) -> None:
+    file, bed = tmp_path / "e.yaml", tmp_path / "bed.yaml"
+    file.write_text("experiment: x\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads:\n- sweep: {frame_sizes: [64]}\n")
+    bed.write_text(
+        "testbed: t\nhosts: {source: {ssh: root@192.0.2.1}, dut: {ssh: root@192.0.2.2}, sink: {ssh: root@192.0.2.3}}\n"
+        "links:\n  fast: {speed: 10G, path: [source:e0, dut:e0, dut:e1, sink:e0],\n"
+        "         addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}\n"
+    )
+    of_bed = CliRunner().invoke(plan, [str(file), "--testbed", str(bed)])
+    assert of_bed.exit_code == 0 and "link fast" in of_bed.output and "link a" not in of_bed.output, of_bed.output
+    assert "link b" not in CliRunner().invoke(plan, [str(file), "--lab", "two-routers"]).output
+    both = CliRunner().invoke(plan, [str(file), "--lab", "three-node", "--testbed", str(bed)])
+    assert both.exit_code == 2 and "exclude one another" in both.output

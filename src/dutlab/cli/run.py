@@ -85,6 +85,11 @@ def _tell_theory() -> None:
     tell("The lab's drives share one core, so measured figures may be lower.")
 
 
+def _insist_on_one(lab: str | None, testbeds: object) -> None:
+    if lab is not None and testbeds:
+        raise click.UsageError("--lab and --testbed exclude one another")
+
+
 @click.command()
 @click.argument("experiments", metavar="EXPERIMENT…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_SET
@@ -122,8 +127,7 @@ def run(
     from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
 
-    if lab is not None and testbeds:
-        raise click.UsageError("--lab and --testbed exclude one another")
+    _insist_on_one(lab, testbeds)
     wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
     if interleave and len(wanted) == 1:
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
@@ -253,21 +257,27 @@ def ask_trust(error: NotOurs) -> None:
 @click.command()
 @click.argument("experiment", type=click.Path(path_type=Path))
 @_SET
+@click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
+@click.option("--testbed", "bed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the file's]")
 @click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
-def plan(*, experiment: Path, overrides: tuple[str, ...], as_json: bool, each: bool) -> None:
+def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
     """Show the trials of an experiment, their order, duration and ceilings. Touches no host.
 
     \b
     Example:
       dutlab plan examples/firewall-modes/experiment.yaml
+      dutlab plan examples/firewall-modes/experiment.yaml --testbed testbed.yaml
     """  # noqa: D301
     from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
     from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
 
-    given = read_experiment(experiment, overrides)
+    _insist_on_one(lab, bed)
+    overrides = overrides if lab is None else (*overrides, f"testbed.lab={lab_of(lab)[0]}")
+    given = given_experiment(read_file(experiment), experiment, overrides, testbed=bed)
     testbed = runner.testbed_of(given)
     made = make_plan(given.experiment, testbed)
     if as_json:

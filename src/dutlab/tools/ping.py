@@ -109,7 +109,8 @@ class Ping:
             return most
         if not others or await self._answers(hop, others[-1]) is not None:
             return None
-        for size in others[:-1]:
+        # By now the neighbour is known: pings can be lost to its discovery, and on a busy machine, and are no limit then.
+        for size in (most, *others[:-1]):
             if await self._answers(hop, size) is None:
                 return size
         return others[-1]
