@@ -99,6 +99,11 @@ def test_what_trials_said_alike_is_one_sentence_with_the_range_of_its_numbers():
     ]  # fmt: skip
 
 
+def test_addresses_and_versions_are_no_numbers_to_fold() -> None:
+    said = ["172.16.0.1: no answer", "10.16.0.1: no answer", "kernel 6.12.1", "kernel 6.18.2"]
+    assert folded(said) == said
+
+
 def test_a_very_small_frame_rate_is_not_rounded_to_nothing():
     assert (frame_rate_unit([2.0, 80.0]).text(2.0), pps_text(2.0), pps_text(346_300.0)) == ("2.0 pps", "2.0 pps", "346.3 kpps")
     assert frame_rate_unit([80.0, 4000.0]).text(80.0) == "0.080 kpps", "beside larger ones"

@@ -291,7 +291,8 @@ def _setting(value: object) -> str:
     return grouped(f"{value:.0f}") if abs(value) >= _LONG else f"{value:g}"
 
 
-_AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?![\w.:-]*:)", re.ASCII)
+_AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)", re.ASCII)
+"""A number that is no part of a name, an address, a version or a time of day."""
 
 
 def folded(texts: Iterable[str]) -> list[str]:
