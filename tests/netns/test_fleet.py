@@ -224,7 +224,7 @@ def test_a_shared_folder_that_is_full_is_said_and_what_was_measured_stays(fleet:
     shared.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(shared)], check=True)
     try:
-        (shared / "of others").write_bytes(bytes(900 << 10))
+        (shared / "of others").write_bytes(bytes(960 << 10))
         fleet.scheduler()
         fleet.worker("one", "one")
         assert fleet.begin("campaign", "run", "full.yaml").wait(LIMIT_S) != 0

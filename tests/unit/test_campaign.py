@@ -91,6 +91,43 @@ def test_a_file_is_refused_with_every_fault_of_all_that_it_names(file: Path) -> 
     assert {"nights", "hours", "at_once", "night"} <= places and any("restore" in place for place in places), refused.value
 
 
+def test_a_fault_is_told_where_the_user_wrote_it(file: Path) -> None:
+    missing, bed = file.with_name("missing.yaml"), file.with_name("bed.yaml")
+    bed.write_text("testbed: bed\nhosts:\n  here: {locl: true}\n")
+    file.with_name("two.yaml").write_text(EXPERIMENT.format(name="two").replace("repeats: 1", "repeats: 0"))
+    listed = "experiments: [one.yaml, missing.yaml, two.yaml]\ntestbeds: [bed.yaml, missing.yaml]\n"
+    for others in ("", "nights: 0\nhours: 2200\n"):
+        file.write_text(f"campaign: nightly\n{listed}{others}")
+        with pytest.raises(SpecRefused) as refused:
+            read_campaign(file)
+        found = {(f.file, f.line, f.column, f.path) for f in refused.value.faults}
+        assert {
+            (str(file), 2, 25, "experiments.1"), (str(file), 3, 22, "testbeds.1"),
+            (str(bed), 3, 10, "hosts.here.locl"), (str(file.with_name("two.yaml")), 7, 1, "repeats"),
+        } <= found, refused.value  # fmt: skip
+        assert others == "" or {(str(file), 4, 1, "nights"), (str(file), 5, 1, "hours")} <= found, "together with faults of its own"
+        assert not missing.exists()
+    file.write_text(CAMPAIGN.replace('{apply: ["true"]', '{host: nobody, apply: ["true"]'))
+    file.with_name("two.yaml").write_text(EXPERIMENT.format(name="two"))
+    with pytest.raises(SpecRefused, match=f"^{file}:7:3: versions.new: lab four-hosts has no host 'nobody'"):
+        read_campaign(file)
+
+
+def test_a_testbed_is_there_once_and_no_two_have_one_name(file: Path, tmp_path: Path) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "bed.yaml").write_text("testbed: bed\nhosts:\n  here: {local: true}\n")
+    file.with_name("one.yaml").write_text(
+        "experiment: one\ntestbed: x/bed.yaml\nfactors: {mode: [as-found]}\nrepeats: 1\n"
+        'workloads: [{steps: {run: {here: [{run: "true", name: a}]}}}]\n'
+    )
+    file.write_text("campaign: c\nexperiments: [one.yaml, ./one.yaml]\ntestbeds: [x/bed.yaml, x/../x/bed.yaml]\n")
+    assert [(run.number, run.testbed) for run in read_campaign(file).runs] == [(1, "bed")]
+    file.write_text("campaign: c\nexperiments: [one.yaml]\ntestbeds: [x/bed.yaml, y/bed.yaml]\n")
+    with pytest.raises(SpecRefused, match=r":3:24: testbeds\.1: .*y/bed\.yaml and .*x/bed\.yaml are both called `bed`"):
+        read_campaign(file)
+
+
 @pytest.mark.parametrize("hours", ["22:00-22:00", "24:00-06:00", "22:00", "night"])
 def test_hours_are_two_times_of_a_day(hours: str) -> None:
     with pytest.raises(ValueError, match=r"two times of a day|ends when it begins"):
@@ -171,6 +208,10 @@ def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_f
         folder.insist_on_its_files("0.1.0")
     with pytest.raises(InputError, match="not a campaign"):
         CampaignFolder(tmp_path / "nowhere").planned()
+    head = json.loads((tmp_path / "c" / "plan.json").read_text())
+    (tmp_path / "c" / "plan.json").write_text(json.dumps({**head, "tries": 0, "planned": "x"}))
+    with pytest.raises(StoreError, match=r"plan\.json: the file is damaged: tries: .*; planned: "):
+        folder.planned()
     (tmp_path / "c" / "plan.json").write_text("[]")
     with pytest.raises(InputError, match="not a campaign's plan"):
         folder.planned()

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 from dutlab.errors import InputError, TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder, RunStanding
+from dutlab.runner.campaign_plan import PlanHead
 from dutlab.runner.fleet.carrier import PlaceCarrier
 from dutlab.spec.campaign import Hours
 from dutlab.spec.planned_run import PlannedRun
@@ -43,7 +43,7 @@ class CampaignWork:
         by_testbed: dict[str, list[PlannedRun]] = {}
         for run in planned:
             by_testbed.setdefault(run.testbed, []).append(run)
-        turns = asyncio.Semaphore(plan["at_once"] or (1 if self.folder.fleet.is_local else len(by_testbed)))
+        turns = asyncio.Semaphore(plan.at_once or (1 if self.folder.fleet.is_local else len(by_testbed)))
         with self.folder.alone():
             self.folder.ask_no_more()
             try:
@@ -66,10 +66,10 @@ class CampaignWork:
 class _TestbedWork:
     """The runs of one testbed, one after the other. Testbeds share `turns` alone, so one that stays away delays no other."""
 
-    def __init__(self, work: CampaignWork, testbed: str, plan: dict[str, Any], turns: asyncio.Semaphore) -> None:
+    def __init__(self, work: CampaignWork, testbed: str, plan: PlanHead, turns: asyncio.Semaphore) -> None:
         self._work, self._folder, self._testbed, self._turns = work, work.folder, testbed, turns
-        self._hours = None if plan["hours"] is None else Hours.parse(plan["hours"])
-        self._most_tries, self._again_after_s = int(plan["tries"]), float(plan["again_after_s"])
+        self._hours = None if plan.hours is None else Hours.parse(plan.hours)
+        self._most_tries, self._again_after_s = plan.tries, plan.again_after_s
         self._tries = Counter[int]()
         self._missed = set[int]()
         """Numbers of runs whose turn has passed because the testbed could not be used."""

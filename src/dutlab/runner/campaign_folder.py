@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dutlab.errors import TestbedError
-from dutlab.runner.campaign_plan import insist_on_files, insist_on_none, planned_run, planned_runs, read_head, write_plan
+from dutlab.runner.campaign_plan import PlanHead, insist_on_files, insist_on_none, planned_run, planned_runs, read_head, write_plan
 from dutlab.runner.fleet.cost import FleetCost, RunClock
 from dutlab.spec.fleet import Fleet
 from dutlab.spec.planned_run import PlannedRun
@@ -106,7 +106,7 @@ class CampaignFolder:
         return folder
 
     @property
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> PlanHead:
         """The head of its plan. Raises InputError where there is none, StoreError."""
         return read_head(self.path)
 
@@ -118,7 +118,7 @@ class CampaignFolder:
     @property
     def fleet(self) -> Fleet:
         """Who carries it out."""
-        return Fleet.model_validate(self.plan["fleet"])
+        return self.plan.fleet
 
     def planned(self) -> list[PlannedRun]:
         """Its runs, in their order. Raises InputError, StoreError."""

@@ -13,9 +13,12 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dutlab.errors import InputError, StoreError
+from dutlab.spec.fleet import Fleet
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, sync_all, write_once
@@ -28,27 +31,49 @@ _HEAD, _PLANNED = "plan.json", "planned.jsonl"
 _REMEDY = "restore the file from a copy, or begin another campaign; finished runs stay in runs"
 
 
+class PlanHead(BaseModel):
+    """plan.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int
+    campaign: str
+    dutlab_version: str
+    """Which began it."""
+    hours: str | None
+    at_once: int | None
+    fleet: Fleet
+    tries: Annotated[int, Field(ge=1)]
+    again_after_s: Annotated[float, Field(gt=0)]
+    files: dict[str, str | None]
+    """The hash of each that its runs are read from."""
+    planned: Annotated[int, Field(ge=1)]
+    """How many runs."""
+    planned_line_bytes: Annotated[int, Field(ge=2)]
+    """Of planned.jsonl, with the end of the line."""
+
+
 def write_plan(folder: Path, planned: PlannedCampaign, dutlab_version: str) -> None:
     """For one process at a time. Raises InputError where there is a plan, StoreError."""
     insist_on_none(folder)
     campaign, lines = planned.campaign, [json.dumps(asdict(run)) for run in planned.runs]
     width = max(map(len, lines))
-    head = {
-        "schema_version": SCHEMA_VERSION,
-        "campaign": campaign.name,
-        "dutlab_version": dutlab_version,
-        "hours": None if campaign.hours is None else str(campaign.hours),
-        "at_once": campaign.at_once,
-        "fleet": campaign.fleet.model_dump(mode="json"),
-        "tries": campaign.tries,
-        "again_after_s": campaign.again_after,
-        "files": {str(file): _hash(file) for file in planned.files},
-        "planned": len(lines),
-        "planned_line_bytes": width + 1,
-    }
+    head = PlanHead(
+        schema_version=SCHEMA_VERSION,
+        campaign=campaign.name,
+        dutlab_version=dutlab_version,
+        hours=None if campaign.hours is None else str(campaign.hours),
+        at_once=campaign.at_once,
+        fleet=campaign.fleet,
+        tries=campaign.tries,
+        again_after_s=float(campaign.again_after),
+        files={str(file): _hash(file) for file in planned.files},
+        planned=len(lines),
+        planned_line_bytes=width + 1,
+    )
     replace_file(folder / _PLANNED, "".join(f"{line:<{width}}\n" for line in lines).encode())
     sync_all([folder / _PLANNED, folder])
-    write_once(folder / _HEAD, as_json(head))
+    write_once(folder / _HEAD, as_json(head.model_dump(mode="json")))
 
 
 def insist_on_none(folder: Path) -> None:
@@ -57,19 +82,22 @@ def insist_on_none(folder: Path) -> None:
         raise InputError(f"{folder}: there is a campaign already", remedy=f"`dutlab campaign resume {folder}` goes on with it")
 
 
-def read_head(folder: Path) -> dict[str, Any]:
+def read_head(folder: Path) -> PlanHead:
     """plan.json. Raises InputError where there is none, StoreError."""
+    path = folder / _HEAD
     try:
-        head = json.loads((folder / _HEAD).read_bytes())
+        told = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(f"{folder}: not a campaign", remedy="name the folder that holds plan.json and planned.jsonl") from None
     except (OSError, ValueError) as error:
-        raise StoreError(f"{folder / _HEAD}: cannot be read: {error}", remedy=_REMEDY) from error
-    if not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION or "planned_line_bytes" not in head:
-        raise InputError(
-            f"{folder / _HEAD}: not a campaign's plan of this version of dutlab", remedy="name a campaign that this version began"
-        )
-    return head
+        raise StoreError(f"{path}: cannot be read: {error}", remedy=_REMEDY) from error
+    if not isinstance(told, dict) or told.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(f"{path}: not a campaign's plan of this version of dutlab", remedy="name a campaign that this version began")
+    try:
+        return PlanHead.model_validate(told)
+    except ValidationError as error:
+        what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise StoreError(f"{path}: the file is damaged: {what}", remedy=_REMEDY) from error
 
 
 def planned_runs(folder: Path) -> list[PlannedRun]:
@@ -79,20 +107,20 @@ def planned_runs(folder: Path) -> list[PlannedRun]:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}", remedy=_REMEDY) from error
-    if len(lines) != head["planned"]:
-        raise StoreError(f"{path}: has {len(lines)} lines, and the campaign {head['planned']} runs", remedy=_REMEDY)
+    if len(lines) != head.planned:
+        raise StoreError(f"{path}: has {len(lines)} lines, and the campaign {head.planned} runs", remedy=_REMEDY)
     return [_parsed(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def planned_run(folder: Path, number: int) -> PlannedRun:
     """One of them. Raises InputError, StoreError."""
     head, path = read_head(folder), folder / _PLANNED
-    if not 1 <= number <= head["planned"]:
-        raise InputError(f"{folder}: has no planned run {number}", remedy=f"they are 1 to {head['planned']}")
+    if not 1 <= number <= head.planned:
+        raise InputError(f"{folder}: has no planned run {number}", remedy=f"they are 1 to {head.planned}")
     try:
         with path.open("rb") as file:
-            file.seek((number - 1) * head["planned_line_bytes"])
-            return _parsed(path, number, file.read(head["planned_line_bytes"]))
+            file.seek((number - 1) * head.planned_line_bytes)
+            return _parsed(path, number, file.read(head.planned_line_bytes))
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}", remedy=_REMEDY) from error
 
@@ -100,12 +128,12 @@ def planned_run(folder: Path, number: int) -> PlannedRun:
 def insist_on_files(folder: Path, dutlab_version: str) -> None:
     """Raises InputError where the runs that are left would be others than those that were made."""
     head = read_head(folder)
-    if head["dutlab_version"] != dutlab_version:
+    if head.dutlab_version != dutlab_version:
         raise InputError(
-            f"{folder}: was begun with dutlab {head['dutlab_version']}, and this is {dutlab_version}",
+            f"{folder}: was begun with dutlab {head.dutlab_version}, and this is {dutlab_version}",
             remedy="go on with that version, or begin another campaign",
         )
-    if changed := [file for file, was in head["files"].items() if _hash(Path(file)) != was]:
+    if changed := [file for file, was in head.files.items() if _hash(Path(file)) != was]:
         raise InputError(
             f"{folder}: changed since the campaign began: {', '.join(changed)}", remedy="put them back, or begin another campaign"
         )

@@ -15,12 +15,14 @@ Every key, its unit and its default are in docs/reference/campaign-file.md.
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -29,12 +31,14 @@ from dutlab.spec.experiment import LabRef, TestbedPath, TestbedRef
 from dutlab.spec.factors import VERSION, CommandsOfLevel
 from dutlab.spec.fields import Duration, Name
 from dutlab.spec.fleet import Fleet, as_fleet
-from dutlab.spec.loader import given_experiment, path_of_testbed
-from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
+from dutlab.spec.loader import given_experiment, given_testbed, path_of_testbed
+from dutlab.spec.model import FILE_CONTEXT, Loc, SpecModel, plain_faults
+from dutlab.spec.overrides import OPTION
 from dutlab.spec.planned_run import PlannedRun
-from dutlab.spec.yaml_source import parse, read_file
+from dutlab.spec.yaml_source import Source, parse, read_file
 from dutlab.units import Seconds
 
+_T = TypeVar("_T")
 _HOURS = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])")
 _DAY = timedelta(days=1)
 MOST_TRIES = 100
@@ -84,7 +88,7 @@ class Hours:
 
 
 def _hours(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    return Hours.parse(value) if isinstance(value, str) else value
+    return value if value is None or isinstance(value, Hours) else Hours.parse(str(value))
 
 
 def _positive(value: Seconds) -> Seconds:
@@ -125,13 +129,15 @@ class PlannedCampaign:
 def read_campaign(path: Path) -> PlannedCampaign:
     """The campaign in `path`, every run of it checked against its testbed. Raises SpecRefused with every fault of all files."""
     source = parse(read_file(path), str(path))
+    here = path.parent.absolute()
     try:
         campaign = Campaign.model_validate(source.data, context=FILE_CONTEXT)
     except ValidationError as error:
-        raise SpecRefused([source.fault(loc, what) for loc, what in plain_faults(error)]) from error
-    here = path.parent.absolute()
-    faults, planned, files = list[Fault](), list[PlannedRun](), {path.absolute()}
-    for name, testbed, version in product(dict.fromkeys(campaign.experiments), campaign.testbeds or (None,), campaign.versions or ("",)):
+        own = [source.fault(loc, what) for loc, what in plain_faults(error)]
+        raise SpecRefused(list(dict.fromkeys([*own, *_faults_of_files(source, here)]))) from error
+    faults, planned, files, called = list[Fault](), list[PlannedRun](), {path.absolute()}, dict[str, str]()
+    testbeds: Sequence[tuple[int, LabRef | TestbedPath | None]] = _once(campaign.testbeds, here) or [(0, None)]
+    for (at, name), (bed_at, testbed), version in product(_once(campaign.experiments, here), testbeds, campaign.versions or ("",)):
         file = here / name
         bed = here / testbed.path if isinstance(testbed, TestbedPath) else None
         overrides = (
@@ -141,24 +147,77 @@ def read_campaign(path: Path) -> PlannedCampaign:
             level = {version: source.data["versions"][version]}
             overrides += [f"factors.{VERSION}={json.dumps([version])}", f"levels.{VERSION}={json.dumps(level)}"]
         try:
-            text = read_file(file)
+            text = _read(file, source, ("experiments", at))
+            if bed is not None:
+                _read(bed, source, ("testbeds", bed_at))
             given = given_experiment(text, file, overrides, testbed=bed)
         except SpecRefused as refused:
-            faults += refused.faults
+            faults += [_placed(fault, source, bed_at) for fault in refused.faults]
             continue
         if version and VERSION in (parse(text, str(file)).data.get("factors") or {}):
             faults.append(source.fault(("versions",), f"{name} has a factor `{VERSION}` of its own"))
-        own = given.experiment.testbed
-        files |= {file, *([bed] if bed else [path_of_testbed(file, own)] if isinstance(own, TestbedPath) else [])}
+        own_bed = given.experiment.testbed
+        bed_file = None if isinstance(own_bed, LabRef) else Path(os.path.normpath(bed or path_of_testbed(file, own_bed)))
+        label = own_bed.lab if isinstance(own_bed, LabRef) else Path(own_bed.path).stem
+        if (other := called.setdefault(label, what := str(bed_file or f"lab {label}"))) != what:
+            what = f"{what} and {other} are both called `{label}`; workers and leases know a testbed by this name, so rename one file"
+            faults.append(source.fault(("testbeds", bed_at) if testbed else ("experiments", at), what))
+        files |= {file, *([bed_file] if bed_file else [])}
         arguments = [
             str(file),
             *(word for override in overrides for word in ("--set", override)),
             *(["--testbed", str(bed)] if bed else []),
         ]
-        label = own.lab if isinstance(own, LabRef) else Path(own.path).stem
         planned.append(PlannedRun(0, given.experiment.name, label, version, 0, tuple(arguments)))
     if faults:
         raise SpecRefused(list(dict.fromkeys(faults)))
     nights = range(1, campaign.nights + 1)
     runs = [replace(run, number=number, night=night) for number, (night, run) in enumerate(product(nights, planned), start=1)]
     return PlannedCampaign(campaign, tuple(runs), tuple(sorted(files)))
+
+
+def _once(listed: Sequence[_T], here: Path) -> list[tuple[int, _T]]:
+    """Each item of a list once, with its place there, also where a file is named in two ways."""
+    found = dict[str, tuple[int, _T]]()
+    for at, item in enumerate(listed):
+        found.setdefault(repr(item) if isinstance(item, LabRef) else os.path.normpath(here / str(item)), (at, item))
+    return list(found.values())
+
+
+def _read(file: Path, source: Source, loc: Loc) -> bytes:
+    """A file that the campaign names at `loc`: there is the fault where it cannot be read. Raises SpecRefused."""
+    try:
+        return read_file(file)
+    except SpecRefused as refused:
+        raise SpecRefused([source.fault(loc, f"{f.file} {f.what}") for f in refused.faults]) from refused
+
+
+def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
+    """A fault of what the campaign puts into an experiment is where the campaign says it."""
+    if fault.file != OPTION:
+        return fault
+    head, *rest = fault.path.split(".")
+    if head != "levels":
+        return source.fault(("testbeds", bed_at) if head == "testbed" else ("versions",), fault.what)
+    _, version, *inside = rest
+    return source.fault(("versions", version, *(int(part) if part.isdigit() else part for part in inside)), fault.what)
+
+
+def _faults_of_files(source: Source, here: Path) -> Iterator[Fault]:
+    """Of what a campaign names that is refused itself: each testbed, and each experiment with the first of them that is a file."""
+    data = source.data if isinstance(source.data, Mapping) else {}
+    experiments, testbeds = (
+        [(at, item) for at, item in enumerate(listed if isinstance(listed, list) else []) if isinstance(item, str) and item]
+        for listed in (data.get("experiments"), data.get("testbeds"))
+    )
+    for at, name in testbeds:
+        try:
+            given_testbed(_read(here / name, source, ("testbeds", at)), here / name)
+        except SpecRefused as refused:
+            yield from refused.faults
+    bed = next((here / name for _, name in testbeds), None)
+    for at, name in experiments:
+        try:
+            given_experiment(_read(here / name, source, ("experiments", at)), here / name, testbed=bed)
+        except SpecRefused as refused:
+            yield from (fault for fault in refused.faults if not (fault.path == "testbed" and data.get("testbeds")))
