@@ -30,8 +30,9 @@ _ALONE_S = 0.5
 """As long as one process reads alone: to start the others takes about as long."""
 _WORTH_S = 1.0
 """What is left, at the pace until then, has to take as long for others to be started."""
-_LEAST = 8
-"""Readers, also with fewer cores: a disk answers several questions sooner when it has them at once."""
+_READERS = 8
+"""Also with fewer cores: a disk answers several questions sooner when it has them at once. What they find is taken in by one process,
+which two or three cores keep busy."""
 _AT_ONCE = 8
 """Runs that a reader is given at a time; it has twice as many, so that it never waits for more."""
 
@@ -103,7 +104,7 @@ class _Reader:
 
 def _found_by_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRun]:
     parts = iter([known[n : n + _AT_ONCE] for n in range(0, len(known), _AT_ONCE)])
-    with _readers(runs, max(_LEAST, len(os.sched_getaffinity(0)))) as readers:
+    with _readers(runs) as readers:
         for reader in (*readers, *readers):
             if some := next(parts, None):
                 reader.give(some)
@@ -116,10 +117,10 @@ def _found_by_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRu
 
 
 @contextmanager
-def _readers(runs: Path, count: int) -> Iterator[list[_Reader]]:
+def _readers(runs: Path) -> Iterator[list[_Reader]]:
     with ExitStack() as ours:
         readers, theirs = list[_Reader](), list[int]()
-        for _ in range(count):
+        for _ in range(_READERS):
             (known_out, known_in), (found_out, found_in) = os.pipe(), os.pipe()
             readers.append(
                 _Reader(ours.enter_context(os.fdopen(known_in, "wb", buffering=0)), ours.enter_context(os.fdopen(found_out, "rb")))
