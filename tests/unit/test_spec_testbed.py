@@ -93,7 +93,11 @@ def test_a_testbed_file_becomes_a_testbed(tmp_path):
             "sink:ix0, sink:ix1]",
             ":7:19: links.a.path: 5 ports; a path has an even number, two a cable: 2 back to back, 4 through one machine",
         ),
-        ("dut:ixl3, dut:ixl1", "dut:ixl2, dut:ixl1", ":9:29: links.six.path.1: dut:ixl2 is already used by link a"),
+        (
+            "dut:ixl3, dut:ixl1",
+            "dut:ixl2, dut:ixl1",
+            ":9:29: links.six.path.1: dut:ixl2 is already used by link a; to share its cable, write both of its ports as link a has them, at the source's end alone: source:ixl2 172.16.0.2/24, dut:ixl2 172.16.0.1/24",
+        ),
         (
             "172.16.0.1/24",
             "172.16.1.1/24",
@@ -270,9 +274,11 @@ def test_links_may_share_the_cable_of_one_end(tmp_path):
     ("written", "instead", "said"),
     [
         # another address on the same port: then it is no longer the same cable
-        ("10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24", "10.0.1.1/24, 10.0.8.1/24, 10.0.8.2/24", "links.b.path.2: dut:out is already used by link a"),
+        ("10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24", "10.0.1.1/24, 10.0.8.1/24, 10.0.8.2/24",
+         "by link a; to share its cable, write both of its ports as link a has them, at the sink's end alone: dut:out 10.0.9.1/24, t1:eth0 10.0.9.2/24"),
         # both ends: the same path twice
-        ("[s2:eth0, dut:in-b, dut:out", "[s1:eth0, dut:in-a, dut:out", "links.b.path.0: s1:eth0 is already used by link a"),
+        ("s2:eth0, dut:in-b, dut:out, t1:eth0], addresses: [10.0.1.2/24, 10.0.1.1/24", "s1:eth0, dut:in-a, dut:out, t1:eth0], addresses: [10.0.0.2/24, 10.0.0.1/24",
+         "links.b.path.0: s1:eth0 is already used by link a; these two are one path: links share the cable at one end alone"),
         # the cable of the other end
         ("[s2:eth0, dut:in-b, dut:out, t1:eth0]", "[t1:eth0, dut:out, dut:in-b, s2:eth0]", "links.b.path.0: t1:eth0 is already used by link a"),
         ("dut:out, t1:eth0], addresses: [10.0.1.2", "dut:x, t1:eth0], addresses: [10.0.1.2", "links.b.path.3: t1:eth0 is already used by link a"),

@@ -30,7 +30,7 @@ from dutlab.spec.drives import DriveSpec
 from dutlab.spec.fields import Name, interface_fault, named, ssh_fault
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN
-from dutlab.spec.links import DUT, Link
+from dutlab.spec.links import DUT, Link, Port
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
 from dutlab.spec.power import Power
 from dutlab.spec.sensors import Sensors, host_faults
@@ -221,7 +221,19 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     for name, link in links.items():
         for i, port in enumerate(link.ports):
             if (other := seen.setdefault(str(port), name)) != name and not _shared(links[other], link, i):
-                yield fault(("links", name, "path" if link.path else "segment", i), f"{port} is already used by link {other}")
+                what = f"{port} is already used by link {other}{_how_to_share(links[other], link, port)}"
+                yield fault(("links", name, "path" if link.path else "segment", i), what)
+
+
+def _how_to_share(first: Link, second: Link, port: Port) -> str:
+    """What lets the second link have the first one's port too, if it is on a cable that can be shared."""
+    cables = [cable for cable in first.end_cables if port in {of for of, _ in (cable.near, cable.far)}]
+    if not cables or not second.path:
+        return ""
+    if len([cable for cable in second.end_cables if cable in first.end_cables]) > 1:
+        return "; these two are one path: links share the cable at one end alone"
+    near, far = (f"{of} {address}" for of, address in (cables[0].near, cables[0].far))
+    return f"; to share its cable, write both of its ports as link {first.name} has them, at the {cables[0].end}'s end alone: {near}, {far}"
 
 
 def _shared(first: Link, second: Link, at: int) -> bool:

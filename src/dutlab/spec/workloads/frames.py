@@ -103,10 +103,12 @@ class FrameWorkload(WorkloadModel):
         """Every reason why `generator` cannot drive this through the DUT of a testbed with these links."""
         versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         of_testbed = [GeneratorFeature.ROUTED, *(GeneratorFeature.IPV6 if ipv6 else GeneratorFeature.IPV4 for ipv6 in sorted(versions))]
-        sets = self.link_sets(bounds)
-        if any(bounds[name].shares_with & set(links) for links in sets for name in links):
-            of_testbed.append(GeneratorFeature.SHARED_PORTS)
-        yield from unfit(generator, [*self.asks(), *(((), ask) for ask in of_testbed)])
+        shared = [
+            (("links", i) if self.links else (), GeneratorFeature.SHARED_PORTS)
+            for i, links in enumerate(self.link_sets(bounds))
+            if any(bounds[name].shares_with & set(links) for name in links)
+        ]
+        yield from unfit(generator, [*self.asks(), *shared, *(((), ask) for ask in of_testbed)])
         for i, mix in enumerate(self.frame_sizes):
             faults = (generator.size_fault(size, ipv6=ipv6) for ipv6 in versions for size, _ in mix.parts)
             if what := next(filter(None, faults), ""):
