@@ -56,6 +56,28 @@ fn streams(file: &Scratch) -> Vec<(u64, u16)> {
 }
 
 #[test]
+fn streams_at_full_speed_have_an_equal_share_of_the_port() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    lab.napi();
+    let mut source = lab.source();
+    for backend in ["xdp", "af_xdp", "af_packet"] {
+        source.must("open", json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": {"isolated": true}}));
+        let streams: Vec<_> =
+            [7, 9, 8].map(|number| lab.stream(number, &json!({"fixed_bytes": 64}), &json!({"max": true}))).into();
+        source.must("arm", json!({"port": "p", "send": {"duration_ns": 200_000_000, "streams": streams}}));
+        source.must("start", json!({}));
+        let sent = source.must("wait", json!({"port": "p"}));
+        let asked: Vec<_> = sent["streams"].as_array().unwrap().iter().map(|s| n(&s["asked"])).collect();
+        let (least, most) = (asked.iter().min().unwrap(), asked.iter().max().unwrap());
+        assert!(*least > 0 && most * 4 < least * 5, "{backend}: {asked:?}");
+        source.must("close", json!({"port": "p"}));
+    }
+}
+
+#[test]
 fn streams_of_a_chain_are_sent_one_after_the_other_with_their_pauses_for_all_rounds() {
     if !netns_or_skip() {
         return;
