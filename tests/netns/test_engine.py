@@ -170,7 +170,7 @@ async def test_both_ways_at_once_have_an_account_each(engine, hosts, backend):
 
 
 async def test_clocks_that_nobody_knows_to_be_one_are_measured_to_be_apart_by_nothing(engine):
-    engine._boots = {"source": b"one", "sink": b"another"}
+    engine._which_clock = {"source": b"one", "sink": b"another"}
     outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(2000.0), Seconds(0.5), drain=Seconds(0.2)))
     (flow,) = outcome.flows
     ahead_ns, error_ns = int(outcome.facts["sink_clock_ahead_ns"]), int(outcome.facts["clock_error_ns"])

@@ -10,7 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from dutlab.methods.ports import Stretch
+from dutlab.spec.links import Port
 from dutlab.spec.traffic import Directions, Traffic
+from dutlab.tools.engine.load import Direction
 from dutlab.units import Pps, Seconds
 from engine_agent import BED, SCHEMA, asked, offer
 
@@ -63,6 +65,17 @@ async def test_ports_are_opened_on_their_cores_and_guarded_by_the_testbeds_netwo
         "isolated": False,
     }
     assert {q["backend"] for q in opened.values()} == {"af_packet"}
+
+
+async def test_a_port_that_links_share_is_isolated_only_if_all_of_them_are(engine, tmp_path):
+    def direction(link: str, *, isolated: bool) -> Direction:
+        ends = Port(host="source", interface=f"eth-{link}"), Port(host="sink", interface="eth-a")
+        return Direction(link, link, *ends, "172.16.0.2", "172.16.10.2", "02:00:00:00:00:01", 1, isolated=isolated)
+
+    async with engine()._opened([direction("a", isolated=True), direction("b", isolated=False)]):
+        pass
+    opened = {q["port"]: q["guard"]["isolated"] for log in asked(tmp_path) for q in log if q["op"] == "open"}
+    assert opened == {"source:eth-a": True, "source:eth-b": False, "sink:eth-a": False}
 
 
 async def test_a_port_takes_as_many_cores_as_its_host_says_and_the_next_port_the_next_ones(engine, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Several senders to one port: one plan, one account, and no latency by a clock that is not the sender's."""
+"""Several senders to one port: one plan, one account, and each one's latencies by its own clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from dutlab.doubts import DoubtKind
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import frame_mix
-from dutlab.tools.engine.clocks import Offset
+from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.tools.engine.trial import Part
 from dutlab.units import Pps, Seconds
@@ -43,15 +43,19 @@ def from_host(number: int) -> Direction:
     return Direction(f"l{number}", f"l{number}", port, Port(host="sink", interface="eth0"), ip, "10.0.9.2", mac, 1, isolated=False)
 
 
-async def carried_out(clocks: dict[str, Offset] | None) -> tuple[list[Any], Answers]:
+ONE = Clocks(dict.fromkeys(("s1", "s2", "sink"), b"one"), {})
+
+
+async def carried_out(clocks: Clocks) -> tuple[list[Any], dict[str, Answers]]:
     agents = {host: Answers(host) for host in ("s1", "s2", "sink")}
     load = EngineLoad(frame_mix(512), Pps(10.0), Seconds(0.0), Seconds(1.0))
     part = Part(agents, [from_host(1), from_host(2)], {"l1": 7, "l2": 8}, load, clocks)  # type: ignore[arg-type]
-    return await part.carry_out(), agents["sink"]
+    return await part.carry_out(), agents
 
 
 async def test_one_port_is_armed_started_and_settled_once_for_all_its_streams() -> None:
-    accounts, sink = await carried_out(None)
+    accounts, agents = await carried_out(ONE)
+    sink = agents["sink"]
     assert [op for op, _ in sink.asked] == ["arm", "start", "settle"]
     assert sink.asked[0][1]["receive"]["streams"] == [7, 8] and sink.asked[1][1]["ports"] == ["sink:eth0"]
     assert [(a.flow.link, a.flow.received_frames, a.flow.foreign_frames) for a in accounts] == [("l1", 10, 3), ("l2", 10, 0)]
@@ -59,7 +63,18 @@ async def test_one_port_is_armed_started_and_settled_once_for_all_its_streams() 
     assert all(a.flow.latency is not None for a in accounts)
 
 
-async def test_of_senders_with_clocks_of_their_own_no_latency_is_told() -> None:
-    accounts, _ = await carried_out({host: Offset(ns, 1) for ns, host in enumerate(("s1", "s2", "sink"))})
-    assert [a.flow.latency for a in accounts] == [None, None]
-    assert all(DoubtKind.LATENCY_UNKNOWN in [d.kind for d in a.doubts] for a in accounts)
+async def test_of_several_senders_each_stream_is_read_by_the_clock_of_its_own_and_all_begin_at_one_instant() -> None:
+    clocks = Clocks({"s1": b"1", "s2": b"2", "sink": b"0"}, {b"1": Offset(700, 1), b"2": Offset(-5_000, 2), b"0": Offset(40, 3)})
+    accounts, agents = await carried_out(clocks)
+    receive = agents["sink"].asked[0][1]["receive"]
+    assert receive["sender_clocks"] == [{"stream": 7, "clock": {"ahead_ns": 660}}, {"stream": 8, "clock": {"ahead_ns": -5_040}}]
+    assert all(a.flow.latency is not None and a.doubts[1:] == () for a in accounts)
+    at_ns = [said["at_monotonic_ns"] for host in ("s1", "s2") for op, said in agents[host].asked if op == "start"]
+    assert at_ns[1] - at_ns[0] == -5_700, "one instant, by each one's own clock"
+
+
+async def test_a_sender_on_the_machine_of_the_sink_needs_no_offset_whatever_the_others_have() -> None:
+    clocks = Clocks({"s1": b"0", "s2": b"2", "sink": b"0"}, {b"2": Offset(-5_000, 2), b"0": Offset(40, 3)})
+    _, agents = await carried_out(clocks)
+    assert agents["sink"].asked[0][1]["receive"]["sender_clocks"] == [{"stream": 8, "clock": {"ahead_ns": -5_040}}]
+    assert clocks.ahead("s1", "sink") == Offset(0, 0)

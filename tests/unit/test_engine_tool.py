@@ -89,7 +89,9 @@ class OtherMachine(NeighbourlyHost):
 async def test_between_machines_the_offset_of_their_clocks_is_measured_and_bounds_the_latency(engine, tmp_path):
     outcome = await engine(sink=OtherMachine, ahead=f"0 if list(Path({str(tmp_path)!r}).glob('asked-*')) else 10**15").offer(offer())
     receive = next(q["receive"] for log in asked(tmp_path) for q in log if "receive" in q)
-    source_ahead_ns, error_ns = receive["sender_clock"]["ahead_ns"], int(outcome.facts["clock_error_ns"])
+    (of_stream,) = receive["sender_clocks"]
+    source_ahead_ns, error_ns = of_stream["clock"]["ahead_ns"], int(outcome.facts["clock_error_ns"])
+    assert [of_stream["stream"]] == receive["streams"]
     assert abs(abs(source_ahead_ns) - 10**15) <= error_ns < 10**10, "the bound of an exchange, not of the offset"
     assert int(outcome.facts["sink_clock_ahead_ns"]) == -source_ahead_ns
     assert outcome.flows[0].latency_error_ns == error_ns

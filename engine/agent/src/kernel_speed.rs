@@ -2,7 +2,7 @@
 
 use dutlab_port::iface::{Interface, tags_note};
 use dutlab_port::promiscuous::Promiscuous;
-use dutlab_port::{PortError, Receiver, Sender};
+use dutlab_port::{PortError, Receiver, Sender, clock};
 use dutlab_protocol::reply::BackendAbility;
 use dutlab_protocol::request::Backend;
 use dutlab_units::FCS;
@@ -29,10 +29,23 @@ const fn mode(mode: AttachMode) -> &'static str {
     }
 }
 
+/// Programs in the kernel read its own clock: they are of no use to a process that has another one.
+pub fn has_our_clock(iface: &Interface) -> Result<(), PortError> {
+    match clock::shift() {
+        0 => Ok(()),
+        ns => Err(PortError::Unsupported {
+            iface: iface.name.clone(),
+            what: format!("a program in the kernel reads a clock from which this time namespace is {ns} ns away"),
+            remedy: "use af_packet, or run the engine outside the time namespace".into(),
+        }),
+    }
+}
+
 /// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
 /// NAPI, a permission) is an error. A card takes frames for every MAC from now on, and keeps a program attached if its driver has
 /// XDP; elsewhere nothing is attached before a trial begins. The port sends on as many CPUs as are named.
 pub fn open(iface: &Interface, send_cpus: &[u32]) -> Result<Halves, PortError> {
+    has_our_clock(iface)?;
     let can = xdp::probe(&iface.name)?;
     let mut notes = Vec::new();
     let sends = match can.send {
@@ -73,8 +86,8 @@ pub fn ability(iface: &Interface) -> BackendAbility {
         ability.reason.get_or_insert_with(|| e.to_string());
         ability.remedy = ability.remedy.take().or_else(|| e.remedy());
     };
-    match xdp::probe(&iface.name) {
-        Err(e) => refuse(e.into()),
+    match has_our_clock(iface).and_then(|()| xdp::probe(&iface.name).map_err(PortError::from)) {
+        Err(e) => refuse(e),
         Ok(can) => {
             let (send, receive) = (can.send.map_err(PortError::from), can.receive.map_err(PortError::from));
             let able = (send.is_ok(), receive.is_ok());

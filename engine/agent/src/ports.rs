@@ -149,6 +149,7 @@ fn xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
 }
 
 fn af_xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
+    kernel_speed::has_our_clock(iface)?;
     let opened = af_xdp::open(iface, threads.that_send())?;
     let mut notes = opened.notes;
     let receiver = match opened.receivers {

@@ -112,9 +112,12 @@ pub struct Done {
 pub fn run(mut receiver: Receiver, job: &Job) -> Done {
     let (tally, (dropped, passed), error) = match &mut receiver {
         Receiver::Burst(queues) => {
-            let mut account = Account::new(job.watch.begin, &job.watch.streams)
-                .of_trial(job.watch.trial)
-                .with_sender_clock_ahead(job.watch.clock_offset);
+            let blank = Account::new(Nanos::ZERO, &job.watch.ids()).of_trial(job.watch.trial);
+            let mut account = job
+                .watch
+                .streams
+                .iter()
+                .fold(blank, |all, one| all.with_sender_clock_of(one.id, one.begin, one.sender_ahead));
             let outcome = frames::receive(queues, job, &mut account);
             // A counter that cannot be read is not 0: what failed is reported, and the count stays unknown.
             let dropped = queues.iter_mut().map(|rx| rx.dropped()).sum::<Result<u64, _>>();

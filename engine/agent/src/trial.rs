@@ -10,7 +10,7 @@ use crate::share::Share;
 use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
 use dutlab_port::missed::Missed;
-use dutlab_port::{Receiver, Sender, Watch, clock};
+use dutlab_port::{Receiver, Sender, Watch, WatchedStream, clock};
 use dutlab_protocol::event::Second;
 use dutlab_protocol::plan::{Rate, ReceivePlan, SendPlan, SenderClock};
 use dutlab_protocol::reply::Armed;
@@ -112,6 +112,11 @@ impl Receiving {
         if let Some(twice) = plan.streams.iter().find(|s| !once.insert(**s)) {
             return Err(fault(ErrorKind::BadPlan, format!("receive.streams: duplicate stream {twice}"), None));
         }
+        // What is taken out of the set is a stream that no clock has named yet.
+        if let Some(of) = plan.sender_clocks.iter().find(|of| !once.remove(&of.stream)) {
+            let what = format!("receive.sender_clocks: stream {} is not received, or named twice", of.stream);
+            return Err(fault(ErrorKind::BadPlan, what, Some("name each stream of `streams` once at most")));
+        }
         let absorb = (!plan.absorb_udp_ports.is_empty() && port.iface.index != 0)
             .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
             .transpose()
@@ -129,13 +134,13 @@ impl Receiving {
 
     /// The same for every back end.
     fn watch(&self) -> Watch {
-        let (begin, clock_offset) = match self.plan.sender_clock {
-            SenderClock::Same => (self.begin, 0),
-            SenderClock::AheadNs(offset) => (Nanos::ZERO, offset),
-            SenderClock::Unknown => (Nanos::ZERO, 0),
+        let watched = |&id: &u16| match self.plan.clock_of(id) {
+            SenderClock::Same => WatchedStream { id, begin: self.begin, sender_ahead: 0 },
+            SenderClock::AheadNs(sender_ahead) => WatchedStream { id, begin: Nanos::ZERO, sender_ahead },
+            SenderClock::Unknown => WatchedStream { id, begin: Nanos::ZERO, sender_ahead: 0 },
         };
-        let (streams, trial) = (self.plan.streams.clone(), self.plan.trial);
-        Watch { streams, trial, begin, unverified: self.plan.unverified, clock_offset }
+        let streams = self.plan.streams.iter().map(watched).collect();
+        Watch { streams, trial: self.plan.trial, unverified: self.plan.unverified }
     }
 }
 

@@ -595,6 +595,61 @@ fn two_generators_that_were_left_running_change_nothing_but_the_count_of_stale_f
 }
 
 #[test]
+fn each_stream_is_read_by_the_clock_of_its_own_sender_by_every_back_end() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    lab.napi();
+    let mut source = lab.source();
+    source.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}));
+    // Stream 7 has our clock. That of 9 shows a minute more than ours, they say, that of 8 an hour less; in truth all have one.
+    let streams = [7, 9, 8];
+    let minute = 60 * 1_000_000_000_u64;
+    for backend in BACKENDS {
+        let mut sink = lab.sink();
+        assert_eq!(sink.open_with(backend)["backend"], backend);
+        let receive = |clocks: Value| {
+            let plan = json!({"streams": streams, "trial": TRIAL, "absorb_udp_ports": [5001], "sender_clocks": clocks});
+            json!({"port": "p", "receive": plan})
+        };
+        let clocks = json!([{"stream": 8, "clock": {"ahead_ns": -3_600_000_000_000_i64}},
+            {"stream": 9, "clock": {"ahead_ns": minute}}]);
+        sink.must("arm", receive(clocks));
+        let each = streams.map(|number| {
+            let mut stream = lab.stream(number, &json!({"fixed_bytes": 100}), &json!({"pps": 1000}));
+            stream["frames"] = json!(50);
+            stream
+        });
+        source.must("arm", json!({"port": "p", "send": {"trial": TRIAL, "streams": each}}));
+        sink.must("start", json!({}));
+        source.must("start", json!({}));
+        let sent = source.must("wait", json!({"port": "p"}));
+        let received = sink.must("settle", json!({"port": "p", "sent": told(&sent), "drain_ns": 200_000_000}));
+        let latencies: Vec<_> = received["streams"].as_array().unwrap().iter().map(|s| &s["latency"]).collect();
+        let least = |i: usize| n(&latencies[i]["min_ns"]);
+        assert!(least(0) < minute && least(1) >= minute && least(1) < 2 * minute, "{backend}: {received}");
+        assert_eq!(n(&latencies[0]["negative"]) + n(&latencies[1]["negative"]), 0, "{backend}: {received}");
+        assert_eq!(
+            latencies[2]["negative"], received["streams"][2]["received"],
+            "{backend}: sent an hour before: {received}"
+        );
+        assert!(n(&received["streams"][2]["received"]) > 0, "{backend}: {received}");
+
+        for clocks in [
+            json!([{"stream": 6, "clock": "same"}]),
+            json!([{"stream": 7, "clock": "same"}, {"stream": 7, "clock": "unknown"}]),
+        ] {
+            let refused = sink.ask("arm", receive(clocks));
+            assert!(
+                refused["err"]["message"].as_str().unwrap().contains("is not received, or named twice"),
+                "{refused}"
+            );
+        }
+    }
+}
+
+#[test]
 fn on_one_cpu_every_frame_at_the_maximum_is_accounted_for_by_every_back_end() {
     if !netns_or_skip() {
         return;

@@ -47,12 +47,21 @@ impl Arrival {
 #[derive(Debug, Clone)]
 pub struct Account {
     trial: u16,
-    begin: Nanos,
-    sender_ahead: i64,
     late_from: Nanos,
     streams: Vec<StreamAccount>,
+    /// Of the stream in the same place.
+    clocks: Vec<SenderClock>,
     foreign: u64,
     stale: u64,
+}
+
+/// How to read the send times of a stream.
+#[derive(Debug, Clone, Copy)]
+struct SenderClock {
+    /// What was sent before, by our clock, is stale.
+    begin: Nanos,
+    /// It shows so many nanoseconds more than ours.
+    ahead: i64,
 }
 
 /// What was received of one stream.
@@ -118,8 +127,9 @@ impl Account {
     /// Trial 0, which begins at `begin`, with these streams. With a `begin` of zero, probes of any clock count.
     #[must_use]
     pub fn new(begin: Nanos, streams: &[u16]) -> Self {
+        let clocks = vec![SenderClock { begin, ahead: 0 }; streams.len()];
         let streams = streams.iter().map(|s| StreamAccount::new(*s)).collect();
-        Self { trial: 0, begin, sender_ahead: 0, late_from: Nanos::NEVER, streams, foreign: 0, stale: 0 }
+        Self { trial: 0, late_from: Nanos::NEVER, streams, clocks, foreign: 0, stale: 0 }
     }
 
     /// Probes carry this number; those with another are stale.
@@ -132,7 +142,20 @@ impl Account {
     /// The senders' clock shows so many nanoseconds more than ours.
     #[must_use]
     pub const fn with_sender_clock_ahead(mut self, nanoseconds: i64) -> Self {
-        self.sender_ahead = nanoseconds;
+        let mut rest = self.clocks.as_mut_slice();
+        while let [clock, others @ ..] = rest {
+            clock.ahead = nanoseconds;
+            rest = others;
+        }
+        self
+    }
+
+    /// The clock of the sender of `stream` shows so many nanoseconds more than ours; what it sent before `begin`, by our clock, is stale.
+    #[must_use]
+    pub fn with_sender_clock_of(mut self, stream: u16, begin: Nanos, nanoseconds: i64) -> Self {
+        for (clock, _) in self.clocks.iter_mut().zip(&self.streams).filter(|(_, of)| of.stream == stream) {
+            *clock = SenderClock { begin, ahead: nanoseconds };
+        }
         self
     }
 
@@ -143,14 +166,15 @@ impl Account {
             self.foreign += 1;
             return;
         };
-        let Some(stream) = self.streams.iter_mut().find(|s| s.stream == found.probe.stream) else {
+        let mut streams = self.streams.iter_mut().zip(&self.clocks);
+        let Some((stream, clock)) = streams.find(|(s, _)| s.stream == found.probe.stream) else {
             self.foreign += 1;
             return;
         };
         // The same order as in `engine/xdp/bpf/receiver.bpf.c`: what is of another trial is not looked at further.
-        let ahead = Nanos(at.0.wrapping_add_signed(self.sender_ahead));
-        found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_add_signed(self.sender_ahead.wrapping_neg());
-        if found.probe.trial != self.trial || found.probe.sent < self.begin {
+        let ahead = Nanos(at.0.wrapping_add_signed(clock.ahead));
+        found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_add_signed(clock.ahead.wrapping_neg());
+        if found.probe.trial != self.trial || found.probe.sent < clock.begin {
             self.stale += 1;
         } else {
             stream.late += u64::from(found.intact && at >= self.late_from);
@@ -240,6 +264,19 @@ mod tests {
         let mut account = Account::new(Nanos(100), &[1]).with_sender_clock_ahead(-1_000);
         account.arrive(&Arrival::read(&frame(1, 0, 20), 60, Nanos(1_100)));
         assert_eq!(account.streams()[0].latency.max(), Nanos(80));
+    }
+
+    #[test]
+    fn each_streams_send_times_are_read_by_the_clock_of_its_own_sender() {
+        let mut account = Account::new(Nanos(100), &[1, 2, 3])
+            .with_sender_clock_of(2, Nanos::ZERO, 1_000_000)
+            .with_sender_clock_of(3, Nanos::ZERO, -150);
+        for f in [frame(1, 0, 160), frame(2, 0, 1_000_170), frame(3, 0, 30), frame(1, 1, 99), frame(3, 1, 0)] {
+            account.arrive(&Arrival::read(&f, 60, Nanos(200)));
+        }
+        let max = |i: usize| (account.streams()[i].ledger.received(), account.streams()[i].latency.max());
+        assert_eq!([max(0), max(1), max(2)], [(1, Nanos(40)), (1, Nanos(30)), (2, Nanos(50))]);
+        assert_eq!(account.stale(), 1, "of the one that has our clock");
     }
 
     #[test]

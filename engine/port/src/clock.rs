@@ -62,6 +62,20 @@ pub fn realtime_offset_within() -> (Nanos, Nanos) {
     (best.1, Nanos(best.0.0.div_ceil(2)))
 }
 
+/// By how many nanoseconds this process's time namespace shifts `CLOCK_MONOTONIC` from the kernel's own (`time_namespaces(7)`); 0 where the
+/// kernel has none.
+#[must_use]
+pub fn shift() -> i64 {
+    std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| shift_in(&text)).unwrap_or(0)
+}
+
+/// The same, in the kernel's words: a line a clock, with its seconds and nanoseconds.
+fn shift_in(text: &str) -> Option<i64> {
+    let mut words = text.lines().find_map(|line| line.strip_prefix("monotonic"))?.split_whitespace();
+    let [seconds, ns] = [words.next()?, words.next()?].map(|word| word.parse::<i64>().ok());
+    seconds?.checked_mul(1_000_000_000)?.checked_add(ns?)
+}
+
 /// Lets this thread's timers fire without the 50 µs of slack that threads have by default.
 pub fn precise_timers() {
     // Without it, sleeps only end later.
@@ -71,6 +85,15 @@ pub fn precise_timers() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shift_of_a_time_namespace_is_read_in_the_kernels_words() {
+        assert_eq!(
+            shift_in("monotonic       -7200        250\nboottime            0         0\n"),
+            Some(250 - 7200 * 1_000_000_000)
+        );
+        assert_eq!(shift_in("boottime 0 0\n"), None);
+    }
 
     #[test]
     fn the_offset_turns_one_clock_into_the_other() {

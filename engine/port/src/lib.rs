@@ -46,5 +46,5 @@ pub use error::{ErrorKind, PortError, Refusal};
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template, Varied};
 pub use port::{
     Arrived, BurstReceiver, BurstSender, By, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
-    PlanSender, Receiver, Sender, Stamped, StreamTotals, Unsent, Variation, Watch,
+    PlanSender, Receiver, Sender, Stamped, StreamTotals, Unsent, Variation, Watch, WatchedStream,
 };

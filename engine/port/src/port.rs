@@ -232,15 +232,30 @@ pub struct Gaps {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
     /// The streams; probes of others are foreign.
-    pub streams: Vec<u16>,
+    pub streams: Vec<WatchedStream>,
     /// The number that probes of this trial carry; others are stale.
     pub trial: u16,
-    /// Probes sent before this are stale.
-    pub begin: Nanos,
     /// Checksums are not looked at.
     pub unverified: bool,
-    /// The senders' clock minus ours, in nanoseconds; `begin` is of ours.
-    pub clock_offset: i64,
+}
+
+/// A stream that a receiver shall look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchedStream {
+    /// Its number.
+    pub id: u16,
+    /// Its probes that were sent before this, by our clock, are stale.
+    pub begin: Nanos,
+    /// Its sender's clock minus ours, in nanoseconds.
+    pub sender_ahead: i64,
+}
+
+impl Watch {
+    /// The numbers of the streams.
+    #[must_use]
+    pub fn ids(&self) -> Vec<u16> {
+        self.streams.iter().map(|stream| stream.id).collect()
+    }
 }
 
 /// Accounts for frames by itself.

@@ -14,7 +14,7 @@ pub use chain::{Chain, ChainStep};
 pub use flows::Flows;
 pub use rate::{Bursts, BurstsAt, MultiBurst, Percent, Rate, Stretch};
 pub use raw::{RawFrame, RawStream};
-pub use receive::{ReceivePlan, SenderClock};
+pub use receive::{ReceivePlan, SenderClock, StreamClock};
 pub use replay::{Replay, ReplayTiming};
 pub use sizes::{Genome, Sizes, Swept, WeightedSize};
 pub use vary::{Bits, FieldValue, RandomValues, StepValues, Values, VariedField, Vary};

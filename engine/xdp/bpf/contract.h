@@ -175,6 +175,7 @@ struct source {
 /* Totals of a stream on one CPU; user space adds the CPUs up. */
 struct tally {
 	__u64 begin_ns;		/* written by user space: frames sent before are stale; 2^64 - 1 between trials */
+	__s64 sender_ahead_ns;	/* likewise: the sender's clock minus ours */
 	__u64 unique;		/* arrivals of this trial are unique + duplicates + too_old */
 	__u64 bytes;		/* of all arrivals, without FCS */
 	__u64 latency_sum_ns;	/* of the unique ones, negative ones left out */

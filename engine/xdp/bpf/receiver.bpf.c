@@ -24,9 +24,8 @@ const volatile __u32 steps_log2 = 10;
 
 /* What differs from trial to trial without another program: written by user space before it is attached. */
 volatile struct {
-	__s64 clock_offset_ns; /* the sender's clock minus ours */
-	__u64 first_id;	       /* the least number of a stream, where they are contiguous */
-	__u64 trial;	       /* the number that probes of this trial carry */
+	__u64 first_id; /* the least number of a stream, where they are contiguous */
+	__u64 trial;	/* the number that probes of this trial carry */
 } asked;
 
 #define NO_STREAM 0xffffffff
@@ -192,7 +191,7 @@ int account(struct xdp_md *ctx)
 		return XDP_PASS;
 	}
 	/* On our clock; the time in a probe begins again every 78 hours. */
-	sent = stamp - asked.clock_offset_ns;
+	sent = stamp - t->sender_ahead_ns;
 	now = read_clock(sent);
 	age = elapsed(sent, now);
 	if (unlikely(now - age < t->begin_ns)) {

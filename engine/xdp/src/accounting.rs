@@ -63,8 +63,6 @@ pub(crate) struct Trial<'a> {
     pub(crate) number: u16,
     /// Its streams.
     pub(crate) streams: &'a [u16],
-    /// The sender's clock minus ours.
-    pub(crate) clock_offset_ns: i64,
 }
 
 /// A loaded program and its maps.
@@ -157,10 +155,10 @@ impl Accounting {
             }
         }
         let first = streams.first().map_or(0, |id| u64::from(*id));
-        let asked = [trial.clock_offset_ns.cast_unsigned(), first, u64::from(trial.number)];
+        let asked = [first, u64::from(trial.number)];
         let missing = || XdpError::new("", "map", Why::Other("the object has no map .bss".into()));
         let failed = |e| XdpError::load("", "bpf(BPF_MAP_UPDATE_ELEM)", &e);
-        let mut map = Array::<_, [u64; 3]>::try_from(self.bpf.map_mut(".bss").ok_or_else(missing)?).map_err(failed)?;
+        let mut map = Array::<_, [u64; 2]>::try_from(self.bpf.map_mut(".bss").ok_or_else(missing)?).map_err(failed)?;
         map.set(0, asked, 0).map_err(failed)?;
         if self.observes {
             let observer = program::<BtfTracePoint>(&mut self.bpf, OBSERVER)?;

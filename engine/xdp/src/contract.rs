@@ -175,6 +175,7 @@ pub(crate) struct Source {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) begin_ns: u64,
+    pub(crate) sender_ahead_ns: u64,
     pub(crate) unique: u64,
     pub(crate) bytes: u64,
     pub(crate) latency_sum_ns: u64,
@@ -242,6 +243,6 @@ const _: () = {
     assert!(size_of::<Flow6>() == 40);
     assert!(size_of::<Refusals>() == 64);
     assert!(size_of::<Ledger>() == 24 + JUMPS * 24 + WINDOW_WORDS * 8);
-    assert!(size_of::<Tally>() == (23 + RECENT) * 8 + 8 + SOURCES * 40);
+    assert!(size_of::<Tally>() == (24 + RECENT) * 8 + 8 + SOURCES * 40);
     assert!(size_of::<Others>() == 64);
 };

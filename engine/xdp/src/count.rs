@@ -2,7 +2,7 @@
 
 use crate::attach::Place;
 use crate::error::XdpError;
-use crate::receiver::{XdpReceivePlan, XdpReceiver};
+use crate::receiver::XdpReceiver;
 use dutlab_port::PortError;
 use dutlab_port::port::{Counted, CountingReceiver, Watch};
 use dutlab_port::promiscuous::Promiscuous;
@@ -36,14 +36,8 @@ impl XdpCounter {
 impl CountingReceiver for XdpCounter {
     fn begin(&mut self, watch: &Watch) -> Result<(), PortError> {
         self.receiver = None;
-        let plan = XdpReceivePlan {
-            streams: watch.streams.clone(),
-            trial: watch.trial,
-            verify_checksums: !watch.unverified,
-            clock_offset_ns: watch.clock_offset,
-        };
-        let receiver = XdpReceiver::attach(&self.iface, &plan, self.kept.as_ref())?;
-        receiver.begin(watch.begin.0)?;
+        let receiver = XdpReceiver::attach(&self.iface, watch, self.kept.as_ref())?;
+        receiver.begin()?;
         self.receiver = Some(receiver);
         Ok(())
     }

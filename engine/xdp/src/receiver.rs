@@ -7,29 +7,17 @@ use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
 use crate::shared::{load64, store64};
 use crate::{quiescence, system};
-use dutlab_port::{Counted, CountedStream, Stamped, Variation};
+use dutlab_port::{Counted, CountedStream, Stamped, Variation, Watch, WatchedStream};
 use dutlab_units::{FCS, Nanos};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::ptr::addr_of_mut;
 use std::sync::Arc;
-
-/// What to account for.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct XdpReceivePlan {
-    /// Numbers of the streams.
-    pub(crate) streams: Vec<u16>,
-    /// The number that probes of this trial carry.
-    pub(crate) trial: u16,
-    /// Check the transport checksum of each frame of ours (slower, the more so the longer the frames).
-    pub(crate) verify_checksums: bool,
-    /// The sender's clock minus this host's, in ns; 0 on one host.
-    pub(crate) clock_offset_ns: i64,
-}
 
 /// A receiver on an interface. Dropping it detaches the program, and so does the end of the process, whatever ends it.
 pub(crate) struct XdpReceiver {
     iface: String,
-    plan: XdpReceivePlan,
+    streams: Vec<WatchedStream>,
     place: Option<Arc<Place>>,
     /// Serves another receiver when this one is dropped, so its program must run nowhere then: see `detach`.
     accounting: OnLoan,
@@ -41,11 +29,11 @@ impl XdpReceiver {
     ///
     /// # Errors
     /// When the interface, the permission or the kernel does not allow it, or another XDP program is attached.
-    pub(crate) fn attach(iface: &str, plan: &XdpReceivePlan, kept: Option<&Arc<Place>>) -> Result<Self, XdpError> {
-        let streams = plan.streams.len();
-        if streams == 0 {
+    pub(crate) fn attach(iface: &str, watch: &Watch, kept: Option<&Arc<Place>>) -> Result<Self, XdpError> {
+        let ids = watch.ids();
+        let Some(first) = ids.first() else {
             return Err(XdpError::new(iface, "plan", Why::Plan("no streams to receive".into())));
-        }
+        };
         let facts = system::Interface::find(iface)?;
         // The mode first, as the kernel says it: what the program may rely on follows from it.
         let place = match kept {
@@ -56,34 +44,42 @@ impl XdpReceiver {
         // One queue is polled by one CPU at a time, so nothing is shared; a generic program may run on several CPUs.
         let one_queue = polled && facts.rx_queues() == Some(1);
         let cpus = if one_queue { 1 } else { system::possible_cpus()? };
-        let contiguous = plan.streams.iter().zip(plan.streams[0]..).all(|(a, b)| *a == b);
+        let contiguous = ids.iter().zip(*first..).all(|(a, b)| *a == b);
         let shape = Shape {
-            streams,
-            scattered_to: plan.streams.iter().copied().max().filter(|_| !contiguous),
+            streams: ids.len(),
+            scattered_to: ids.iter().copied().max().filter(|_| !contiguous),
             cpus,
             shared: !one_queue,
-            verify: plan.verify_checksums,
+            verify: !watch.unverified,
             clock_for_each_frame: !polled,
         };
-        let trial = Trial { number: plan.trial, streams: &plan.streams, clock_offset_ns: plan.clock_offset_ns };
+        let trial = Trial { number: watch.trial, streams: &ids };
         let mut accounting = Accounting::take(iface, shape, &trial)?;
         let program = accounting.program()?.fd().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
         place.put(program)?;
-        Ok(Self { iface: iface.into(), plan: plan.clone(), place: Some(place), accounting })
+        Ok(Self { iface: iface.into(), streams: watch.streams.clone(), place: Some(place), accounting })
     }
 
-    /// Forgets everything and begins a trial: frames sent before `begin_ns` (of the sender's clock, brought to ours) are
-    /// stale.
+    /// Forgets everything and begins a trial: frames sent before the `begin` of their stream, by our clock, are stale.
     ///
     /// # Errors
     /// When the kernel does not say that no program works by what it read before.
-    pub(crate) fn begin(&self, begin_ns: u64) -> Result<(), XdpError> {
+    pub(crate) fn begin(&self) -> Result<(), XdpError> {
         self.pause()?;
         self.accounting.ignore_all();
         self.accounting.ledgers.clear();
         self.accounting.latencies.clear();
         self.accounting.others.clear();
-        self.set_begin(begin_ns);
+        for (tallies, stream) in self.rows().zip(&self.streams) {
+            for i in tallies {
+                let tally = self.accounting.tallies.pointer(i);
+                // SAFETY: fields of a mapped value. The begin comes last: until then all frames are stale.
+                unsafe {
+                    store64(addr_of_mut!((*tally).sender_ahead_ns), stream.sender_ahead.cast_unsigned());
+                    store64(addr_of_mut!((*tally).begin_ns), stream.begin.0);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -93,26 +89,28 @@ impl XdpReceiver {
     /// # Errors
     /// As [`begin`](Self::begin).
     pub(crate) fn pause(&self) -> Result<(), XdpError> {
-        self.set_begin(u64::MAX);
+        for i in 0..self.accounting.tallies.len() {
+            // SAFETY: a field of a mapped value.
+            unsafe { store64(addr_of_mut!((*self.accounting.tallies.pointer(i)).begin_ns), u64::MAX) };
+        }
         self.wait_for_programs()
+    }
+
+    /// Where the totals of each stream are.
+    fn rows(&self) -> impl Iterator<Item = Range<usize>> {
+        let Shape { streams, cpus, .. } = self.accounting.shape;
+        (0..streams).map(move |number| number * cpus..(number + 1) * cpus)
     }
 
     fn wait_for_programs(&self) -> Result<(), XdpError> {
         quiescence::wait_for_programs().map_err(|e| XdpError { iface: self.iface.clone(), ..e })
     }
 
-    fn set_begin(&self, begin_ns: u64) {
-        for i in 0..self.accounting.tallies.len() {
-            // SAFETY: a field of a mapped value.
-            unsafe { store64(addr_of_mut!((*self.accounting.tallies.pointer(i)).begin_ns), begin_ns) };
-        }
-    }
-
     /// Everything so far. Counts of a running trial may be a few frames apart from each other.
     pub(crate) fn counted(&self) -> Counted {
         let tallies = &self.accounting.tallies;
         let others: Vec<_> = self.accounting.others.range(0, self.accounting.others.len()).collect();
-        let streams: Vec<_> = (0..self.plan.streams.len()).map(|i| self.stream(i)).collect();
+        let streams: Vec<_> = (0..self.streams.len()).map(|i| self.stream(i)).collect();
         Counted {
             stamped: Stamped { kernel: streams.iter().map(|s| s.received).sum(), ..Stamped::default() },
             foreign: others.iter().map(|o| o.passed + o.unknown).sum(),

@@ -23,6 +23,27 @@ pub struct ReceivePlan {
     /// What the send times in the probes are read by.
     #[serde(default, skip_serializing_if = "SenderClock::is_same")]
     pub sender_clock: SenderClock,
+    /// The same of single streams, where several hosts send to the port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sender_clocks: Vec<StreamClock>,
+}
+
+impl ReceivePlan {
+    /// What the send times of a stream are read by.
+    #[must_use]
+    pub fn clock_of(&self, stream: u16) -> SenderClock {
+        self.sender_clocks.iter().find(|of| of.stream == stream).map_or(self.sender_clock, |of| of.clock)
+    }
+}
+
+/// The clock of one stream's sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamClock {
+    /// The stream.
+    pub stream: u16,
+    /// How its sender's clock is to the receiver's.
+    pub clock: SenderClock,
 }
 
 /// How a sender's `CLOCK_MONOTONIC` is to the receiver's. Unless it is the same, no probe is stale by its send

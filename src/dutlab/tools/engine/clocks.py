@@ -9,6 +9,7 @@ measurements, one before a trial and one after it, bound what they did meanwhile
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,26 @@ class Offset:
     def lasting(self, after: Offset) -> Offset:
         """This one, with the bound that holds from its measurement until that of `after`, however the clocks drifted between them."""
         return Offset(self.ns, max(self.error_ns, abs(after.ns - self.ns) + after.error_ns))
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of several hosts at one time. Hosts of one kernel, and of one time namespace, read the same."""
+
+    which: Mapping[str, bytes]
+    """The clock that a host reads, by any name."""
+    offsets: Mapping[bytes, Offset]
+    """How far each is ahead of this process's; empty where there is one only."""
+
+    def are_one(self, host: str, other: str) -> bool:
+        """Whether both hosts read the same clock."""
+        return self.which[host] == self.which[other]
+
+    def ahead(self, host: str, other: str) -> Offset:
+        """How far the clock of `host` is ahead of that of `other`."""
+        if self.are_one(host, other):
+            return Offset(0, 0)
+        return self.offsets[self.which[host]].since(self.offsets[self.which[other]])
 
 
 def exchange(*, asked_ns: int, received_ns: int, replied_ns: int, heard_ns: int) -> Offset:

@@ -24,12 +24,12 @@ from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import LostSoFar, Offer, Outcome, ToolReading
-from dutlab.spec.links import Link, Port
+from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
-from dutlab.tools.engine.clocks import Offset, offset_of
+from dutlab.tools.engine.clocks import Clocks, Offset, offset_of
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams, stream_load
 from dutlab.tools.engine.trial import FlowAccount, Part, read, watches_of
@@ -46,6 +46,8 @@ PROBE_DRAIN = Seconds(0.2)
 WARMUP_DRAIN = Seconds(0.1)
 _PROBE_PORTS = range(20000, 48000)
 _LAST_STREAM = 65535
+_WHICH_CLOCK = "cat /proc/sys/kernel/random/boot_id && { cat /proc/self/timens_offsets 2>/dev/null || true; }"
+"""One boot of one kernel (random(4)), and how its monotonic clock is shifted for those who ask (time_namespaces(7))."""
 
 
 class Engine:
@@ -70,7 +72,7 @@ class Engine:
         ends = (port.host for link in testbed.links.values() if link.path for port in (link.source, link.sink))
         self._binaries = dict.fromkeys(ends, binary) if isinstance(binary, str) else dict(binary)
         self._agents: dict[str, Agent] = {}
-        self._boots: dict[str, bytes] = {}
+        self._which_clock: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
         # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
@@ -100,38 +102,51 @@ class Engine:
         watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates))
         async with self._opened(directions) as notes:
             if offer.warmup > 0:
-                await self._part(directions, load.warming_up(offer.warmup, WARMUP_DRAIN), None).carry_out()
+                warming = load.warming_up(offer.warmup, WARMUP_DRAIN)
+                await self._part(directions, warming, await self._clocks(directions)).carry_out()
             clocks, before = await self._clocks(directions), await self._paths(directions)
             part = replace(self._part(directions, load, clocks), chains=offer.chains)
             heard = await part.carry_out(watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun)
             for watch, h in zip(watches, heard, strict=True):
                 watch.tell_whole(h.flow)
             after = await self._paths(directions)
-            later = await self._clocks(directions) or clocks
-            apart = {d.name: _lasting(clocks, later, self._testbed.links[d.link]) for d in directions} if clocks and later else {}
+            later = await self._clocks(directions)
         if not offer.broadcast_ratio and not offer.streams:  # the path's counters count those frames too, or those of all streams
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
-        heard = [h.with_clocks(apart.get(h.direction.name)) for h in heard]
+        apart = {d.link: self._apart(d.link, clocks, later) for d in directions}
+        heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
         facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}
-        if apart:
+        if clocks.offsets:
+            ahead = {link: str(of.ns) for link, of in apart.items()}
             facts |= {
-                "sink_clock_ahead_ns": ", ".join(dict.fromkeys(str(of.ns) for of in apart.values())),
+                "sink_clock_ahead_ns": ", ".join(f"{link}: {ns}" for link, ns in ahead.items()) if len(ahead) > 1 else ahead.popitem()[1],
                 "clock_error_ns": str(max(of.error_ns for of in apart.values())),
             }
-        return self._outcome(heard, watches, facts, latency=not apart)
+        return self._outcome(heard, watches, facts, clocks)
 
-    def _part(self, directions: Sequence[Direction], load: EngineLoad, clocks: Mapping[str, Offset] | None) -> Part:
+    def _part(self, directions: Sequence[Direction], load: EngineLoad, clocks: Clocks) -> Part:
         paced = load.rate is not None or load.profile
         broadcasts = {direction.name: next(self._streams) for direction in directions} if load.broadcast_ratio and paced else {}
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
-    async def _clocks(self, directions: Sequence[Direction]) -> Mapping[str, Offset] | None:
-        """How far each agent's clock is ahead of ours; None where all agents read one clock."""
+    async def _clocks(self, directions: Sequence[Direction]) -> Clocks:
+        """How far the clocks of the agents are ahead of ours, each measured once; not where there is one only."""
         hosts = _hosts_of(directions)
-        if await self._one_clock(hosts):
-            return None
+        for host in hosts:
+            if host not in self._which_clock:
+                said = await self._hosts[host].run(["sh", "-c", _WHICH_CLOCK], check=False)
+                self._which_clock[host] = said.stdout if said.status == 0 else host.encode()
+        which = {host: self._which_clock[host] for host in hosts}
+        readers = {clock: host for host, clock in which.items()}
+        if len(readers) == 1:
+            return Clocks(which, {})
         with read(" and ".join(hosts)):
-            return {host: await offset_of(self._agents[host]) for host in hosts}
+            return Clocks(which, {clock: await offset_of(self._agents[host]) for clock, host in readers.items()})
+
+    def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
+        """How far the clock of the link's sink was ahead of its source's, throughout."""
+        sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
+        return before.ahead(sink, source).lasting(after.ahead(sink, source))
 
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
         """Without the ports that several of these links share: what they count is of all."""
@@ -190,11 +205,12 @@ class Engine:
         try:
             for host in _hosts_of(directions):
                 await self._agent(host)
+            guarded = {port for of in directions if not of.isolated for port in (of.sends_on, of.receives_on)}
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
                     if (role, port) in opened:  # on a cable that links share
                         continue
-                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=direction.isolated))
+                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=port not in guarded))
                     opened.append((role, port))
                     notes += [f"{port}: {said.get('backend', '?')}", *(f"{port}: {note}" for note in said.get("notes", []))]
             yield notes
@@ -225,20 +241,13 @@ class Engine:
         for host in _hosts_of(directions):
             await self._hosts[host].run(["true"], timeout_s=REPLY_S)
 
-    async def _one_clock(self, hosts: Sequence[str]) -> bool:
-        """Whether they share a kernel, and so its monotonic clock. boot_id names one boot of one kernel (random(4))."""
-        for host in hosts:
-            if host not in self._boots:
-                boot = await self._hosts[host].run(["cat", "/proc/sys/kernel/random/boot_id"], check=False)
-                self._boots[host] = boot.stdout if boot.status == 0 else host.encode()
-        return len({self._boots[host] for host in hosts}) == 1
-
     def _outcome(
-        self, heard: Sequence[FlowAccount], watches: Sequence[DirectionWatch], facts: Mapping[str, str], *, latency: bool
+        self, heard: Sequence[FlowAccount], watches: Sequence[DirectionWatch], facts: Mapping[str, str], clocks: Clocks
     ) -> Outcome:
         readings, lost_by = list[ToolReading](), dict[str, LostSoFar]()
         for direction, watch in zip((h.direction for h in heard), watches, strict=True):
-            readings += watch.readings(self._wall(direction.sender), self._wall(direction.receiver), latency=latency)
+            one_clock = clocks.are_one(direction.sender, direction.receiver)
+            readings += watch.readings(self._wall(direction.sender), self._wall(direction.receiver), latency=one_clock)
             if (lost := watch.lost_so_far(self._wall(direction.receiver))) is not None:
                 lost_by[watch.flow] = lost
         return Outcome(
@@ -261,12 +270,6 @@ class Engine:
             hello = self._agents[role].hello
             offset_ns = int(hello["realtime_ns"]) - int(hello["monotonic_ns"])
         return lambda monotonic_ns: (monotonic_ns + offset_ns) / NS
-
-
-def _lasting(before: Mapping[str, Offset], after: Mapping[str, Offset], link: Link) -> Offset:
-    """How far the sink's clock was ahead of the source's, throughout."""
-    source, sink = link.source.host, link.sink.host
-    return before[sink].since(before[source]).lasting(after[sink].since(after[source]))
 
 
 def _seen(account: FlowAccount) -> SeenProbe:

@@ -16,7 +16,7 @@ from dutlab.errors import ToolFailed
 from dutlab.methods.ports import Flow, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
-from dutlab.tools.engine.clocks import Offset
+from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
 from dutlab.tools.engine.loss_watch import LossWatch
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
@@ -28,7 +28,7 @@ LOOK_S = 0.2
 """How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""
 LOOK_SLOWLY_S = 1.0
 TOGETHER_S = 0.3
-"""Where both hosts send, they begin so much after the first is told to: time to tell the other, and for both to load their plans."""
+"""Where several hosts send, they begin so much after the first is told to: time to tell all of them, and for them to load their plans."""
 
 ROUGH = 0.1
 """An error of the clocks above this share of the median latency is a doubt."""
@@ -53,19 +53,12 @@ class FlowAccount:
         )
         return replace(self, flow=replace(self.flow, places=places))
 
-    def without_latency(self) -> FlowAccount:
-        """The same where one port receives from senders with clocks of their own: it corrects for one of them only."""
-        doubt = Doubt(
-            DoubtKind.LATENCY_UNKNOWN, "its sink's port receives from several hosts, each with a clock of its own", self.flow.link
-        )
-        return replace(self, flow=replace(self.flow, latency=None), doubts=(*self.doubts, doubt))
-
-    def with_clocks(self, apart: Offset | None) -> FlowAccount:
-        """The same, with the error of its latencies: of the offset between two clocks, or none of a single one; a card's comes to it."""
+    def with_clocks(self, apart: Offset) -> FlowAccount:
+        """The same, with the error of its latencies: that of the offset between its two clocks; a card's comes to it."""
         latency = self.flow.latency
         if latency is None:
             return self
-        error_ns = (0 if apart is None else apart.error_ns) + (self.flow.latency_error_ns or 0)
+        error_ns = apart.error_ns + (self.flow.latency_error_ns or 0)
         heard = replace(self, flow=replace(self.flow, latency_error_ns=error_ns))
         if error_ns <= latency.p50_ns * ROUGH:
             return heard
@@ -75,14 +68,14 @@ class FlowAccount:
 
 @dataclass(frozen=True)
 class Part:
-    """`load` on `directions`, each under its stream number in `streams`. `agents` and `clocks` are by host: each agent's against ours."""
+    """`load` on `directions`, each under its stream number in `streams`. `agents` are by host."""
 
     agents: Mapping[str, Agent]
     directions: Sequence[Direction]
     streams: Mapping[str, int]
     load: EngineLoad
-    clocks: Mapping[str, Offset] | None
-    """None: all agents read one clock."""
+    clocks: Clocks
+    """Of all hosts that send or receive."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
     """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
     chains: Sequence[OfferedChain] = ()
@@ -115,8 +108,12 @@ class Part:
         plans: dict[Port, dict[str, Any]] = {}
         for direction in self.directions:
             stream = self.streams[direction.name]
-            receive = {"streams": [], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]} | self._sender_clock(direction)
-            plans.setdefault(direction.receives_on, {}).setdefault("receive", receive)["streams"].append(stream)
+            empty = {"streams": [], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]}
+            receive = plans.setdefault(direction.receives_on, {}).setdefault("receive", empty)
+            receive["streams"].append(stream)
+            if not self.clocks.are_one(direction.sender, direction.receiver):
+                ahead = self.clocks.ahead(direction.sender, direction.receiver)
+                receive.setdefault("sender_clocks", []).append({"stream": stream, "clock": {"ahead_ns": ahead.ns}})
             sent = {"trial": self.trial} | self.load.send_plan(direction, stream, self.broadcasts.get(direction.name))
             plan = plans.setdefault(direction.sends_on, {})
             plan["send"] = sent | {"streams": [*plan.get("send", {}).get("streams", ()), *sent["streams"]]}
@@ -129,27 +126,22 @@ class Part:
         steps = [{"stream": self.streams[flow_of_stream(link, name)], "gap_ns": round(gap * NS)} for name, gap in chain.steps]
         return {"steps": steps, "rounds": chain.rounds}
 
-    def _sender_clock(self, direction: Direction) -> dict[str, Any]:
-        return (
-            {}
-            if self.clocks is None
-            else {"sender_clock": {"ahead_ns": self.clocks[direction.sender].since(self.clocks[direction.receiver]).ns}}
-        )
-
     async def _start(self) -> None:
-        """All receive before the first one sends; where both hosts send, they begin at one instant."""
-        for role, ports in _by_host(w.receives_on for w in self.directions).items():
-            await self.agents[role].ask("start", ports=ports, half="receive")
+        """All receive before the first one sends; where several hosts send, they begin at one instant."""
+        receivers = _by_host(w.receives_on for w in self.directions)
+        await asyncio.gather(*(self.agents[host].ask("start", ports=ports, half="receive") for host, ports in receivers.items()))
         senders = _by_host(w.sends_on for w in self.directions)
-        if len(senders) == 1:
-            for role, ports in senders.items():
-                await self.agents[role].ask("start", ports=ports, half="send")
-            return
         first = next(iter(senders))
-        now_ns = int((await self.agents[first].ask("clock"))["replied_monotonic_ns"])
-        for role, ports in senders.items():
-            ahead = 0 if self.clocks is None else self.clocks[role].since(self.clocks[first]).ns
-            await self.agents[role].ask("start", ports=ports, half="send", at_monotonic_ns=now_ns + ahead + round(TOGETHER_S * NS))
+        if len(senders) == 1:
+            await self.agents[first].ask("start", ports=senders[first], half="send")
+            return
+        at_ns = int((await self.agents[first].ask("clock"))["replied_monotonic_ns"]) + round(TOGETHER_S * NS)
+        await asyncio.gather(
+            *(
+                self.agents[host].ask("start", ports=ports, half="send", at_monotonic_ns=at_ns + self.clocks.ahead(host, first).ns)
+                for host, ports in senders.items()
+            )
+        )
 
     async def _watched(
         self,
@@ -224,9 +216,7 @@ class Part:
         )
         received = _without_fault(settled, port)
         with read(port.host):
-            accounts = [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
-        several = self.clocks is not None and len({direction.sender for direction in directions}) > 1
-        return [account.without_latency() for account in accounts] if several else accounts
+            return [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
 
     def _account(self, direction: Direction, sent: Mapping[str, Any], received: Mapping[str, Any], nth: int) -> FlowAccount:
         """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""
