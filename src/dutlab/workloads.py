@@ -138,6 +138,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.multi_stream:MultiStreamWorkload",
         method="dutlab.methods.multi_stream:measure",
         section="dutlab.report.sections.multi_stream:section",
+        again="dutlab.tools.raw_figures:stream_rates",
         figures=(r"received_\w+_pps",),
         load=LoadPattern.ONE,
     ),

@@ -36,5 +36,8 @@ def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter
     assert made == {"a:syn": 3 * 100, "a:data": 3 * 300, "a:call": 1000}
     figures = record["figures"]["a"]
     assert all(figures[f"received_{name}_pps"] > 0 and figures[f"latency_{name}_p99_ns"] > 0 for name in ("syn", "data", "call"))
+    (run,) = tmp_path.glob("runs/*")
+    cards = dutlab("claims", str(run)).stdout.split()
+    assert len(cards) == 3 and dutlab("verify-claim", *cards).stdout.count("holds: 2 figures worked out again from the raw files") == 3
     (page,) = tmp_path.glob("runs/*/report/report.md")
     assert "syn, data after 0.01 s, 3 rounds" in page.read_text() and "dscp 0, 46 in turn" in page.read_text()

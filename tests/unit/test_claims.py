@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from click.testing import CliRunner, Result
 from cells import cell_of
 from dutlab.cli.claims import claims, verify_claim
 from dutlab.errors import DutlabError
+from dutlab.interop.imported_run import Imported, imported_cell, write_imported
+from dutlab.methods.ports import Measured
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, rates
 from fake_run import Wanted, build
 from raw_outputs import iperf3, with_raw_outputs
@@ -58,6 +61,15 @@ def test_a_run_that_compares_nothing_has_one_card_of_its_whole_answer(tmp_path: 
     assert "router" in claim["claim"]
     found = said(verify_claim, card)
     assert found.exit_code == 0, found.output
+
+
+def test_several_cards_are_verified_in_one_go_and_one_that_differs_fails_all(run: Path) -> None:
+    first, second = made(run)
+    found = said(verify_claim, first, second)
+    assert found.exit_code == 0 and found.output.count("holds: ") == 2
+    first.write_text(first.read_text().replace("router is the fastest at 17", "router is the fastest at 71"))
+    found = said(verify_claim, first, second)
+    assert found.exit_code == 1 and "differs: " in found.output and found.output.count("holds: ") == 1
 
 
 def test_a_card_made_better_than_it_is_differs(run: Path) -> None:
@@ -128,3 +140,11 @@ def test_a_figure_that_raw_files_do_not_tell_is_not_taken_for_the_rate_that_they
     found = said(verify_claim, changed, "--run", run)
     assert found.exit_code == 1, found.output
     assert "they do not tell lost_frames of" in found.output, found.output
+
+
+def test_what_dutlab_does_not_work_out_of_raw_files_is_not_said_to_differ(tmp_path: Path) -> None:
+    trials = [Imported(imported_cell("box", workload="flent", tool="flent", params={}), Measured({"a": {"goodput_bps": 1e9}}))]
+    folder = write_imported(tmp_path, "r", trials, command=(), now=datetime(2026, 11, 25, tzinfo=UTC)).path
+    found = said(verify_claim, *made(folder))
+    assert found.exit_code == 1 and "differs" not in found.output.replace("nothing differs", ""), found.output
+    assert "not recomputed: trial 1: " in found.output and "nothing differs, but the raw files" in found.output

@@ -18,7 +18,9 @@ from dutlab.report.gather import gather, read_run
 from dutlab.report.sections.tool_figures import section as tool_section
 from dutlab.spec.loader import experiment_of
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
+from dutlab.tools.raw_figures import KeptTrial, stream_rates
 from dutlab.units import Seconds
+from raw_outputs import exchange
 
 
 class HalvingDut:
@@ -171,3 +173,15 @@ def test_nothing_is_the_fastest_by_its_losses_or_times(tmp_path):
     ]
     read = read_run(write_imported(tmp_path, "r", trials, command=(), now=datetime(2026, 11, 25, tzinfo=UTC)).path)
     assert tool_section(read.run, read.groups, read.labels, read.book).headlines == ()
+
+
+def test_rates_of_streams_come_out_of_the_raw_files_again_by_their_names():
+    sent = [{"stream": 7 + i, "sent": n, "seconds": 2.0} for i, n in enumerate((200, 400, 0))]
+    got = [{"stream": 7 + i, "received": n} for i, n in enumerate((200, 100, 0))]
+    raw = {
+        "engine-source.jsonl": exchange((1, "wait", "source:eth-a", {"streams": sent})),
+        "engine-sink.jsonl": exchange((2, "settle", "sink:eth-a", {"streams": got})),
+    }
+    links = {"a": {"path": ["source:eth-a", "dut:in-a", "dut:out-a", "sink:eth-a"]}}
+    kept = KeptTrial(cell("a"), raw, {}, {"testbed": {"links": links}})
+    assert stream_rates(kept) == {"a": {"received_syn_pps": 100.0, "received_data_pps": 50.0}}, "nothing of a-call was sent"

@@ -51,6 +51,8 @@ def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: boo
     if as_json:
         say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
         return
+    if figure:
+        say_words(f"effects on {figure}")
     rows = []
     for e in found.effects:
         change, of = f"{' + '.join(e.before)} → {' + '.join(e.after)}", e.sure

@@ -109,7 +109,7 @@ SECTIONS = {
         ),
         "verify-claim": (
             "dutlab.cli.claims:verify_claim",
-            "Recompute a claim from the raw files of its run; exit 1 if anything differs.",
+            "Recompute claims from the raw files of their run; exit 1 unless all hold.",
         ),
         "publish": (
             "dutlab.cli.publish:publish",

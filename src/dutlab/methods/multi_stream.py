@@ -1,6 +1,6 @@
 """Method `multi-stream`: several streams on each link at once, or one after another, each with an account of its own.
 
-Figures of a link, for each stream by its name, over the time from its first frame to its last:
+Figures of a link, for each stream by its name, over the whole trial:
 
     offered_NAME_pps, received_NAME_pps      what left the generator, and what came out of the DUT
     loss_NAME_ratio                          of the frames sent (RFC 1242 section 3.6)

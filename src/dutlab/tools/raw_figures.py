@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting
 from dutlab.tools.iperf3 import json_output
 
 Ends = Mapping[str, tuple[str, str]]
@@ -48,7 +49,7 @@ def rates(kept: KeptTrial) -> Recomputed:
     try:
         found = {link: read(link, ends, kept.raw) for link, ends in kept.ends().items()}
     except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
-        raise CannotRecompute(f"its raw files cannot be read: {error!r}") from error
+        raise CannotRecompute(_unread(error)) from error
     whole = {"+".join(found): sum(found.values())} if len(found) > 1 else {}
     return {link: {figure: rate} for link, rate in (found | whole).items()}
 
@@ -57,11 +58,44 @@ def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes]) -> flo
     return json_output.parse(raw[f"iperf3-{link}-client.json"]).received_bps
 
 
+def stream_rates(kept: KeptTrial) -> Recomputed:
+    """received_NAME_pps of each stream of workload `multi-stream` of which something was sent. Raises CannotRecompute."""
+    names = [stream.name for stream in kept.cell.setting_as(MultiStreamSetting).streams]
+    found: dict[str, dict[str, float]] = {}
+    for link, ends in kept.ends().items():
+        try:
+            sent, arrived = _sent_and_arrived(ends, kept.raw)
+            if len(sent) != len(names):
+                raise CannotRecompute(f"its raw files tell of {len(sent)} streams on link {link}, and {len(names)} were asked for")
+            found[link] = {
+                f"received_{name.replace('-', '_')}_pps": _rate(of, arrived)
+                for name, of in zip(names, sorted(sent, key=lambda s: int(s["stream"])), strict=True)
+                if of["sent"]
+            }
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise CannotRecompute(_unread(error)) from error
+    return found
+
+
+def _unread(error: Exception) -> str:
+    what = f"there is no {error.args[0]} among them" if isinstance(error, KeyError) else repr(error)
+    return f"its raw files cannot be read: {what}"
+
+
 def _received(_link: str, ends: tuple[str, str], raw: Mapping[str, bytes]) -> float:
-    """Frames that arrived over the seconds they were sent in, of the last exchange: earlier ones were the warm-up."""
-    sent = _last_reply(raw["engine-source.jsonl"], "wait", ends[0])["streams"][-1]
-    arrived = {s["stream"]: s for s in _last_reply(raw["engine-sink.jsonl"], "settle", ends[1])["streams"]}[sent["stream"]]
-    return float(arrived["received"]) / float(sent["seconds"])
+    sent, arrived = _sent_and_arrived(ends, raw)
+    return _rate(sent[-1], arrived)
+
+
+def _sent_and_arrived(ends: tuple[str, str], raw: Mapping[str, bytes]) -> tuple[list[Any], Mapping[int, Any]]:
+    """Streams sent, and those received by number, of the last exchange: earlier ones were the warm-up."""
+    sent = _last_reply(raw["engine-source.jsonl"], "wait", ends[0])["streams"]
+    return sent, {s["stream"]: s for s in _last_reply(raw["engine-sink.jsonl"], "settle", ends[1])["streams"]}
+
+
+def _rate(sent: Mapping[str, Any], arrived: Mapping[int, Any]) -> float:
+    """Frames that arrived over the seconds they were sent in."""
+    return float(arrived[sent["stream"]]["received"]) / float(sent["seconds"])
 
 
 def _last_reply(lines: bytes, op: str, port: str) -> dict[str, Any]:

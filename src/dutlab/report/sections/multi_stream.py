@@ -48,13 +48,14 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     for streams in by_stream.values():
         tables.append(_table(streams, book, [t.slug for t in tables]))
     same = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
+    tool = groups[0].cell.tool
     told = {name: value for name, value in same.items() if not name.startswith("stream_")}
     found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
     return Section(
         slug="multi-stream",
         workload="multi-stream",
         title="Several streams",
-        lead=f"Each stream has an account of its own: {asked_words(told, groups[0].cell.tool)}.",
+        lead=f"Each stream has an account of its own. Its rates are over the whole trial, pauses counted: {asked_words(told, tool)}.",
         tables=tuple(tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(sorted(found, key=lambda h: h.difference == NO_DIFFERENCE)),
