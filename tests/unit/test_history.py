@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,13 @@ def test_words_say_which_way_is_better() -> None:
     assert plot is not None and slower.label in plot.svg().decode()
     assert "run-00 to run-15 · dutlab" in plot.svg().decode()
     assert isinstance(slower, CellHistory) and slower.label == "nat · sweep 64 · link a"
+
+
+@pytest.mark.parametrize(("runs", "ticks"), [(1, ["1"]), (3, ["1", "2", "3"]), (25, ["1", "4", "7", "10", "13", "16", "19", "22", "25"])])
+def test_the_axis_of_runs_has_whole_numbers_only(runs: int, ticks: list[str]) -> None:
+    (of,) = histories(rows([1e6] * runs))
+    drawn = re.findall(r"<text[^>]*>([\d.]+)</text>", history_plot(of, 1).svg().decode())  # type: ignore[union-attr]
+    assert [word for word in drawn if word in ticks] == ticks and not any("." in word for word in drawn), drawn
 
 
 def test_an_unknown_figure_is_refused_with_those_there_are() -> None:

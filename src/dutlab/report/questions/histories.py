@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from dutlab.analysis.compare import less_is_better
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
@@ -17,6 +18,8 @@ from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
 from dutlab.workloads import main_figures
+
+_MOST_TICKS = 10
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
     curve = Curve(
         slug=f"history-{place}", title=f"{of.label}: {of.figure}", x_title="run, oldest first", x="runs", y_title=_axis(of), y=of.figure,
         lines=(runs, *levels), moments=tuple(moments),
+        x_ticks=tuple((float(n), str(n)) for n in range(1, len(points) + 1, ceil(len(points) / _MOST_TICKS))),
     )  # fmt: skip
     ends = " to ".join(dict.fromkeys(p.run for p in (points[0], points[-1])))
     drawn = curve_plot(curve, [runs.label])
