@@ -137,6 +137,7 @@ def test_ctrl_c_ends_the_run_in_order_and_another_process_is_refused(python: str
     assert "another process carries this campaign out" in second.stderr
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT_S) == 130, (here / "said").read_text()
+    assert "`dutlab campaign resume campaigns/killed` goes on with it" in (here / "said").read_text()
     assert (here / "version").read_text() == "0\n"
     assert not those_of(campaign)
     (first, *_) = statuses(python, here, str(campaign))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import threading
 import time
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capability import need_program
 from dutlab.errors import InputError, SpecRefused, StoreError, TestbedError
 from dutlab.runner import campaign as of_campaigns
 from dutlab.runner.campaign import CampaignWork
@@ -215,6 +217,33 @@ def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_f
     (tmp_path / "c" / "plan.json").write_text("[]")
     with pytest.raises(InputError, match="not a campaign's plan"):
         folder.planned()
+
+
+def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cut(
+    tmp_path: Path, python: str, python_env: dict[str, str]
+) -> None:
+    folder = folder_of(tmp_path / "c", runs=2)
+    first, second = folder.planned()
+    finish(folder, 1, "r1")
+    folder.settle(first)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    folder.tried(first, now, now, 1, "run")
+    folder.said_by(first).write_text(f"report: {folder.own_runs(first)}/r1/report/report.html\n")
+    folder.tried(second, now, now, 1, "run")
+    with (folder.place(second) / "tries").open("a") as tries:
+        tries.write('{"began": "2026-')
+    assert folder.standing(second).tries == 1
+    argv = [python, "-m", "dutlab", "campaign", "status", str(folder.path)]
+    if os.geteuid() == 0:  # as a user like others, to whom another one's folder is closed
+        os.chown(folder.place(second), 65534, 65534)
+        argv = [need_program("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--", *argv]
+    seen = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
+    assert "run 1: finished with exit status 1; its report says what could not be measured" in seen.stdout, seen.stderr
+    folder.place(second).chmod(0)
+    unseen = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
+    folder.place(second).chmod(0o755)
+    assert (unseen.returncode, unseen.stdout) == (1, ""), unseen.stdout
+    assert "cannot be read: Permission denied; ask as its owner" in unseen.stderr
 
 
 def test_a_place_reads_its_own_line_of_the_plan_alone(tmp_path: Path, python: str, python_env: dict[str, str]) -> None:

@@ -206,7 +206,11 @@ def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.campaign_folder import CampaignState  # noqa: PLC0415 -- `--help` needs none of it
 
-    standings = run_in_order(_standings(folder))
+    try:
+        standings = run_in_order(_standings(folder))
+    except KeyboardInterrupt:
+        tell(f"`dutlab campaign resume {folder.path}` goes on with it")
+        raise
     _keep(folder)
     _show(standings, as_json=as_json)
     if not as_json and any(s.state is CampaignState.DONE for s in standings):
@@ -260,7 +264,9 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
     for line in _missing(standings):
         say(printable(line))
     for s in standings:
-        if s.said and not _is_missed(s):
+        if str(s.state) == "done" and s.exit_status:
+            say(f"run {s.planned.number}: finished with exit status {s.exit_status}; its report says what could not be measured")
+        elif s.said and not _is_missed(s):
             say(f"run {s.planned.number}: {printable(s.said)}")
 
 

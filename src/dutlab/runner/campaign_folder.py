@@ -35,7 +35,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from dutlab.errors import TestbedError
+from dutlab.errors import StoreError, TestbedError
 from dutlab.runner.campaign_plan import PlanHead, insist_on_files, insist_on_none, planned_run, planned_runs, read_head, write_plan
 from dutlab.runner.fleet.cost import FleetCost, RunClock
 from dutlab.spec.fleet import Fleet
@@ -229,7 +229,14 @@ class CampaignFolder:
         return [own / name for name in _names(own)]
 
     def standing(self, planned: PlannedRun) -> RunStanding:
-        """What became of a planned run. Changes nothing."""
+        """What became of a planned run. Changes nothing. Raises StoreError where this user may not see it."""
+        try:
+            return self._standing(planned)
+        except PermissionError as error:
+            remedy = f"ask as its owner, who may also let others see it: chmod -R g+rX {self.path}"
+            raise StoreError(f"{error.filename}: cannot be read: {error.strerror}", remedy=remedy) from error
+
+    def _standing(self, planned: PlannedRun) -> RunStanding:
         place = self.place(planned)
         tries = _entries(place / _TRIES)
         last, ended = (tries[-1]["exit_status"], datetime.fromisoformat(tries[-1]["ended"])) if tries else (None, None)
