@@ -87,7 +87,7 @@ format: $(VENV)/.installed-dev ## Format both languages
 	$(VENV)/bin/ruff check --fix-only src tests
 	cargo fmt --all
 
-lock: $(VENV)/.installed-dev ## Resolve the Python dependencies anew
+lock: $(VENV)/.installed-dev ## Resolve the Python dependencies; what is pinned stays, scripts/lock --upgrade takes the newest
 	scripts/lock
 
 clean: ## Remove what make built; run folders stay
