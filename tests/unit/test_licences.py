@@ -18,6 +18,14 @@ def test_every_package_and_crate_has_a_licence_that_goes_with_apache_2() -> None
     assert "aya " in told.stdout
 
 
+def test_a_library_under_the_lgpl_may_be_imported_but_not_linked() -> None:
+    told = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True).stdout
+    assert "psycopg " in told
+    assert not goes("LGPL-3.0-only"), "as for crates"
+    assert goes("LGPL-3.0-only", {"LGPL-3.0-only"})
+    assert not goes("GPL-3.0-only", {"LGPL-3.0-only"})
+
+
 @pytest.mark.parametrize(
     ("expression", "fits"),
     [
