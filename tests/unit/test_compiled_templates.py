@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
-from dutlab.report.pages.compiled import BesideTemplates
-from dutlab.report.pages.html import environment
+from dutlab.report.pages.compiled import KeptTemplates
+from dutlab.report.pages.html import TEMPLATES, environment
 
 
 @pytest.fixture
 def templates(tmp_path, monkeypatch):
     """A folder of templates, with the bytecode in a folder of its own."""
-    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "kept"))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     folder = tmp_path / "templates"
     folder.mkdir()
@@ -33,7 +33,7 @@ class Counting(Environment):
 
 
 def render(folder, value=3):
-    made = Counting(loader=FileSystemLoader(folder), bytecode_cache=BesideTemplates(folder))
+    made = Counting(loader=FileSystemLoader(folder), bytecode_cache=KeptTemplates(folder.parent / "kept"))
     return made.get_template("page.j2").render(value=value), made.compiled
 
 
@@ -71,5 +71,27 @@ def test_a_folder_that_cannot_be_written_is_no_fault(templates, tmp_path):
     assert render(templates) == ("loss 3", 1)
 
 
+@pytest.mark.parametrize("whose", ["another user's", "everybody's"])
+def test_what_somebody_else_could_have_written_is_not_carried_out(templates, tmp_path, whose, monkeypatch):
+    render(templates)
+    (file,) = kept(tmp_path)
+    if whose == "everybody's":
+        file.chmod(0o666)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    assert render(templates) == ("loss 3", 1)
+
+
+def test_a_report_leaves_nothing_beside_the_templates_where_no_installer_knows_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    before = {*TEMPLATES.rglob("*")}
+    environment.cache_clear()
+    environment().get_template("report.html.j2")
+    environment.cache_clear()
+    assert {*TEMPLATES.rglob("*")} == before
+    assert [*(tmp_path / "dutlab" / "templates").iterdir()]
+
+
 def test_the_page_of_a_report_is_kept_so():
-    assert isinstance(environment().bytecode_cache, BesideTemplates)
+    assert isinstance(environment().bytecode_cache, KeptTemplates)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from dutlab.errors import StoreError
 from dutlab.methods.calibrate import RigPoint
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.store.replace import replace_file
+from dutlab.store.user_cache import user_cache
 from dutlab.store.write import as_json
 
 LASTS = timedelta(days=7)
@@ -62,13 +62,8 @@ class Calibration(BaseModel):
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where calibrations are kept (XDG Base Directory Specification; a relative XDG_CACHE_HOME is ignored, as it says)."""
-    found = (os.environ if environment is None else environment).get("XDG_CACHE_HOME", "")
-    try:
-        base = Path(found) if Path(found).is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # a user without an entry in passwd has no home: nothing can be kept
-        base = Path(os.devnull)
-    return base / "dutlab" / "calibrations"
+    """Where calibrations are kept."""
+    return user_cache(environment) / "calibrations"
 
 
 def cache_file(facts: Mapping[str, Any], folder: Path) -> Path:

@@ -1,30 +1,35 @@
-"""Compiled templates, kept where Python keeps its own bytecode: to compile the page takes longer than all else that a small report takes.
+"""Compiled templates, kept in the user's cache: to compile the page takes longer than all else that a small report takes.
 
-The place, and that nothing is kept under `-B`, are Python's (PEP 3147, PYTHONPYCACHEPREFIX), and so is the trust: who may write there may
-write our modules' bytecode too. A folder that is not ours to write to means compiling each time, as for a module.
+They are not beside the templates, where no installer would know of them: pip leaves the folders that they are in. A compiled template is
+code. So one is read only if its file is this user's own and nobody else may write it: sudo may keep the HOME of another user. Nothing is
+kept under `-B`, and a folder that cannot be written means compiling each time, as for a module (PEP 3147).
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import suppress
-from importlib.util import cache_from_source
 from pathlib import Path
 
 from jinja2.bccache import Bucket, BytecodeCache
 
+from dutlab.store.user_cache import user_cache
 
-class BesideTemplates(BytecodeCache):
+
+class KeptTemplates(BytecodeCache):
     """Implements jinja2's cache. A file in it names the template's own checksum, and another version of Python or jinja2 ignores it."""
 
-    def __init__(self, templates: Path) -> None:
-        self._templates = templates
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or user_cache() / "templates"
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Leaves `bucket` empty when nothing is kept."""
+        """Leaves `bucket` empty when nothing is kept, or by somebody else."""
         with suppress(OSError), self._place(bucket).open("rb") as f:
-            bucket.load_bytecode(f)
+            found = os.fstat(f.fileno())
+            if found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                bucket.load_bytecode(f)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Whole or not at all, since another report may be written at the same time."""
@@ -34,7 +39,8 @@ class BesideTemplates(BytecodeCache):
         part = place.with_name(f".{place.name}.{os.getpid()}.part")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(bucket.bytecode_to_string())
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
+                f.write(bucket.bytecode_to_string())
             part.replace(place)
         except OSError:
             with suppress(OSError):
@@ -42,4 +48,4 @@ class BesideTemplates(BytecodeCache):
 
     def _place(self, bucket: Bucket) -> Path:
         """jinja2's key is a hash of the template's name and path."""
-        return Path(cache_from_source(str(self._templates / f"{bucket.key}.j2")))
+        return self._folder / f"{bucket.key}.{sys.implementation.cache_tag}"

@@ -97,10 +97,10 @@ def environment() -> Environment:
     """Where templates are rendered: everything from outside is escaped. Nothing in it is of one page, so a template is compiled once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
 
-    from dutlab.report.pages.compiled import BesideTemplates  # noqa: PLC0415 - as above
+    from dutlab.report.pages.compiled import KeptTemplates  # noqa: PLC0415 - as above
 
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES), bytecode_cache=BesideTemplates(TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES), bytecode_cache=KeptTemplates(),
         autoescape=True, undefined=StrictUndefined, trim_blocks=False,
     )  # fmt: skip
     made.filters |= {
