@@ -30,8 +30,6 @@ S = 10**9
 LINKS = ("a", "b", "c", "d")
 AHEAD_S = {"s1": 3600, "s2": 400 * 3600, "s3": -3}
 """The clock of s4 is that of the sink. The time in a probe begins again every 78 hours."""
-
-
 TRIES = 10
 """On a busy machine the bound may be wider than a latency, which then may come out below 0."""
 
@@ -48,7 +46,7 @@ FanIn = Callable[..., AbstractAsyncContextManager[tuple[Engine, Testbed]]]
 
 @pytest.fixture
 def fan_in(label: str) -> FanIn:
-    """The lab `fan-in` as a router, with an engine; the clocks of `ahead` are."""
+    """The lab `fan-in` as a router, and an engine in it; the clocks of the hosts that are named are ahead by AHEAD_S."""
     need("engine", have_engine())
 
     @asynccontextmanager
@@ -58,8 +56,10 @@ def fan_in(label: str) -> FanIn:
             hosts = {name: Ahead(name, lab.namespaces[name]) if name in ahead else host for name, host in lab.hosts().items()}
             await family("linux").modes["router"].apply(hosts["dut"], lab.testbed)
             engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-            yield engine, lab.testbed
-            await engine.close()
+            try:
+                yield engine, lab.testbed
+            finally:
+                await engine.close()
         finally:
             await labs.down(label)
 
