@@ -111,6 +111,15 @@ def test_a_cut_run_is_to_be_resumed_first(tmp_path: Path) -> None:
     assert first.command.startswith("dutlab resume ") and first.words.startswith("Measure what is left: ")
 
 
+@pytest.mark.parametrize("width", [60, 61, 62, 63, 64, 65, 66, 67, 68, 69])
+def test_the_name_of_a_mode_is_not_broken_over_two_lines(tmp_path: Path, width: int) -> None:
+    report = of(tmp_path)
+    sentence = "fast-path and filter-default and filter-empty and one-more-mode overlap with no-such-mode."
+    answer = replace(report.answer, fast=(sentence,), tables=())
+    said = list(terminal_answer(answer, name=report.name, folder="runs/here", width=width, colour=False))
+    assert not any(line.endswith("-") for line in said) and sentence in " ".join(" ".join(said).split())
+
+
 def test_a_lab_says_that_its_figures_are_relative(tmp_path: Path) -> None:
     assert any("embedded lab" in sentence for sentence in of(tmp_path, lab=True).answer.sure)
 

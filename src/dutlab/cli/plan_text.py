@@ -26,7 +26,7 @@ _NAMED = 4
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
     """What would be done, how long it takes, and what the links allow at most; with `each`, every trial in its order."""
     for words in _heads(plan, testbed):
-        yield from textwrap.wrap(words, width, subsequent_indent="  ")
+        yield from textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False)
     yield ""
     yield from terminal_table(_summary(plan), width=width)
     if not each:

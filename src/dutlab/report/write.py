@@ -102,7 +102,7 @@ def _notes(r: RunReport, width: int) -> Iterator[str]:
 
 
 def _wrapped(words: str, width: int) -> list[str]:
-    return textwrap.wrap(printable(words), width)
+    return textwrap.wrap(printable(words), width, break_on_hyphens=False)
 
 
 def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: bool) -> Iterator[str]:

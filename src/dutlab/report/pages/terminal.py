@@ -55,10 +55,10 @@ def terminal_answer(answer: Answer, *, name: str, folder: str, width: int = 80, 
     for head, sentences in (("How fast", answer.fast), ("How sure", answer.sure), ("Limited by", (answer.limited,))):
         text = " ".join(filter(None, sentences)).removeprefix(f"{head} ").removeprefix("What limited it is ")
         indent = " " * _INDENT
-        yield from textwrap.wrap(_clean(text), width, initial_indent=f"{head:<{_INDENT}}", subsequent_indent=indent) if text else ()
+        yield from _wrapped(text, width, initial_indent=f"{head:<{_INDENT}}", subsequent_indent=indent) if text else ()
     for n, step in enumerate(answer.next):
         head = f"{'' if n else 'Next':<{_INDENT}}"
-        yield from textwrap.wrap(_clean(step.words), width, initial_indent=head, subsequent_indent=" " * _INDENT)
+        yield from _wrapped(step.words, width, initial_indent=head, subsequent_indent=" " * _INDENT)
         if step.command:
             yield f"  {_clean(step.command).replace(name, folder)}"
 
@@ -68,7 +68,7 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
 
     One that cannot be made narrow enough goes on below itself, with its labels and first words again.
     """
-    yield from textwrap.wrap(_clean(table.caption), width)
+    yield from _wrapped(table.caption, width)
     heads = [*([_Place((table.first,))] if table.first else [])]
     heads += [_Place((_clean(table.head(i, flat=True)),), right=table.columns[i].numeric) for i in table.shown]
     rows = [_row(table, n, colour=colour) for n in range(len(table.rows))]
@@ -80,7 +80,7 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
             if nth == 0:
                 yield "─" * (sum(widths) + GAP * (len(widths) - 1))
     for words in (*_reasons(table), *table.notes):
-        yield from textwrap.wrap(_clean(words), width)
+        yield from _wrapped(words, width)
 
 
 def _reasons(table: Table) -> Iterator[str]:
@@ -151,6 +151,11 @@ def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
             padded = text.rjust(width) if place.right else text.ljust(width)
             out.append(f"\x1b[48;5;{place.field};97m{padded}\x1b[0m" if place.field and text else padded)
         yield (" " * GAP).join(out).rstrip()
+
+
+def _wrapped(text: str, width: int, *, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
+    """A name such as `filter-default` stays whole."""
+    return textwrap.wrap(_clean(text), width, break_on_hyphens=False, initial_indent=initial_indent, subsequent_indent=subsequent_indent)
 
 
 def _clean(text: str) -> str:
