@@ -125,11 +125,12 @@ def test_the_style_of_storage_prints_the_nine_parameters_of_three_engines_as_the
 
 
 def test_the_style_of_storage_prints_the_ten_workloads_as_the_test_did(tmp_path):
-    found = written([run_of(tmp_path, "era-workloads.csv", ImportOptions())], "storage", tmp_path / "out")
+    found = written([run_of(tmp_path, "era-workloads.csv", ImportOptions())], "storage", tmp_path / "out", ("csv", "md"))
     ours, printed = rows(found["storage-workloads.csv"]), published("era-workloads.csv")
     assert len(ours) == len(printed) == 1 + 10 and "storage-arrays.csv" not in found
     assert [row[:7] for row in ours[1:]] == printed[1:]
     assert {row[7] for row in ours[1:]} == {"ms", ""}
+    assert "| latency, ms |" in found["storage.md"].read_text() and "latency unit" not in found["storage.md"].read_text()
 
 
 def test_the_style_of_storage_sets_measured_arrays_beside_one_another(tmp_path):

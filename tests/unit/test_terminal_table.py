@@ -143,3 +143,12 @@ def test_reasons_that_differ_in_their_numbers_only_are_told_once() -> None:
     assert "no result: disturbed: this-machine: other work took 46% of the CPU time (with other numbers: 2 more)" in text
     assert text.count("no result: disturbed") == 1
     assert text.count("no result: failed: link in-a went down") == 1
+
+
+def test_a_long_sum_of_drives_breaks_between_their_names() -> None:
+    drives = [f"server:d{n}" for n in range(1, 9)]
+    table = Table("t", "", (Column("drives"), Column("a long head beside it, as wide as it can be")), (Row("m", ("+".join(drives), "x")),))
+    said = [line for line in terminal_table(table, width=60) if "server" in line]
+    cells = [word for line in said for word in line.split() if "server" in word]
+    assert len(cells) > 1 and "".join(cells) == "+".join(drives)
+    assert all(name in drives for cell in cells for name in cell.strip("+").split("+")), cells

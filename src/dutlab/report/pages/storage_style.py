@@ -89,7 +89,10 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
                 drives = (g.cell.link_label,) if several else ()
                 rows.append(Row("", (*params, *drives, g.label, text, unit, text_later, unit_later)))
     heads = (*(Column(k.replace("_", " "), name=k) for k in asked), *([Column("drives")] if several else []), Column("array"))
-    columns = (*heads, Column("value", align="right"), Column("unit"), Column("latency", align="right"), Column("latency unit"))
+    of_times = {str(row.cells[-1]) for row in rows} - {""}
+    alike = len(of_times) == 1  # then the head has the unit; tables for programs keep a column of it
+    latency = Column(f"latency, {of_times.pop()}" if alike else "latency", name="latency", align="right")
+    columns = (*heads, Column("value", align="right"), Column("unit"), latency, Column("latency unit", shown=not alike))
     return Table(f"{prefix}workloads", "Each workload", columns, tuple(rows), first="")
 
 

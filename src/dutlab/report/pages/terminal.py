@@ -41,7 +41,13 @@ class _Place:
         return min(max((len(word) for part in self.parts for word in part.split(" ")), default=0), LONGEST_WORD)
 
     def lines(self, width: int) -> list[str]:
-        return [line for part in self.parts for line in textwrap.wrap(part, width) or [""]]
+        return [line for part in self.parts for line in _in_cell(part, width) or [""]]
+
+
+def _in_cell(part: str, width: int) -> list[str]:
+    """A sum of names that is too long for a line, as `server:d1+server:d2`, breaks behind a plus."""
+    words = (word.replace("+", "+\0 ") if len(word) > width else word for word in part.split(" "))
+    return [line.replace("\0 ", "").replace("\0", "") for line in textwrap.wrap(" ".join(words), width)]
 
 
 def terminal_answer(answer: Answer, *, name: str, folder: str, width: int = 80, colour: bool = False) -> Iterator[str]:
