@@ -17,7 +17,7 @@ from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, rates
 from fake_run import Wanted, build
-from raw_outputs import iperf3, with_raw_outputs
+from raw_outputs import exchange, iperf3, with_raw_outputs
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,21 @@ def test_raw_files_that_do_not_hold_a_rate_say_so(tool: str, raw: dict[str, byte
     of = cell_of("iperf3", tool=tool)
     with pytest.raises(CannotRecompute, match=why):
         rates(KeptTrial(of, raw, {}, {"testbed": {"links": {"a": {"path": ["source:eth-a", "sink:eth-a"]}}}}))
+
+
+def test_rates_of_both_directions_come_out_of_the_raw_files_of_their_own_ends() -> None:
+    def ran(sends: str, stream: int, n: int, receives: str, other: int, got: int) -> bytes:
+        sent = {"streams": [{"stream": stream, "sent": n, "seconds": 2.0}]}
+        return exchange((1, "wait", sends, sent), (2, "settle", receives, {"streams": [{"stream": other, "received": got}]}))
+
+    raw = {
+        "engine-source.jsonl": ran("source:eth-a", 5, 400, "source:eth-a", 6, 100),
+        "engine-sink.jsonl": ran("sink:eth-a", 6, 400, "sink:eth-a", 5, 300),
+    }
+    links = {"testbed": {"links": {"a": {"path": ["source:eth-a", "sink:eth-a"]}}}}
+    found = rates(KeptTrial(cell_of("sweep", directions="both"), raw, {}, links))
+    assert found == {"a": {"received_pps": 150.0}, "a.back": {"received_pps": 50.0}, "a+a.back": {"received_pps": 200.0}}
+    assert rates(KeptTrial(cell_of("sweep", directions="back"), raw, {}, links)) == {"a.back": {"received_pps": 50.0}}
 
 
 def test_a_figure_that_raw_files_do_not_tell_is_not_taken_for_the_rate_that_they_do(run: Path, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dutlab.methods.ports import back_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting
+from dutlab.spec.workloads.setting import directions_of
 from dutlab.tools.iperf3 import json_output
 
 Ends = Mapping[str, tuple[str, str]]
@@ -42,19 +44,27 @@ class CannotRecompute(Exception):
 
 
 def rates(kept: KeptTrial) -> Recomputed:
-    """goodput_bps of iperf3, received_pps of the engine; of several links also their sum, `a+b`. Raises CannotRecompute."""
+    """goodput_bps of iperf3, received_pps of the engine; of several links or both directions also their sum, `a+b`.
+
+    Raises CannotRecompute.
+    """
     if kept.cell.tool not in _READERS:
         raise CannotRecompute(f"raw files of {kept.cell.tool} are not read here")
     figure, read = _READERS[kept.cell.tool]
+    backs = directions_of(kept.cell.setting).backs
     try:
-        found = {link: read(link, ends, kept.raw) for link, ends in kept.ends().items()}
+        ends_of = kept.ends()
+        found = {
+            (back_of(link) if back else link): read(link, ends_of[link], kept.raw, back=back) for link in kept.cell.links for back in backs
+        }
     except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
         raise CannotRecompute(_unread(error)) from error
     whole = {"+".join(found): sum(found.values())} if len(found) > 1 else {}
     return {link: {figure: rate} for link, rate in (found | whole).items()}
 
 
-def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes]) -> float:
+def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool) -> float:
+    del back  # the client's report is of what it was asked for
     return json_output.parse(raw[f"iperf3-{link}-client.json"]).received_bps
 
 
@@ -82,15 +92,17 @@ def _unread(error: Exception) -> str:
     return f"its raw files cannot be read: {what}"
 
 
-def _received(_link: str, ends: tuple[str, str], raw: Mapping[str, bytes]) -> float:
-    sent, arrived = _sent_and_arrived(ends, raw)
+def _received(_link: str, ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool) -> float:
+    sent, arrived = _sent_and_arrived(ends, raw, back=back)
     return _rate(sent[-1], arrived)
 
 
-def _sent_and_arrived(ends: tuple[str, str], raw: Mapping[str, bytes]) -> tuple[list[Any], Mapping[int, Any]]:
+def _sent_and_arrived(ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool = False) -> tuple[list[Any], Mapping[int, Any]]:
     """Streams sent, and those received by number, of the last exchange: earlier ones were the warm-up."""
-    sent = _last_reply(raw["engine-source.jsonl"], "wait", ends[0])["streams"]
-    return sent, {s["stream"]: s for s in _last_reply(raw["engine-sink.jsonl"], "settle", ends[1])["streams"]}
+    at = (("engine-source.jsonl", ends[0]), ("engine-sink.jsonl", ends[1]))
+    (sender, sends), (receiver, receives) = reversed(at) if back else at
+    sent = _last_reply(raw[sender], "wait", sends)["streams"]
+    return sent, {s["stream"]: s for s in _last_reply(raw[receiver], "settle", receives)["streams"]}
 
 
 def _rate(sent: Mapping[str, Any], arrived: Mapping[int, Any]) -> float:
