@@ -255,6 +255,7 @@ _PLUGS = (
         figures=(
             r"outage_\w+(?<!_max)_ns",
             r"outage_\w+_max_ns",
+            r"command_\w+_ns",
         ),
         load=LoadPattern.ONE,
     ),
@@ -281,6 +282,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.state:StateWorkload",
         method="dutlab.methods.state.suite:measure",
         section="dutlab.report.sections.state:section",
+        figures=("setup_lower_per_s|concurrent_flows",),
     ),
     WorkloadPlug(
         "connections",

@@ -272,3 +272,23 @@ def test_many_comparisons_are_counted_and_not_told_one_by_one(tmp_path: Path) ->
 def test_latency_over_the_load_is_told_without_load_and_at_the_full_one() -> None:
     assert figure_words("at_0_tl_ns") == "median latency at 0 % load"
     assert figure_words("ndr_upper_pps") == "NDR at most"
+
+
+@pytest.mark.parametrize(
+    ("workload", "held", "judged"),
+    [
+        ("state", ["setup_lower_per_s", "setup_upper_per_s", "concurrent_flows"], ["setup_lower_per_s", "concurrent_flows"]),
+        ("reconf", ["intended_pps", "outage_into_ns", "outage_into_max_ns", "command_into_ns"], ["outage_into_ns"]),
+        ("reconf", ["intended_pps", "resolution_ns", "command_into_ns", "lossless_into_ratio"], ["command_into_ns"]),
+    ],
+)
+def test_comparisons_and_answers_judge_a_workload_by_the_same_figures(workload: str, held: list[str], judged: list[str]) -> None:
+    assert main_figures(workload, held) == judged
+
+
+def test_the_one_comparison_of_several_workloads_says_what_it_is_of(tmp_path: Path) -> None:
+    base = of(tmp_path)
+    alone = replace(base, headlines=base.headlines[:1])
+    groups = read_run(next(tmp_path.iterdir())).groups
+    first, *_ = answer_of(alone, groups, NoteBook(groups)).fast
+    assert first == f"{base.headlines[0].about}: {base.headlines[0].sentence}"

@@ -222,7 +222,8 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     if len(report.headlines) > MOST_SENTENCES:
         yield from _many(report, tables)
     else:
-        yield from (f"{h.about}: {h.sentence}" if len(report.headlines) > 1 else h.sentence for h in report.headlines)
+        several = len(report.headlines) > 1 or len(tables) > 1
+        yield from (f"{h.about}: {h.sentence}" if several else h.sentence for h in report.headlines)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
         if any(c.figure == "knee_iops" for c in table.columns):
