@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from pathlib import Path
@@ -254,6 +255,14 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(folder: Path, tmp_path
     assert (tmp_path / "theirs.sqlite").read_bytes() == before
 
 
+def test_ctrl_c_ends_a_question(folder: Path) -> None:
+    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        answer(folder, "SELECT sum(a.range % 7) FROM range(100000000000) a")
+    timer.join()
+
+
 def test_folders_with_quotes_and_brackets_in_their_names_are_read(folder: Path) -> None:
     odd = folder.rename(folder.with_name("it's [odd]*"))
     assert answer(odd, "SELECT count(DISTINCT run) FROM samples") == [(1,)]
@@ -463,25 +472,28 @@ def test_an_index_that_is_damaged_inside_is_made_anew(folder: Path, question: st
             file.seek((root - 1) * size)
             file.write(b"\xff" * size)
     if question:
-        with pytest.raises(StoreError, match="was damaged, and is discarded"):
+        with pytest.raises(StoreError, match="is damaged"):
             answer(folder, question)
     assert answer(folder, "SELECT count(*) FROM figures") == expected
 
 
-def test_where_the_index_cannot_be_written_another_user_is_answered_from_memory(folder: Path) -> None:
+def test_where_the_index_cannot_be_written_another_user_is_answered_from_memory(made: Path, tmp_path: Path) -> None:
     """As a colleague who may read the runs: the index is there, and a run is new."""
-    with opened(folder):
-        pass
-    shutil.copytree(folder / SECOND, folder / "2026-11-04T0801Z-new")
-    for path in (folder, *folder.parents[:3]):
-        path.chmod(path.stat().st_mode | 0o055)
     code = (
         "import os, sys, pathlib\nfrom dutlab.store.index import Wanted, list_runs, opened\n"
         "def told(place):\n    with opened(pathlib.Path(place)) as index:\n        return [run.name for run in list_runs(index, Wanted())]\n"
-        "told(sys.argv[2])\n"  # whatever is imported late: another user may not read this Python
-        "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\nprint(*told(sys.argv[1]))\n"
+        "told(sys.argv[1])\n"  # whatever is imported late: another user may not read this Python
+        "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\nprint(*told(sys.argv[2]))\ntold(sys.argv[3])\n"
     )
-    argv = [sys.executable, "-c", code, str(folder), str(shutil.copytree(folder, folder.with_name("own")))]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["2026-11-04T0801Z-new", SECOND, FIRST]
+    with tempfile.TemporaryDirectory(prefix="dutlab-index-") as name:
+        Path(name).chmod(0o755)
+        folder, closed = shutil.copytree(made, Path(name, "runs")), Path(name, "closed")
+        folder.chmod(0o755)
+        closed.mkdir(mode=0o700)
+        with opened(folder):
+            pass
+        shutil.copytree(folder / SECOND, folder / "2026-11-04T0801Z-new")
+        argv = [sys.executable, "-c", code, str(shutil.copytree(made, tmp_path / "own")), str(folder), str(closed)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["2026-11-04T0801Z-new", SECOND, FIRST], done.stderr
+    assert f"dutlab.errors.InputError: {closed}: cannot be read: Permission denied" in done.stderr

@@ -19,7 +19,7 @@ from dutlab.errors import InputError, StoreError
 from dutlab.store.index import question_columns
 from dutlab.store.packs import discard_damaged, packs_of, place_of_file, sample_file
 from dutlab.store.question import QUESTION_REMEDY, insist_on_question
-from dutlab.store.samples import damaged_samples, literal_glob
+from dutlab.store.samples import damaged_samples, interruptible, literal_glob
 
 if TYPE_CHECKING:
     import duckdb
@@ -158,7 +158,8 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
             columns = tuple(found.columns)
             if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
                 found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
-            return QueryAnswer(columns, found.fetchall())
+            with interruptible():
+                return QueryAnswer(columns, found.fetchall())
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"the question needs more than {_MEMORY_LIMIT} of memory", remedy="ask for fewer rows, or for sums and medians of them"

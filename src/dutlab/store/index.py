@@ -146,8 +146,8 @@ def opened(
     except sqlite3.DatabaseError as error:
         if not _is_damage(error):
             raise
-        _discard(runs / INDEX)
-        raise StoreError(f"{runs / INDEX}: was damaged, and is discarded", remedy="ask again: it is made anew from the runs") from error
+        remedy = "ask again: it is made anew from the runs" if _discard(runs / INDEX) else "have its owner remove it"
+        raise StoreError(f"{runs / INDEX}: is damaged", remedy=remedy) from error
     finally:
         connection.close()
 
@@ -221,8 +221,7 @@ def _line(row: Sequence[Any]) -> RunLine:
 
 def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
     """The index, and whether it was there before."""
-    in_its_place = path.is_symlink() or (path.exists() and not path.is_file())  # of somebody else: neither followed nor removed
-    for _ in range(0 if in_its_place else 2):
+    for _ in range(0 if _is_of_others(path) else 2):
         try:
             connection = sqlite3.connect(path, timeout=_WAIT_S)
             connection.execute("PRAGMA journal_mode = WAL")
@@ -238,6 +237,14 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
     connection = sqlite3.connect(":memory:")
     _make(connection)
     return connection, False
+
+
+def _is_of_others(path: Path) -> bool:
+    """Whether something else is in its place, neither followed nor removed, or nobody may look there."""
+    try:
+        return path.is_symlink() or (path.exists() and not path.is_file())
+    except OSError:
+        return True
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dutlab.store.samples import damaged_samples, literal_glob
+from dutlab.store.samples import damaged_samples, interruptible, literal_glob
 
 PACKS = ".index.samples"
 TABLES = """
@@ -166,4 +166,5 @@ def _copy(runs: Path, pack: Path, trials: Sequence[Trial]) -> None:
         connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(sample_file(runs, trial)) for trial in trials]})
         read = "read_parquet(getvariable('globs'), filename = true)"
         select = f"SELECT {place_of_file('filename')}, t_s, host, sensor, name, unit, value FROM {read}"  # noqa: S608 - our own words
-        connection.execute(f"COPY ({select}) TO $pack (FORMAT PARQUET, COMPRESSION ZSTD)", {"pack": str(pack)})
+        with interruptible():
+            connection.execute(f"COPY ({select}) TO $pack (FORMAT PARQUET, COMPRESSION ZSTD)", {"pack": str(pack)})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -119,6 +120,17 @@ def _texts(values: Sequence[str]) -> NDArray[np.object_]:
     out = np.empty(len(values), dtype=np.object_)
     out[:] = values
     return out
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Around what DuckDB carries out: it says as a RuntimeError that Ctrl-C ended it. Raises KeyboardInterrupt."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from None
+        raise
 
 
 def literal_glob(path: Path) -> str:
