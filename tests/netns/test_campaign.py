@@ -170,6 +170,7 @@ def test_a_testbed_that_is_away_keeps_nobody_waiting_and_versions_are_compared(p
     (only,) = statuses(python, here, "campaigns/away")
     assert (only["tries"], only["exit_status"]) == (2, 3), only
     assert "1 of 1 not measured" in done.stdout, done.stdout
+    assert re.search(r"night 1\): ended with status 3: .*127\.0\.0\.1:9", done.stderr), done.stderr
 
 
 class NightClock:

@@ -58,8 +58,10 @@ class CampaignWork:
         """Makes the run, or goes on with it; returns the exit status of its process."""
         self.note(f"{_words(planned)}: {'resumed' if self.folder.cut_run(planned) else 'begun'}")
         status = await self.carrier.carry(planned)
-        name = self.folder.done(planned)
-        self.note(f"{_words(planned)}: {f'done: {self.folder.runs / name}' if name else f'ended with status {status}'}")
+        if (name := self.folder.done(planned)) is not None:
+            self.note(f"{_words(planned)}: done: {self.folder.runs / name}")
+        else:
+            self.note(": ".join(filter(None, [_words(planned), f"ended with status {status}", self.folder.standing(planned).said])))
         return status
 
 

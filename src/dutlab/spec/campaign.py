@@ -15,7 +15,6 @@ Every key, its unit and its default are in docs/reference/campaign-file.md.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -157,9 +156,9 @@ def read_campaign(path: Path) -> PlannedCampaign:
         if version and VERSION in (parse(text, str(file)).data.get("factors") or {}):
             faults.append(source.fault(("versions",), f"{name} has a factor `{VERSION}` of its own"))
         own_bed = given.experiment.testbed
-        bed_file = None if isinstance(own_bed, LabRef) else Path(os.path.normpath(bed or path_of_testbed(file, own_bed)))
+        bed_file = None if isinstance(own_bed, LabRef) else bed or path_of_testbed(file, own_bed)
         label = own_bed.lab if isinstance(own_bed, LabRef) else Path(own_bed.path).stem
-        if (other := called.setdefault(label, what := str(bed_file or f"lab {label}"))) != what:
+        if (other := called.setdefault(label, what := _one_name(bed_file) if bed_file else f"lab {label}")) != what:
             what = f"{what} and {other} are both called `{label}`; workers and leases know a testbed by this name, so rename one file"
             faults.append(source.fault(("testbeds", bed_at) if testbed else ("experiments", at), what))
         files |= {file, *([bed_file] if bed_file else [])}
@@ -180,8 +179,13 @@ def _once(listed: Sequence[_T], here: Path) -> list[tuple[int, _T]]:
     """Each item of a list once, with its place there, also where a file is named in two ways."""
     found = dict[str, tuple[int, _T]]()
     for at, item in enumerate(listed):
-        found.setdefault(repr(item) if isinstance(item, LabRef) else os.path.normpath(here / str(item)), (at, item))
+        found.setdefault(repr(item) if isinstance(item, LabRef) else _one_name(here / str(item)), (at, item))
     return list(found.values())
+
+
+def _one_name(file: Path) -> str:
+    """The same however the way to its folder is written."""
+    return str(file.parent.resolve() / file.name)
 
 
 def _read(file: Path, source: Source, loc: Loc) -> bytes:
@@ -199,8 +203,7 @@ def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
     head, *rest = fault.path.split(".")
     if head != "levels":
         return source.fault(("testbeds", bed_at) if head == "testbed" else ("versions",), fault.what)
-    _, version, *inside = rest
-    return source.fault(("versions", version, *(int(part) if part.isdigit() else part for part in inside)), fault.what)
+    return source.fault(("versions", *rest[1:2], *(int(part) if part.isdigit() else part for part in rest[2:])), fault.what)
 
 
 def _faults_of_files(source: Source, here: Path) -> Iterator[Fault]:
