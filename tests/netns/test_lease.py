@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import HostError
+from dutlab.hosts.child import ChildCarrier
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, InUse, lease_files, leased
 from dutlab.hosts.netns import NetnsHost
@@ -62,6 +63,28 @@ async def test_the_second_is_refused_and_told_who_since_when_and_for_what(host: 
     async with leased({"dut": host}, BEN):
         pass
     await host.close()
+
+
+async def test_who_is_cancelled_while_a_lease_is_still_starting_leaves_none(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    over, is_made = ChildCarrier.over, asyncio.Event()
+
+    async def slow(process: subprocess.Popen[bytes]) -> ChildCarrier:
+        assert await asyncio.to_thread(eventually, lambda: lease_file(namespace).exists())
+        is_made.set()
+        await asyncio.sleep(0.2)
+        return await over(process)
+
+    async def taken() -> None:
+        async with leased({"dut": NetnsHost("dut", namespace)}, ANNA):
+            pass
+
+    monkeypatch.setattr(ChildCarrier, "over", slow)
+    taking = asyncio.ensure_future(taken())
+    await is_made.wait()
+    taking.cancel()
+    await asyncio.wait([taking])
+    assert taking.cancelled()
+    assert not lease_file(namespace).exists()
 
 
 async def test_what_a_dead_holder_left_is_taken_only_on_purpose_or_by_its_own_run(host: Host, namespace: str) -> None:

@@ -138,18 +138,29 @@ class _Lease:
         raise HostError(f"cannot take the lease: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
 
     async def _try(self, spawn: Spawn, over: str) -> tuple[Process, str, bytes]:
-        process = await spawn(self.host.system.shell.lease(self._words.decode(), over))
+        starting = asyncio.ensure_future(spawn(self.host.system.shell.lease(self._words.decode(), over)))
+        try:
+            process = await asyncio.shield(starting)  # cancelled itself, a start kills the process, which may have made its file by then
+            return process, *await self._answer(process)
+        except asyncio.CancelledError:
+            await to_its_end(_end_once_started(starting))
+            raise
+
+    async def _answer(self, process: Process) -> tuple[str, bytes]:
         try:
             async with asyncio.timeout(_ANSWERS_S):
-                state, said = (await process.readline()).decode(errors="replace").strip(), await process.readline()
-        except asyncio.CancelledError:
-            await to_its_end(_end(process))
-            raise
+                return (await process.readline()).decode(errors="replace").strip(), await process.readline()
         except TimeoutError:
             await process.end()
             what = f"cannot take the lease: no answer within {_ANSWERS_S:g} s"
             raise HostError(what, host=self.host.name, remedy=f"look at {SHARED}/{LEAF}*") from None
-        return process, state, said
+
+
+async def _end_once_started(starting: asyncio.Future[Process]) -> None:
+    with contextlib.suppress(HostError, TimeoutError):
+        async with asyncio.timeout(_ENDS_S):
+            process = await starting
+        await _end(process)
 
 
 async def _end(process: Process) -> bool:
