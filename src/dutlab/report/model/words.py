@@ -292,7 +292,7 @@ def _setting(value: object) -> str:
 
 
 _AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)", re.ASCII)
-"""A number that is no part of a name, an address, a version or a time of day."""
+"""A number, but not one within a name, an address, a version or a time of day."""
 
 
 def folded(texts: Iterable[str]) -> list[str]:
