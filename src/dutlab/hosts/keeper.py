@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,8 @@ from dutlab.systems import posix
 
 _FORKED_ONLY = 0x40
 """PF_FORKNOEXEC of Linux's include/linux/sched.h, a flag of proc(5)'s stat: the process was forked and never became a program."""
-_STARTS = 20
+_STARTS = 500
+"""On a busy machine a child can take milliseconds to become a program."""
 
 
 def start_apart(
@@ -35,10 +37,10 @@ def start_apart(
     for _ in range(_STARTS):
         process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, bufsize=0, start_new_session=True)
         if was_program(process.pid):
-            break
+            return process
         with process:  # closes its pipes, and waits for it
             pass
-    return process
+    raise OSError(errno.EINTR, f"signals to our process group ended it {_STARTS} times before it was a program")
 
 
 def was_program(pid: int) -> bool:
