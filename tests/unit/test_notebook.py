@@ -94,7 +94,7 @@ def test_without_pandas_or_pyarrow_it_is_said_how_to_get_them(monkeypatch: pytes
     for name in ("pandas", "pyarrow"):
         monkeypatch.setitem(sys.modules, name, None)
     for to in ("to_pandas", "to_arrow"):
-        with pytest.raises(InputError, match=r"dutlab\[notebook\]"):
+        with pytest.raises(InputError, match=r"install .*pandas.* .*pyarrow"):
             getattr(DataTable(("a",), ((1,),)), to)()
 
 
