@@ -18,7 +18,7 @@ from dutlab.methods.ledger import doubts_of, doubts_of_length
 from dutlab.methods.ports import Bench, Flow, Measured, Offer, OfferedChain, OfferedStream, flow_of_stream
 from dutlab.methods.sweep import rate_of
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting, in_figures
 from dutlab.units import Pps
 
 
@@ -68,7 +68,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 def _figures(name: str, flow: Flow) -> dict[str, float]:
     if not flow.sent_frames:
         return {}
-    said = name.replace("-", "_")
+    said = in_figures(name)
     figures = {f"loss_{said}_ratio": flow.loss_ratio}
     if flow.sent_seconds > 0:
         figures |= {

@@ -40,7 +40,7 @@ from dutlab.units import Seconds
 _T = TypeVar("_T")
 _HOURS = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])")
 _DAY = timedelta(days=1)
-MOST_TRIES = 100
+_MOST_TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Campaign(SpecModel):
     fleet: Annotated[Fleet, BeforeValidator(as_fleet)] = Fleet()
     at_once: Annotated[int | None, Field(ge=1, le=64)] = None
     """Testbeds that are used at the same time; None: one on this machine, all of them with workers."""
-    tries: Annotated[int, Field(ge=1, le=MOST_TRIES)] = 3
+    tries: Annotated[int, Field(ge=1, le=_MOST_TRIES)] = 3
     """Of a run that ends early."""
     again_after: Annotated[Duration, AfterValidator(_positive)] = Seconds(600.0)
 

@@ -144,7 +144,7 @@ def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[
 
 
 def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
-    """Writes the samples of `trials`, and gives those that it has: damaged ones are left out. Raises OSError where there is no room."""
+    """Writes the samples of `trials`, damaged ones left out; returns the trials that the pack has. Raises OSError on a full disk."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     try:

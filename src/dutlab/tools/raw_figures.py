@@ -9,7 +9,7 @@ from typing import Any
 
 from dutlab.methods.ports import back_of
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting, in_figures
 from dutlab.spec.workloads.setting import directions_of
 from dutlab.tools.iperf3 import json_output
 
@@ -78,7 +78,7 @@ def stream_rates(kept: KeptTrial) -> Recomputed:
             if len(sent) != len(names):
                 raise CannotRecompute(f"its raw files tell of {len(sent)} streams on link {link}, and {len(names)} were asked for")
             found[link] = {
-                f"received_{name.replace('-', '_')}_pps": _rate(of, arrived)
+                f"received_{in_figures(name)}_pps": _rate(of, arrived)
                 for name, of in zip(names, sorted(sent, key=lambda s: int(s["stream"])), strict=True)
                 if of["sent"]
             }
@@ -88,7 +88,7 @@ def stream_rates(kept: KeptTrial) -> Recomputed:
 
 
 def _unread(error: Exception) -> str:
-    what = f"there is no {error.args[0]} among them" if isinstance(error, KeyError) else repr(error)
+    what = f"they lack `{error.args[0]}`" if isinstance(error, KeyError) else repr(error)
     return f"its raw files cannot be read: {what}"
 
 

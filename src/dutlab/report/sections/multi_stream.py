@@ -12,7 +12,7 @@ from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import NO_DIFFERENCE, compared, link_words
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec, in_figures
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
@@ -33,7 +33,7 @@ class _StreamOfGroup:
 
     def figure(self, name: str) -> str:
         """Its name in the records, where `name` has a place for that of the stream."""
-        return name.format(self.spec.name.replace("-", "_"))
+        return name.format(in_figures(self.spec.name))
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -68,7 +68,7 @@ def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[st
     name, asked = streams[0].spec.name, list(dict.fromkeys(s.spec.words() for s in streams))
     have = {figure for s in streams for r in s.group.measured for of in r.figures.values() for figure in of}
     columns = [Column(head, figure) for head, of in _COLUMNS if (figure := streams[0].figure(of)) in have or not have]
-    several = len({s.group.cell.link_label for s in streams}) > 1 or any(len(s.group.cell.links) > 1 for s in streams)
+    several = _have_several_links([s.group for s in streams])
     own = [*([Column("link")] if several else []), *([Column("asked")] if len(asked) > 1 else [])]
     rows = [
         Row(
@@ -95,6 +95,10 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
     return "–" if isinstance(found, Missing) and group.measured else found
 
 
+def _have_several_links(groups: Sequence[Group]) -> bool:
+    return len({link for g in groups for link in g.cell.links}) > 1
+
+
 def _link_of(group: Group, link: str) -> str:
     """`a`, or `a of a+b` where several were driven at once."""
     return link if len(group.cell.links) == 1 else f"{link} of {group.cell.link_label}"
@@ -112,7 +116,7 @@ def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
 
 def _blocked(groups: Sequence[Group], book: NoteBook) -> Iterator[str]:
     """The modes through which no frame of a stream came in any repeat, and the streams."""
-    several = len({g.cell.links for g in groups}) > 1 or any(len(g.cell.links) > 1 for g in groups)
+    several = _have_several_links(groups)
     for group in groups:
         streams = [_StreamOfGroup(group, spec) for spec in group.cell.setting_as(MultiStreamSetting).streams]
         for link in group.cell.links:
