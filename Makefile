@@ -9,7 +9,7 @@ PART := timing
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test test-busy vm check fresh wheel packages audit semver bench fuzz faults static docs site format lock clean
+.PHONY: help build demo test test-busy vm check fresh wheel packages audit semver bench fuzz faults static docs site golden format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -81,6 +81,9 @@ docs: $(VENV)/.installed-dev ## Write again what is made from code: contracts/ a
 
 site: $(VENV)/.installed-dev ## The documentation as a site, dist/site/index.html; a dead link ends it
 	scripts/site
+
+golden: $(VENV)/.installed-dev ## Write the golden pages of the tests again (tests/golden); review the diff
+	GOLDEN=write $(PY) -m pytest --quiet tests/unit
 
 format: $(VENV)/.installed-dev ## Format both languages
 	$(VENV)/bin/ruff format src tests

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from golden import Golden, only_golden
 from isolation import isolate
 from shares import dealt
 
@@ -24,8 +25,9 @@ settings.register_profile("dutlab", deadline=None, suppress_health_check=[Health
 settings.load_profile("dutlab")  # how long an input takes depends on what else the machine does
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Each of several processes begins with its share of the long tests."""
+    only_golden(config, items)
     if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
         items[:] = dealt(items, processes, LONG)
 
@@ -40,6 +42,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish() -> None:
     """Libraries that count what they leave behind find nothing at the end."""
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session")
+def golden() -> Golden:
+    """Compare whole outputs with the pages in tests/golden."""
+    return Golden()
 
 
 @pytest.fixture(scope="session", autouse=True)
