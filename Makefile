@@ -5,11 +5,11 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 SECONDS := 60
 MINUTES := 10
-PART := timing
+LAYERS := browser servers long vm busy
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
-.PHONY: help build demo test test-busy vm check fresh wheel packages audit semver bench fuzz faults static docs site golden format lock clean
+.PHONY: help build demo test tests-built test-all layers test-busy vm check fresh wheel packages audit semver bench fuzz faults static docs site costs golden format lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,22 +22,27 @@ demo: ## Benchmark a Linux router and firewall in the embedded lab, under 8 minu
 	$(MAKE) --no-print-directory build
 	$(VENV)/bin/dutlab demo
 
-test: ## Install what the tests need and run all of them
+test: ## Install what most tests need and run them
 	scripts/needs test
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(VENV)/.packages-dev tests-built
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	scripts/lint
-	scripts/test
+	scripts/test base
 
-test-busy: ## The tests that wait, kill or read a clock, beside other work that wants four times the CPUs; PART=ci for some of them, PART=all for all tests
-	scripts/needs test
-	$(MAKE) --no-print-directory $(VENV)/.installed-dev
-	cargo test --release --workspace --no-run --quiet
-	scripts/busy scripts/test $(PART)
+test-all: test ## All tests: those of `make test`, then every layer
+	$(MAKE) --no-print-directory layers WHOLE="$(LAYERS)"
 
-vm: ## What needs a kernel with ESP or arrays, on user-mode Linux, or drivers of cards, in QEMU, as root: 15 minutes, more beside other work
-	scripts/needs vm
+layers: ## More tests, by layer: WHOLE="browser servers long vm busy", SMOKE="…" for one test of each; scripts/layers says what a change needs
+	scripts/needs $(WHOLE) $(SMOKE)
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
-	scripts/test vm
+	$(if $(WHOLE),scripts/test $(WHOLE))
+	$(if $(SMOKE),scripts/test --smoke $(SMOKE))
+
+vm: ## Guests with kernels of their own, in user-mode Linux and QEMU, as root
+	$(MAKE) --no-print-directory layers WHOLE=vm
+
+test-busy: ## Tests that wait, kill or read a clock, under four times the load that the machine can carry
+	$(MAKE) --no-print-directory layers WHOLE=busy
 
 check: ## Format, lint, types, imports, unit tests
 	scripts/needs check
@@ -82,6 +87,11 @@ docs: $(VENV)/.installed-dev ## Write again what is made from code: contracts/ a
 site: $(VENV)/.installed-dev ## The documentation as a site, dist/site/index.html; a dead link ends it
 	scripts/site
 
+costs: $(VENV)/.installed-dev ## Run the tests and write what each costs into docs/reference/tests.md
+	rm -rf dist/costs
+	PYTEST_ADDOPTS="-p costs --costs $(CURDIR)/dist/costs" scripts/test base browser servers long vm
+	scripts/costs dist/costs
+
 golden: $(VENV)/.installed-dev ## Write the golden pages of the tests again (tests/golden); review the diff
 	GOLDEN=write $(PY) -m pytest --quiet tests/unit
 
@@ -99,6 +109,10 @@ clean: ## Remove what make built; run folders stay
 $(PY):
 	python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dutlab needs Python 3.11 or newer; this is " + sys.version)'
 	python3 -m venv $(VENV)
+
+# Product and tests have one build profile: nothing is compiled twice.
+tests-built:
+	cargo test --release --workspace --no-run --quiet
 
 # The package is installed editable; the engine's binary is built by the same step and put beside the interpreter.
 $(VENV)/.packages: requirements.lock | $(PY)
