@@ -36,6 +36,7 @@ use cli::args::{Arguments, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    abort_on_panic();
     match Arguments::parse().command {
         Command::Agent => agent::serve(),
         Command::Schema => schema(),
@@ -45,6 +46,15 @@ fn main() -> ExitCode {
         Command::Yardstick(y) => yardstick::run(&y),
         command => cli::run(&command),
     }
+}
+
+/// End the process when any thread panics: a trial that lost one of its threads has no result.
+fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
 }
 
 fn schema() -> ExitCode {
