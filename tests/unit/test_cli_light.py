@@ -14,8 +14,8 @@ from dutlab.cli.main import COMMANDS, SECTIONS, dutlab
 from dutlab.interop.importers import KINDS
 from dutlab.methods.calibrate import Rig
 from dutlab.methods.known import METHODS
-from dutlab.report import FORMATS
 from dutlab.report.pages.publication import STYLES
+from dutlab.report.write import FORMATS
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 from dutlab.spec.workloads.search import DEFAULT_PRESET

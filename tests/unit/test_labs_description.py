@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dutlab.errors import LabError
 from dutlab.labs import description, recipe, state
-from dutlab.labs.labfile import parse
+from dutlab.spec.lab_files import parse
 
 THREE_NODE = description("three-node")
 

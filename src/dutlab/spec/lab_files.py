@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from dutlab.errors import InputError, LabError
 from dutlab.spec.testbed import Testbed
 
+_FILES = Path(__file__).with_name("labs")
 WATCH = "watch"
 """Beside the hosts, of the cores of a layout: where sensors run."""
 
@@ -98,7 +99,7 @@ class LabDescription:
 
 def lab_names() -> list[str]:
     """The labs that can be built."""
-    return sorted(f.name.removesuffix(".yaml") for f in files("dutlab.labs").iterdir() if f.name.endswith(".yaml"))
+    return sorted(f.name.removesuffix(".yaml") for f in _FILES.iterdir() if f.name.endswith(".yaml"))
 
 
 @cache
@@ -110,7 +111,7 @@ def description(name: str) -> LabDescription:
 
 
 def _text(name: str) -> str:
-    return files("dutlab.labs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return (_FILES / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def _load(text: str) -> dict[str, Any]:
