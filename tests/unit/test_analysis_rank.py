@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dutlab.stats.power import _deviations
+from dutlab.stats.power import _SHIFTS, _deviations, _simulated
 from dutlab.stats.rank import holm, least_p, mann_whitney, repeats_needed, u_quantile
 from dutlab.stats.ratio import ratio_of
 
@@ -155,6 +155,14 @@ def test_of_many_repeats_the_rules_go_on_where_the_exact_ones_end():
     assert abs(_deviations(45, 45, 0.05) / _deviations(44, 45, 0.05) - 1) < 0.05
     assert 0.2 < _deviations(455, 455, 0.05) < _deviations(45, 45, 0.05)
     assert u_quantile(10_000, 10_000, 0.025)[0] > 0
+
+
+def test_shifts_that_are_written_down_are_those_that_are_drawn():
+    for n, k in ((4, 1), (6, 5), (8, 3), (10, 24)):
+        assert _simulated(n, n, k) == pytest.approx(_SHIFTS[n][k - 1], rel=0.01)
+    for n, of in _SHIFTS.items():
+        assert len(of) == u_quantile(n, n, 0.025)[0]
+        assert list(of) == sorted(of, reverse=True)
 
 
 def test_u_counts_every_pair_and_a_tie_as_a_half():
