@@ -13,6 +13,7 @@ from dutlab.plan.plan import Plan
 from dutlab.plan.proof import Proof, proof_of, proof_words
 from dutlab.plan.trials import make_plan
 from dutlab.spec.loader import load_experiment, read_experiment
+from dutlab.spec.loader import testbed_of as bed_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = """\
