@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dutlab.errors import InputError, LabError
 from dutlab.spec.testbed import Testbed
@@ -22,13 +22,23 @@ class _Strict(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
 
+def _cores(value: Any) -> Any:  # noqa: ANN401 -- what a file says can be anything
+    """`source:0 dut:1,2 watch:3` as each host's cores."""
+    if not isinstance(value, str):
+        return value
+    return {host: cores.split(",") for host, _, cores in (word.partition(":") for word in value.split())}
+
+
+Cores = Annotated[dict[str, Annotated[tuple[int, ...], Field(min_length=1)]], BeforeValidator(_cores)]
+
+
 class Layout(_Strict):
     """A way to spread a lab over cores."""
 
     about: str
     napi_threads: frozenset[str]
     """Hosts whose ports are served by kernel threads, pinned to the host's cores."""
-    cpus: dict[int, dict[str, Annotated[tuple[int, ...], Field(min_length=1)]]]
+    cpus: dict[int, Cores]
     """By number of cores: each host's, and those of the sensors under `watch`, as indices into the cores that we may use."""
 
     @model_validator(mode="after")
