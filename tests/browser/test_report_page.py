@@ -16,7 +16,7 @@ from browser.looks import CONTRASTS, faults_of_access
 from capability import need
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.report import write_plots, write_report
+from dutlab.report.write import write_plots, write_report
 from dutlab.sensors.sensor import Sample
 from dutlab.store.additions import add
 from fake_run import Wanted, build

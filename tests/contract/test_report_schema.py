@@ -9,8 +9,8 @@ import pytest
 
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.report import write_report
 from dutlab.report.pages.json_data import report_schema
+from dutlab.report.write import write_report
 from fake_run import Wanted, build
 
 ROOT = Path(__file__).parents[2]

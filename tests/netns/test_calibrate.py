@@ -10,10 +10,10 @@ import pytest
 
 from dutlab import labs
 from dutlab.errors import LabError
-from dutlab.labs.labfile import description, lab_names
 from dutlab.methods.calibrate import Rig
 from dutlab.runner.headroom import RigLoad
 from dutlab.runner.rig import lab_rig
+from dutlab.spec.lab_files import description, lab_names
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
 from processes import LIMIT_S, eventually

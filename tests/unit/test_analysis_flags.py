@@ -7,9 +7,9 @@ from itertools import combinations, permutations
 from math import factorial
 
 import pytest
+import scipy  # its parts are loaded when they are asked for: stats takes a second
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from dutlab.analysis import flags
 from dutlab.analysis.flags import drift_of, flags_of, heaps_of, outliers_of
@@ -53,12 +53,12 @@ def test_ties_claim_no_drift_that_enumeration_of_all_orders_denies(values: tuple
     assert exact > 0.05
     assert drift_of(values) is None
     if values == (1, 1, 2, 2, 3):
-        assert stats.kendalltau(range(5), values).pvalue < 0.05  # so SciPy's is not used: its normal approximation claims one
+        assert scipy.stats.kendalltau(range(5), values).pvalue < 0.05  # so SciPy's is not used: its normal approximation claims one
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=15, unique=True))
 def test_drift_is_kendalls_test_over_the_order_of_time(values: list[float]) -> None:
-    expected = stats.kendalltau(range(len(values)), values, method="exact").pvalue
+    expected = scipy.stats.kendalltau(range(len(values)), values, method="exact").pvalue
     found = drift_of(values)
     assert (found is not None) == (expected <= 0.05 + 1e-12)
     if found:
@@ -143,8 +143,8 @@ def test_many_repeats_have_the_p_of_kendalls_test() -> None:
     values = [dice.gauss(0, 1) + 0.0018 * n for n in range(450)]
     found = drift_of(values)
     assert found is not None
-    assert found.p == pytest.approx(stats.kendalltau(range(450), values, method="asymptotic").pvalue, rel=0.02)
-    exact = stats.kendalltau(range(101), values[:101], method="exact").pvalue
+    assert found.p == pytest.approx(scipy.stats.kendalltau(range(450), values, method="asymptotic").pvalue, rel=0.02)
+    exact = scipy.stats.kendalltau(range(101), values[:101], method="exact").pvalue
     assert flags._trend_p(101, abs(flags._score(values[:101]))) == pytest.approx(exact, abs=0.001)
 
 

@@ -7,11 +7,11 @@ import random
 from itertools import combinations, pairwise
 
 import pytest
+import scipy  # its parts are loaded when they are asked for: stats takes a second
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
-from dutlab.stats.power import _deviations
+from dutlab.stats.power import _SHIFTS, _deviations, _simulated
 from dutlab.stats.rank import holm, least_p, mann_whitney, repeats_needed, u_quantile
 from dutlab.stats.ratio import ratio_of
 
@@ -38,7 +38,7 @@ def test_without_ties_p_is_scipys(values: set[int], data: st.DataObject) -> None
     shuffled = data.draw(st.permutations(sorted(values)))
     cut = data.draw(st.integers(1, len(shuffled) - 1))
     first, second = [float(v) for v in shuffled[:cut]][:20], [float(v) for v in shuffled[cut:]][:20]
-    expected = stats.mannwhitneyu(second, first, method="exact")
+    expected = scipy.stats.mannwhitneyu(second, first, method="exact")
     found = mann_whitney(first, second)
     assert found.u == expected.statistic
     assert found.p == pytest.approx(expected.pvalue)
@@ -46,7 +46,7 @@ def test_without_ties_p_is_scipys(values: set[int], data: st.DataObject) -> None
 
 @given(FEW, FEW)
 def test_with_ties_p_is_the_count_of_all_arrangements(first: list[float], second: list[float]) -> None:
-    ranks = stats.rankdata([*first, *second])
+    ranks = scipy.stats.rankdata([*first, *second])
     middle = len(second) * (len(ranks) + 1) / 2
     far = abs(sum(ranks[len(first) :]) - middle)
     sums = [sum(ranks[i] for i in chosen) for chosen in combinations(range(len(ranks)), len(second))]
@@ -56,7 +56,7 @@ def test_with_ties_p_is_the_count_of_all_arrangements(first: list[float], second
 def test_many_values_take_the_normal_approximation() -> None:
     dice = random.Random(7)
     first, second = [dice.gauss(0, 1) for _ in range(40)], [dice.gauss(0.5, 1) for _ in range(50)]
-    assert mann_whitney(first, second).p == pytest.approx(stats.mannwhitneyu(second, first, method="asymptotic").pvalue)
+    assert mann_whitney(first, second).p == pytest.approx(scipy.stats.mannwhitneyu(second, first, method="asymptotic").pvalue)
     assert mann_whitney([1.0] * 30, [1.0] * 30).p == 1.0
 
 
@@ -93,7 +93,7 @@ def test_the_interval_is_put_together_from_those_of_the_medians_as_zou_and_donne
     found = ratio_of(first, second)
     assert found.ratio == 124 / 103.5
     assert found.interval is not None
-    scale = stats.norm.ppf(0.975) / stats.norm.ppf(1 - 1 / 2**6)  # of six values the range holds the median with 1 - 2 / 2^6
+    scale = scipy.stats.norm.ppf(0.975) / scipy.stats.norm.ppf(1 - 1 / 2**6)  # of six values the range holds the median with 1 - 2 / 2^6
     low_b, high_a = math.log(124 / 120) * scale, math.log(109 / 103.5) * scale
     assert math.log(found.ratio / found.interval.low) == pytest.approx(math.hypot(low_b, high_a))
     assert ratio_of(first[:3], second[:3]).interval is None
@@ -155,6 +155,14 @@ def test_of_many_repeats_the_rules_go_on_where_the_exact_ones_end():
     assert abs(_deviations(45, 45, 0.05) / _deviations(44, 45, 0.05) - 1) < 0.05
     assert 0.2 < _deviations(455, 455, 0.05) < _deviations(45, 45, 0.05)
     assert u_quantile(10_000, 10_000, 0.025)[0] > 0
+
+
+def test_shifts_that_are_written_down_are_those_that_are_drawn():
+    for n, k in ((4, 1), (6, 5), (8, 3), (10, 24)):
+        assert _simulated(n, n, k) == pytest.approx(_SHIFTS[n][k - 1], rel=0.01)
+    for n, of in _SHIFTS.items():
+        assert len(of) == u_quantile(n, n, 0.025)[0]
+        assert list(of) == sorted(of, reverse=True)
 
 
 def test_u_counts_every_pair_and_a_tie_as_a_half():

@@ -14,7 +14,6 @@ from disturbance import BusyMachine, no_sleep
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.labs.direct import direct_testbed
-from dutlab.labs.labfile import description, lab_names
 from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, calibrate, headroom, mix_key
 from dutlab.methods.ports import Measured
 from dutlab.methods.rfc2544.deviations import BENCHMARK_NETWORKS
@@ -22,6 +21,7 @@ from dutlab.methods.undisturbed import Undisturbed
 from dutlab.runner import rig
 from dutlab.runner.headroom import RigLoad, loads_of, with_headroom
 from dutlab.spec.generators import ENGINE, GENERATORS
+from dutlab.spec.lab_files import description, lab_names
 from dutlab.spec.mixes import Mix, frame_mix
 from dutlab.store.calibration import LASTS, Calibration, cache_file, cache_folder, cached, keep, superseded
 from dutlab.tools.generator_tool import GeneratorSite

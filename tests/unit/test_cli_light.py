@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -14,8 +16,8 @@ from dutlab.cli.main import COMMANDS, SECTIONS, dutlab
 from dutlab.interop.importers import KINDS
 from dutlab.methods.calibrate import Rig
 from dutlab.methods.known import METHODS
-from dutlab.report import FORMATS
 from dutlab.report.pages.publication import STYLES
+from dutlab.report.write import FORMATS
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.workloads.rfc2544 import ALL_TESTS
 from dutlab.spec.workloads.search import DEFAULT_PRESET
@@ -40,52 +42,93 @@ OURS = {
 }
 LIMITS = {"limits", "compare", "check"}
 """They show the tables of analysis in their help."""
+HELPS = (("--version",), ("--help",), *((name, "--help") for name in COMMANDS if name not in LIMITS))
+DRY = ("conductor", "run", "t.cfg", "--dry-run")
+CONDUCT = ("conductor", "run", "t.cfg", "--map", "a=local")
+PLAN = ("plan", str(Path(__file__).parents[2] / "examples" / "firewall-modes" / "experiment.yaml"))
+STEPS_HERE = ("import dutlab.cli.conduct",)
 SHOWS = """
-import sys
+import json, os, sys
 from dutlab.cli.main import main
-try:
-    main()
-except SystemExit:
-    pass
-print("LOADED", *sys.modules)
+for place, argv in enumerate(json.loads(sys.argv[1])):
+    if child := os.fork():
+        os.waitpid(child, 0)
+        continue
+    os.dup2(os.open(f"{place}.shown", os.O_WRONLY | os.O_CREAT), 1)
+    sys.argv[1:] = argv
+    if argv[0].startswith("import "):
+        exec(argv[0])
+    else:
+        try:
+            main()
+        except SystemExit as end:
+            assert end.code == 0, argv
+    with open(f"{place}.json", "w") as file:
+        json.dump(list(sys.modules), file)
+    sys.stdout.flush()
+    os._exit(0)
 """
+"""Each in a child of one program, which has loaded what every command needs and nothing else."""
 
 
-def loaded(*argv, cwd=None):
-    done = subprocess.run([sys.executable, "-c", SHOWS, *map(str, argv)], capture_output=True, text=True, check=True, cwd=cwd)
-    shown, _, modules = done.stdout.partition("LOADED ")
-    assert shown, done.stderr
-    return set(modules.split())
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory, python_env):
+    """The modules of each command when it has ended."""
+    folder, wanted = tmp_path_factory.mktemp("light"), [*HELPS, DRY, CONDUCT, PLAN, STEPS_HERE]
+    (folder / "t.cfg").write_text("[Workers]\na: h.cfg\n[Test]\ntrials: 1\n")
+    (folder / "h.cfg").write_text("[Coordinator]\nplayer: 192.0.2.1\n[Startup]\n[Run]\nstep1: :\n[Collect]\n[Reset]\n")
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWS, json.dumps(wanted)], capture_output=True, text=True, cwd=folder, env=python_env, check=True
+    )
+    found = {}
+    for place, argv in enumerate(wanted):
+        assert argv is STEPS_HERE or (folder / f"{place}.shown").read_bytes(), (argv, done.stderr)
+        found[argv] = set(json.loads((folder / f"{place}.json").read_text()))
+    return found
+
+
+def heavy(modules):
+    return {name.split(".")[0] for name in modules} & HEAVY
 
 
 def rooms(modules):
     return {name.split(".")[1] for name in modules if name.startswith("dutlab.")} & OURS
 
 
-@pytest.mark.parametrize("argv", [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS if name not in LIMITS)], ids=" ".join)
-def test_help_loads_neither_heavy_libraries_nor_our_rooms(argv):
-    modules = loaded(*argv)
-    assert {name.split(".")[0] for name in modules} & HEAVY == set()
-    assert rooms(modules) == set()
+def test_help_loads_neither_heavy_libraries_nor_our_rooms(loaded):
+    assert {argv: of for argv in HELPS if (of := heavy(loaded[argv]) | rooms(loaded[argv]))} == {}
+    assert "asyncio" not in loaded["search", "--help"] | loaded["conductor", "--help"]  # that most use
 
 
-@pytest.mark.parametrize("command", ["search", "conductor"])
-def test_help_of_the_commands_that_most_use_loads_no_event_loop(command):
-    assert "asyncio" not in loaded(command, "--help")
+def test_a_plan_loads_nothing_that_carries_it_out_or_reports_of_it(loaded):
+    modules = loaded[PLAN]
+    assert heavy(modules) == {"pydantic", "ruamel"}
+    assert modules & {"asyncio", "ssl", "ctypes", "sqlite3", "concurrent.futures", "logging"} == set()
+    assert rooms(modules) == {"analysis", "plan", "report", "spec"}
+    assert {name for name in modules if name.startswith("dutlab.report.")} == {
+        "dutlab.report.model", "dutlab.report.model.table", "dutlab.report.model.words", "dutlab.report.pages", "dutlab.report.pages.terminal"
+    }  # fmt: skip
 
 
-def test_a_dry_run_of_conductor_reads_the_files_and_loads_nothing_that_would_run_them(tmp_path):
-    (tmp_path / "t.cfg").write_text("[Workers]\na: h.cfg\n")
-    (tmp_path / "h.cfg").write_text("[Coordinator]\nplayer: x\n[Startup]\n[Run]\ns: true\n[Collect]\n[Reset]\n")
-    modules = loaded("conductor", "run", "t.cfg", "--dry-run", cwd=tmp_path)
-    assert {name.split(".")[0] for name in modules} & (HEAVY - {"pydantic"}) == set()
-    assert rooms(modules) & {"runner", "report", "labs", "hosts", "store", "tools", "dut"} == set()
+def test_a_dry_run_of_conductor_reads_the_files_and_loads_nothing_that_would_run_them(loaded):
+    assert heavy(loaded[DRY]) - {"pydantic"} == set()
+    assert rooms(loaded[DRY]) & {"runner", "report", "labs", "hosts", "store", "tools", "dut"} == set()
 
 
-def test_what_carries_out_steps_here_loads_nothing_that_only_ssh_and_analysis_need():
-    code = "import sys, dutlab.cli.conduct; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {name.split(".")[0] for name in done.stdout.split()} & (HEAVY - {"pydantic", "ruamel"}) == set()
+def test_what_carries_out_steps_here_loads_nothing_that_only_ssh_and_analysis_need(loaded):
+    assert heavy(loaded[STEPS_HERE]) - {"pydantic", "ruamel"} == set()
+
+
+def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(loaded):
+    modules = loaded[CONDUCT]
+    assert heavy(modules) - {"pydantic", "jinja2"} == set()
+    assert {name for name in modules if name.startswith(("dutlab.labs", "dutlab.tools.engine.", "dutlab.methods."))} == {
+        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_tables", "dutlab.tools.engine.clocks"
+    }  # fmt: skip
+    assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}
+    not_of_steps = ("dutlab.analysis.doctor.", "dutlab.report.sections.drive", "dutlab.spec.workloads.rfc2544", "dutlab.plan.trials")
+    read_from_files = {"dutlab.spec.testbed", "dutlab.spec.experiment", "dutlab.spec.sensors", "dutlab.spec.shape", "dutlab.spec.drives"}
+    assert {name for name in modules if name in read_from_files or name.startswith(not_of_steps)} == set()
 
 
 def test_each_short_help_is_the_commands_own():
@@ -105,17 +148,3 @@ def test_what_options_offer_is_what_there_is():
     assert tuple(sorted(KINDS)) == choices.IMPORTS
     assert f"KIND is {', '.join(choices.IMPORTS[:-1])} or {choices.IMPORTS[-1]}." in import_files.help
     assert tuple(STATUSES) == choices.STATUSES
-
-
-def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(tmp_path):
-    (tmp_path / "t.cfg").write_text("[Workers]\na: h.cfg\n[Test]\ntrials: 1\n")
-    (tmp_path / "h.cfg").write_text("[Coordinator]\nplayer: 192.0.2.1\n[Startup]\n[Run]\nstep1: :\n[Collect]\n[Reset]\n")
-    modules = loaded("conductor", "run", "t.cfg", "--map", "a=local", cwd=tmp_path)
-    assert {name.split(".")[0] for name in modules} & (HEAVY - {"pydantic", "jinja2"}) == set()
-    assert {name for name in modules if name.startswith(("dutlab.labs", "dutlab.tools.engine.", "dutlab.methods."))} == {
-        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_tables", "dutlab.tools.engine.clocks"
-    }  # fmt: skip
-    assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}
-    not_of_steps = ("dutlab.analysis.doctor.", "dutlab.report.sections.drive", "dutlab.spec.workloads.rfc2544", "dutlab.plan.trials")
-    read_from_files = {"dutlab.spec.testbed", "dutlab.spec.experiment", "dutlab.spec.sensors", "dutlab.spec.shape", "dutlab.spec.drives"}
-    assert {name for name in modules if name in read_from_files or name.startswith(not_of_steps)} == set()

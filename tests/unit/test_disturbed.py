@@ -15,8 +15,8 @@ from dutlab.analysis.disturbed import MOST_TAKEN, disturbed, disturbed_alone, ex
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
-from dutlab.report import write_report
 from dutlab.report.gather import gather
+from dutlab.report.write import write_report
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.trial import with_rate_per_cpu_second

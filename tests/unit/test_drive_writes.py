@@ -11,8 +11,8 @@ from dutlab.cli.main import dutlab
 from dutlab.errors import SpecRefused
 from dutlab.plan.drive_writes import Written, drive_writes
 from dutlab.plan.trials import make_plan
-from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.loader import read_experiment
+from dutlab.spec.loader import testbed_of as bed_of
 
 TBW = "write_iops: 75000, write_bytes_per_s: 2.0e+9, endurance_tbw: 1400"
 

@@ -17,8 +17,8 @@ from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
 from dutlab.report.plots.of_report import plots_of
 from dutlab.runner.headroom import loads_of, with_headroom
-from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.loader import given_experiment
+from dutlab.spec.loader import testbed_of as bed_of
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.traffic import Directions
 from dutlab.store.calibration import Calibration

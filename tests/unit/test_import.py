@@ -13,8 +13,8 @@ from dutlab.cli.import_files import import_files
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import KINDS
-from dutlab.report import write_report
 from dutlab.report.gather import gather
+from dutlab.report.write import write_report
 from dutlab.store.run_folder import RunFolder
 from ipgen_files import line as ipgen_line
 

@@ -20,9 +20,9 @@ from dutlab.errors import InputError
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import KINDS, read_files
-from dutlab.report import write_report
 from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
+from dutlab.report.write import write_report
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.workloads import TestbedBounds
 from dutlab.spec.workloads.fio import FioWorkload

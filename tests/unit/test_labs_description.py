@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dutlab.errors import LabError
 from dutlab.labs import description, recipe, state
-from dutlab.labs.labfile import parse
+from dutlab.spec.lab_files import parse
 
 THREE_NODE = description("three-node")
 
@@ -33,7 +33,7 @@ def test_a_faulty_description_says_what_is_wrong() -> None:
     with pytest.raises(LabError, match="layout"):
         parse("x", _with("layout: nonsense"))
     with pytest.raises(LabError, match="beyond the 1"):
-        parse("x", _with("layout: l").replace("source: [0]", "source: [1]"))
+        parse("x", _with("layout: l").replace("source:0", "source:1"))
     with pytest.raises(LabError, match="faulty"):
         parse("x", "testbed: x")
 
@@ -48,7 +48,7 @@ lab:
   gro: true
   tso: false
   {layout}
-  layouts: {{l: {{about: x, napi_threads: [], cpus: {{1: {{source: [0], dut: [0], sink: [0], watch: [0]}}}}}}}}
+  layouts: {{l: {{about: x, napi_threads: [], cpus: {{1: source:0 dut:0 sink:0 watch:0}}}}}}
 """
 
 

@@ -9,10 +9,10 @@ import pytest
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.interop.loadtest_run import imported
-from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.plots.of_report import plots_of
+from dutlab.report.write import write_report
 from loadtest_files import ramp_file
 
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from dutlab.analysis.compare import Pair, Verdict, compare
 from dutlab.plan.plan import Plan
 from dutlab.plan.proof import Proof, proof_of, proof_words
 from dutlab.plan.trials import make_plan
-from dutlab.runner import run as runner
 from dutlab.spec.loader import load_experiment, read_experiment
+from dutlab.spec.loader import testbed_of as bed_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = """\
@@ -73,5 +73,5 @@ def test_one_mode_is_compared_with_nothing(tmp_path: Path) -> None:
 )
 def test_the_examples_that_compare_modes_can_prove_something(name: str, cell: bool, together: bool) -> None:
     given = read_experiment(EXAMPLES / f"{name}.yaml")
-    found = proof_of(make_plan(given.experiment, runner.testbed_of(given)))
+    found = proof_of(make_plan(given.experiment, bed_of(given)))
     assert (found.least is not None, found.together is not None) == (cell, together)

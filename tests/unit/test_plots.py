@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.report import write_plots
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table
 from dutlab.report.plots.axis import Scale, spread, tick_words
@@ -23,6 +22,7 @@ from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QU
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 from dutlab.report.plots.svg import SvgDrawing
+from dutlab.report.write import write_plots
 from fake_run import Wanted, build
 
 NAMES = {

@@ -18,8 +18,8 @@ from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
 from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.report import write_publication, write_report
 from dutlab.report.gather import gather
+from dutlab.report.write import write_publication, write_report
 from dutlab.store.cell_figures import name_words
 from dutlab.units import BpsL1
 from import_files import FIO

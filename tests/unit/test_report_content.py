@@ -16,11 +16,11 @@ from urllib.parse import unquote
 import pytest
 
 from dutlab.errors import InputError, StoreError
-from dutlab.report import write_plots, write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.glossary import meaning
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import KPPS, Unit, bit_rate_unit
+from dutlab.report.write import write_plots, write_report
 from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples

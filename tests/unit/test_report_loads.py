@@ -12,10 +12,10 @@ from dutlab.cli.console import Console
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Flow, Measured
 from dutlab.plan.plan import Plan, Trial
-from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Table
 from dutlab.report.plots.of_report import plots_of
+from dutlab.report.write import write_report
 from dutlab.runner.event_log import EventLog
 from dutlab.store.run_folder import RunFolder
 

@@ -14,10 +14,10 @@ from dutlab.errors import ToolFailed
 from dutlab.methods import sweep
 from dutlab.methods.ports import Bench
 from dutlab.methods.search import method as search
-from dutlab.report import write_report
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.sections.rescored import ramps, rescored_run
+from dutlab.report.write import write_report
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from simulated import Dut, Simulation

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from MLRsearch.target_spec import TargetSpec
-from MLRsearch.target_stat import TargetStat
 
 from dutlab.stats.rescore import (
     CSIT_NDR,
@@ -99,6 +97,9 @@ class _Result:
 
 
 def library_stat(of, definition):
+    from MLRsearch.target_spec import TargetSpec  # noqa: PLC0415 -- slow to load below a test
+    from MLRsearch.target_stat import TargetStat  # noqa: PLC0415 -- as above
+
     spec = TargetSpec(definition.loss_ratio, definition.exceed_ratio, None, definition.final_s, definition.sum_s, 2, False, None)
     stat = TargetStat(spec)
     for point in of:

@@ -9,7 +9,6 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from MLRsearch import MeasurementResult
 
 from dutlab.errors import MeasurementError
 from dutlab.methods.search.mlrsearch import Bounds, Library, LoadOutcome, NextTrial
@@ -87,7 +86,7 @@ async def test_what_the_library_raises_is_told_as_a_search_that_gave_up(monkeypa
         def fails(*_, **__):
             raise RuntimeError("Internal error: load outside limits")
 
-        monkeypatch.setattr(library._search, "search", fails)
+        monkeypatch.setattr("MLRsearch.MultipleLossRatioSearch.search", fails)
         with pytest.raises(MeasurementError, match="the search stopped: Internal error"):
             await library.first()
 
@@ -95,6 +94,8 @@ async def test_what_the_library_raises_is_told_as_a_search_that_gave_up(monkeypa
 @given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(0, 10**7))
 def test_the_loss_ratio_that_is_told_is_the_one_that_the_library_reads(asked, sent, lost):
     told = LoadOutcome(NextTrial(1.0, 1.0), asked, sent, lost)
+    from MLRsearch import MeasurementResult  # noqa: PLC0415 -- slow to load below a test
+
     theirs = MeasurementResult(1.0, 1.0, intended_count=asked, offered_count=sent, loss_count=lost)
     assert told.loss_ratio == theirs.loss_ratio
 

@@ -21,10 +21,10 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, SensedValue
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
-from dutlab.report import write_publication, write_report
 from dutlab.report.gather import gather
 from dutlab.report.questions.per import divided, per_of
 from dutlab.report.questions.sides import open_run
+from dutlab.report.write import write_publication, write_report
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.sensors import CommandSensor, MeterSensor, ProcessorSensor
 from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerWorkload

@@ -8,8 +8,8 @@ import pytest
 
 from dutlab.errors import SpecRefused
 from dutlab.plan.trials import make_plan
-from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.loader import given_experiment, load_experiment
+from dutlab.spec.loader import testbed_of as bed_of
 from dutlab.spec.workloads.generators import GeneratorsSetting
 
 BED = """

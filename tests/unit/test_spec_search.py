@@ -9,9 +9,9 @@ import pytest
 from dutlab.errors import SpecRefused
 from dutlab.methods.search.request import search_of_setting
 from dutlab.plan.trials import make_plan
-from dutlab.runner.run import testbed_of as bed_of
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.loader import read_experiment
+from dutlab.spec.loader import testbed_of as bed_of
 from dutlab.spec.workloads.search import EarlyStop
 
 

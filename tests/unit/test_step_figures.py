@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
-from dutlab.report import write_report
 from dutlab.report.gather import gather
+from dutlab.report.write import write_report
 from dutlab.spec.workloads.steps import Step
 from dutlab.tools.steps.figures import step_figures
 from dutlab.tools.steps.steps import ALL_HOSTS, Account, StepDone

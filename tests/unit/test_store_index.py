@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from dutlab.cli.runs import query, runs
 from dutlab.errors import InputError, StoreError
-from dutlab.report import write_report
+from dutlab.report.write import write_report
 from dutlab.runner.journal import Journal
 from dutlab.store import run_readers
 from dutlab.store.ask import ask

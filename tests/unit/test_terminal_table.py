@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from dutlab.cli import told
 from dutlab.cli.report import report as report_command
-from dutlab.report import print_report, report_text
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, word_table
 from dutlab.report.model.words import better_of
 from dutlab.report.pages.terminal import terminal_table
+from dutlab.report.write import print_report, report_text
 from fake_run import Wanted, build
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import InputError
-from dutlab.report import print_report, write_report, write_sample_plots
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import CheckLine
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.pages.markdown import table_markdown
+from dutlab.report.write import print_report, write_report, write_sample_plots
 from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import columns, write_samples

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import exp, isfinite
 from statistics import NormalDist
 
-from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
+from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
 from dutlab.stats.power import provable, spread_of
@@ -25,9 +25,8 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["LEVEL", "Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove", "less_is_better"]
+__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove", "less_is_better"]
 
-LEVEL = 0.05
 Margin = Callable[["Pair"], float | None]
 """The margin of one pair, as a share; None asks for no equivalence."""
 

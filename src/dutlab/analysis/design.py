@@ -13,6 +13,8 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import fmean
 
+LEVEL = 0.05
+"""Of significance, for all comparisons of one question together."""
 _MIXED = 0.4
 """Mean share of neighbours in time that are of different sides: blocks in random order have at least half, stretches 1/(2n - 1)."""
 

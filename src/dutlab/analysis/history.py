@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import ceil, isfinite, sqrt
 from statistics import NormalDist, fmean
 
-from dutlab.analysis.compare import LEVEL
+from dutlab.analysis.design import LEVEL
 from dutlab.stats.summary import median
 
 FEWEST = 6

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
 
-from dutlab.analysis.compare import LEVEL
+from dutlab.analysis.design import LEVEL
 from dutlab.analysis.verdict import less_is_better
 from dutlab.stats.rank import beyond_within_runs, holm, least_p_within_runs
 from dutlab.stats.summary import median

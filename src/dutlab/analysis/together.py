@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
-from dutlab.analysis.compare import LEVEL, Comparison, beyond
-from dutlab.analysis.design import RunOrder
+from dutlab.analysis.compare import Comparison, beyond
+from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
 from dutlab.stats.rank import least_p
 from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS

@@ -75,11 +75,11 @@ def compare(
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
       dutlab compare runs/*-ipsec-ciphers-* --order
     """  # noqa: D301
-    from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.write import write_image  # noqa: PLC0415 -- `--help` needs none of it
 
     _insist_different(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]

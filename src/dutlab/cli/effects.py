@@ -30,10 +30,10 @@ def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: boo
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_run, cells_of_table, judged_by  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.write import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     if source.is_dir():

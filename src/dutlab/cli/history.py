@@ -33,8 +33,8 @@ def history(*, experiment: str, folder: Path, fleet: bool, figures: tuple[str, .
     Example:
       dutlab history firewall-modes --plot pictures
     """  # noqa: D301
-    from dutlab.report import write_images  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.write import write_images  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 

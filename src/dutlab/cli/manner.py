@@ -80,7 +80,7 @@ class Manner:
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
             return given
         from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.run import testbed_of  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.spec.loader import testbed_of  # noqa: PLC0415 -- `--help` needs none of it
         from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
 
         if "budget" not in model_of(kind).file_keys():
@@ -101,8 +101,8 @@ class Manner:
         from dutlab.cli.console import shown_meanwhile  # noqa: PLC0415 -- `--help` needs none of it
 
         with shown_meanwhile("writing the report"):  # of thousands of trials it takes longer than anybody waits for a silent command
-            from dutlab.report import report_finished  # noqa: PLC0415 -- `--help` needs none of it
             from dutlab.report.pages.json_data import json_data  # noqa: PLC0415 -- `--help` needs none of it
+            from dutlab.report.write import report_finished  # noqa: PLC0415 -- `--help` needs none of it
 
             reports = report_finished(folders)
         if self.form == "json":

@@ -9,9 +9,8 @@ from math import prod
 from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.plan import Plan, Trial
 from dutlab.plan.proof import proof_words
-from dutlab.report.model.groups import SIZES
 from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.words import asked_words, duration_words, plural, size_order
+from dutlab.report.model.words import SIZES, asked_words, duration_words, plural, size_order
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import Testbed

@@ -124,7 +124,7 @@ def run(
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.in_turn import run_in_turn  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
 
     _insist_on_one(lab, testbeds)
@@ -137,7 +137,7 @@ def run(
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
     given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
-    if standing is None and any(runner.testbed_of(of).lab is not None for of in given):
+    if standing is None and any(testbed_of(of).lab is not None for of in given):
         if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
             raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
         become_root()
@@ -271,14 +271,13 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: 
     """  # noqa: D301
     from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
     from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
 
     _insist_on_one(lab, bed)
     overrides = overrides if lab is None else (*overrides, f"testbed.lab={lab_of(lab)[0]}")
     given = given_experiment(read_file(experiment), experiment, overrides, testbed=bed)
-    testbed = runner.testbed_of(given)
+    testbed = testbed_of(given)
     made = make_plan(given.experiment, testbed)
     if as_json:
         say(json.dumps(made.to_json(), indent=2))

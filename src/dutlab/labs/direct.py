@@ -18,8 +18,8 @@ from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs import napi, recipe
 from dutlab.labs.lab import Lab
-from dutlab.labs.labfile import description
 from dutlab.labs.state import StateFolder
+from dutlab.spec.lab_files import description
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 

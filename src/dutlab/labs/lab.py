@@ -20,11 +20,11 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
 from dutlab.labs import drives, guest, guest_power, inside, napi, recipe, sshd
-from dutlab.labs.labfile import LabDescription, description
 from dutlab.labs.lost_guests import ENDED, Guests, LabGone, ended_in
 from dutlab.labs.qemu import Qemu
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
 from dutlab.labs.uml import UserMode
+from dutlab.spec.lab_files import LabDescription, description
 from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1

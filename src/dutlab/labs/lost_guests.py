@@ -11,8 +11,8 @@ from pathlib import Path
 from dutlab.errors import DutlabError, LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import guest, guest_power
-from dutlab.labs.labfile import description
 from dutlab.labs.state import LabState, StateFolder
+from dutlab.spec.lab_files import description
 
 _CONSOLE_BYTES = 16384
 ENDED = "the kernel of its guest has ended"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Interface
 
-from dutlab.labs.labfile import LabDescription
 from dutlab.labs.state import SWITCH
+from dutlab.spec.lab_files import LabDescription
 from dutlab.spec.links import Link, Port
 from dutlab.spec.testbed import Testbed
 

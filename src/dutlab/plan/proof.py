@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dutlab.analysis.compare import LEVEL
-from dutlab.analysis.design import RunOrder
+from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats.power import provable

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dutlab import labs
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
 from dutlab.plan.trials import make_plan, needs_hand
@@ -19,8 +18,8 @@ from dutlab.runner.progress import Progress, RunResult
 from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
 from dutlab.runner.rig import disturbed_by_environment
 from dutlab.runner.trust import insist_on_resume
-from dutlab.spec.experiment import Experiment, LabRef
-from dutlab.spec.loader import Given
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.loader import Given, testbed_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
@@ -139,12 +138,3 @@ class Work:
 def with_environment(experiment: Experiment) -> Experiment:
     """With what the environment says of disturbed trials."""
     return experiment.model_copy(update={"disturbed": "count"}) if disturbed_by_environment() == "count" else experiment
-
-
-def testbed_of(given: Given) -> Testbed:
-    """The testbed that an experiment names, without touching it. Raises LabError."""
-    named = given.experiment.testbed
-    if isinstance(named, LabRef):
-        return labs.description(named.lab).testbed.model_copy(update={"sensors": named.sensors})
-    assert given.testbed is not None  # noqa: S101 - the loader reads every testbed file that an experiment names
-    return given.testbed

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from dutlab.errors import Fault, SpecRefused
 from dutlab.spec import overrides as sets
 from dutlab.spec.drive_models import rate_drives, with_models
-from dutlab.spec.experiment import Experiment, TestbedPath
+from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.fits import incompatibilities
+from dutlab.spec.lab_files import description
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.testbed import Testbed
@@ -87,6 +88,15 @@ def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, 
 def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
     """The experiment alone. Raises SpecRefused."""
     return given_experiment(text, path, overrides, testbed=testbed).experiment
+
+
+def testbed_of(given: Given) -> Testbed:
+    """The testbed that an experiment names, without touching it. Raises LabError."""
+    named = given.experiment.testbed
+    if isinstance(named, LabRef):
+        return description(named.lab).testbed.model_copy(update={"sensors": named.sensors})
+    assert given.testbed is not None  # noqa: S101 - the loader reads every testbed file that an experiment names
+    return given.testbed
 
 
 def path_of_testbed(experiment_file: Path, ref: TestbedPath) -> Path:

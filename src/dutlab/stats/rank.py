@@ -15,11 +15,6 @@ from functools import lru_cache
 from itertools import groupby
 from math import comb, floor, prod, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 LARGEST_EXACT = 20
 """Values a side up to which p is exact."""
@@ -123,33 +118,31 @@ def u_quantile(n: int, m: int, share: float) -> tuple[int, float]:
     if n * m > MOST_EXACT_PAIRS:
         k = floor(n * m / 2 + NormalDist().inv_cdf(share) * sqrt(n * m * (n + m + 1) / 12) + 0.5)
         return (k, share) if k > 0 else (0, 0.0)
-    ways = _rank_sums(tuple(2 * rank for rank in range(1, n + m + 1)), m)
-    offset, all_ways = m * (m + 1), comb(n + m, n)  # the doubled rank sum of U = 0
+    ways = _rank_sums(tuple(range(1, n + m + 1)), m)
+    offset, all_ways = m * (m + 1) // 2, comb(n + m, n)  # the rank sum of U = 0
     below, k = 0.0, 0
-    while k < n * m and (more := below + float(ways[offset + 2 * k]) / all_ways) <= share:
+    while k < n * m and (more := below + ways[offset + k] / all_ways) <= share:
         below, k = more, k + 1
     return k, below
 
 
 def _exact_p(first: Sequence[float], second: Sequence[float]) -> float:
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
-
     ranks, of_value = _doubled_ranks(first, second)
     ways = _rank_sums(ranks, len(second))
     middle = len(second) * (len(ranks) + 1)
     far = abs(sum(of_value[v] for v in second) - middle)
-    reached = ways[np.abs(np.arange(len(ways)) - middle) >= far].sum()
-    return min(float(reached) / comb(len(ranks), len(second)), 1.0)
+    reached = sum(count for at, count in enumerate(ways) if abs(at - middle) >= far)
+    return reached / comb(len(ranks), len(second))
 
 
 def _exact_p_within(strata: Strata) -> float:
     """Over every way to divide the values of each run."""
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
     ways, middle, reached = np.ones(1), 0, 0
     for first, second in strata:
         ranks, of_value = _doubled_ranks(first, second)
-        own = _rank_sums(ranks, len(second))
+        own = np.array(_rank_sums(ranks, len(second)), float)
         ways = np.convolve(ways, own / own.sum())
         middle += len(second) * (len(ranks) + 1)
         reached += sum(of_value[v] for v in second)
@@ -183,17 +176,18 @@ def _doubled_ranks(first: Sequence[float], second: Sequence[float]) -> tuple[tup
 
 
 @lru_cache(maxsize=256)
-def _rank_sums(doubled_ranks: tuple[int, ...], size: int) -> NDArray[np.float64]:
-    """How many subsets of `size` ranks have each doubled sum; index is the sum. Exact below 2^53."""
-    import numpy as np  # noqa: PLC0415 - as above
+def _rank_sums(ranks: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """How many subsets of `size` ranks have each sum; index is the sum.
 
-    ways = np.zeros((size + 1, sum(doubled_ranks) + 1))
-    ways[0, 0] = 1.0
-    for rank in doubled_ranks:
+    One integer holds the counts of all sums, in fields of so many bytes: shifted by a rank, it is those of these subsets and that rank.
+    """
+    width = len(ranks) // 8 + 1
+    ways = [1, *[0] * size]
+    for rank in ranks:
         for taken in range(size, 0, -1):
-            ways[taken, rank:] += ways[taken - 1, : ways.shape[1] - rank]
-    found: NDArray[np.float64] = ways[size]
-    return found
+            ways[taken] += ways[taken - 1] << 8 * width * rank
+    fields = ways[size].to_bytes(width * (sum(ranks) + 1), "little")
+    return tuple(int.from_bytes(fields[at : at + width], "little") for at in range(0, len(fields), width))
 
 
 def _normal_p(first: Sequence[float], second: Sequence[float]) -> float:

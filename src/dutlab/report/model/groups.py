@@ -9,14 +9,11 @@ from itertools import groupby
 from typing import Any
 
 from dutlab.plan.cell import Cell
-from dutlab.report.model.words import asked_words, size_order
+from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
 from dutlab.workloads import main_figures
-
-SIZES = ("frame_size", "frame_mix")
-"""What varies inside one table of frame sizes."""
 
 
 @dataclass

@@ -16,6 +16,8 @@ from dutlab.spec.traffic import Traffic
 
 Better = Literal["higher", "lower", ""]
 """Which figures of a name are the better ones; empty for those of which neither are, as a load that was asked for."""
+SIZES = ("frame_size", "frame_mix")
+"""What varies inside one table of frame sizes."""
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 

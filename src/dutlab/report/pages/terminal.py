@@ -7,10 +7,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from dutlab.printable import printable
-from dutlab.report.model.run_report import Answer
 from dutlab.report.model.table import Cell, Figure, Missing, Table, number_text, spread_text
+
+if TYPE_CHECKING:
+    from dutlab.report.model.run_report import Answer
 
 GAP = 2
 _INDENT = 12

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from dutlab.analysis.compare import LEVEL, Comparison, Pair, compare, could_prove
-from dutlab.analysis.design import RunOrder
+from dutlab.analysis.compare import Comparison, Pair, compare, could_prove
+from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together, together_can
 from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words

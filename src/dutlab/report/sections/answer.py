@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Self
 
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.groups import SIZES, Group
+from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import asked_words, better_of, column_words, in_order, plural, size_order
+from dutlab.report.model.words import SIZES, asked_words, better_of, column_words, in_order, plural, size_order
 from dutlab.report.sections.headline import NO_DIFFERENCE, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST

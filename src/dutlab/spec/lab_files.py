@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dutlab.errors import InputError, LabError
 from dutlab.spec.testbed import Testbed
 
+_FILES = Path(__file__).with_name("labs")
 WATCH = "watch"
 """Beside the hosts, of the cores of a layout: where sensors run."""
 
@@ -21,13 +22,23 @@ class _Strict(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
 
+def _cores(value: Any) -> Any:  # noqa: ANN401 -- what a file says can be anything
+    """`source:0 dut:1,2 watch:3` as each host's cores."""
+    if not isinstance(value, str):
+        return value
+    return {host: cores.split(",") for host, _, cores in (word.partition(":") for word in value.split())}
+
+
+Cores = Annotated[dict[str, Annotated[tuple[int, ...], Field(min_length=1)]], BeforeValidator(_cores)]
+
+
 class Layout(_Strict):
     """A way to spread a lab over cores."""
 
     about: str
     napi_threads: frozenset[str]
     """Hosts whose ports are served by kernel threads, pinned to the host's cores."""
-    cpus: dict[int, dict[str, Annotated[tuple[int, ...], Field(min_length=1)]]]
+    cpus: dict[int, Cores]
     """By number of cores: each host's, and those of the sensors under `watch`, as indices into the cores that we may use."""
 
     @model_validator(mode="after")
@@ -98,7 +109,7 @@ class LabDescription:
 
 def lab_names() -> list[str]:
     """The labs that can be built."""
-    return sorted(f.name.removesuffix(".yaml") for f in files("dutlab.labs").iterdir() if f.name.endswith(".yaml"))
+    return sorted(f.name.removesuffix(".yaml") for f in _FILES.iterdir() if f.name.endswith(".yaml"))
 
 
 @cache
@@ -110,7 +121,7 @@ def description(name: str) -> LabDescription:
 
 
 def _text(name: str) -> str:
-    return files("dutlab.labs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return (_FILES / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def _load(text: str) -> dict[str, Any]:
