@@ -60,7 +60,8 @@ def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         with duckdb.connect(":memory:") as connection:
             connection.register("arrays", dict(arrays))
             copy = "COPY (SELECT t_s, host, sensor, name, unit, value FROM arrays) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)"
-            connection.execute(copy, {"path": str(part)})
+            with interruptible():
+                connection.execute(copy, {"path": str(part)})
         with part.open("rb") as f:
             os.fsync(f.fileno())
         publish(part, path)
@@ -93,7 +94,8 @@ def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> li
                 "CREATE VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.unit, s.value"
                 " FROM read_parquet(getvariable('globs'), filename = true) s JOIN paths p USING (filename)"
             )
-            return connection.execute(select).fetchall()
+            with interruptible():
+                return connection.execute(select).fetchall()
     except duckdb.Error as error:
         what = f"samples cannot be read: {str(error).splitlines()[0]}"
         raise StoreError(what, remedy="verify the run with its MANIFEST.sha256") from error
@@ -108,7 +110,8 @@ def damaged_samples(paths: Sequence[Path], *, columns: Sequence[str] = _COLUMNS)
         for path in paths:
             try:
                 read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own words
-                connection.execute(read, {"path": literal_glob(path)}).fetchall()
+                with interruptible():
+                    connection.execute(read, {"path": literal_glob(path)}).fetchall()
             except duckdb.Error as error:
                 found[path] = str(error).splitlines()[0]
     return found
