@@ -29,6 +29,7 @@ from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import main_figures
+from golden import Golden
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
 
@@ -61,49 +62,23 @@ def lines(report: RunReport, width: int = 80, *, colour: bool = False) -> list[s
     return list(terminal_answer(report.answer, name=report.name, folder="runs/here", width=width, colour=colour))
 
 
-def test_the_answer_says_how_fast_how_sure_what_limited_it_and_what_next(of: Of) -> None:
+def test_the_answer_has_its_tables_and_fits_80_columns(of: Of) -> None:
     report = of()
-    said = lines(report)
-    heads = [line.split("  ")[0] for line in said if line[:1].isalpha()]
-    assert [head for head in heads if head in {"How fast", "How sure", "Limited by", "Next"}] == [
-        "How fast",
-        "How sure",
-        "Limited by",
-        "Next",
-    ]
-    assert max(len(line) for line in said if not line.startswith("  dutlab ")) <= 80
+    assert max(len(line) for line in lines(report) if not line.startswith("  dutlab ")) <= 80
     (goodput, rates) = report.answer.tables
     assert [column.link for column in goodput.columns] == ["a", "b", "a+b"]
     assert [row.size for row in rates.rows] == ["64", "1518"] * 4
-    assert any("router is the fastest" in sentence for sentence in report.answer.fast)
-    assert report.answer.sure[0].startswith("Spread between repeats: typically ")
-    assert "  dutlab compare runs/here" in said and "  dutlab report runs/here --print" in said
-
-
-def test_a_table_of_few_results_names_beside_each_what_limited_it(of: Of) -> None:
-    (_, rates) = of().answer.tables
-    shown = [rates.columns[i].head for i in rates.shown]
-    assert shown == ["frames", "forwarded", "limited by"]
-    assert len(rates.rows) == 8 and all(row.cells[-1] for row in rates.rows if not isinstance(row.cells[1], Missing))
-
-
-def test_many_results_of_several_modes_have_a_column_a_size_and_are_shaded_where_colour_is_allowed(of: Of) -> None:
-    report = of(sizes=(64, 512, 1518))
-    rates = report.answer.tables[1]
+    assert [rates.columns[i].head for i in rates.shown] == ["frames", "forwarded", "limited by"]
+    assert all(row.cells[-1] for row in rates.rows if not isinstance(row.cells[1], Missing))
+    rates = of(sizes=(64, 512, 1518)).answer.tables[1]
     assert [column.size for column in rates.columns] == ["64", "512", "1518"] and len(rates.rows) == 4
-    assert "\x1b[48;5;" in "\n".join(lines(report, colour=True)) and "\x1b" not in "\n".join(lines(report))
+    shaded = "\n".join(lines(of(sizes=(64, 512, 1518)), colour=True))
+    assert "\x1b[48;5;" in shaded and "\x1b" not in "\n".join(lines(of(sizes=(64, 512, 1518))))
 
 
-def test_trials_without_a_result_and_severe_doubts_are_in_how_sure(of: Of) -> None:
-    sure = " ".join(of(sizes=(64, 128, 512)).answer.sure)
-    assert "6 of 72 trials have no result: 3 failed, 3 refused." in sure
-    assert "severe: frames are not conserved" in sure
-
-
-def test_one_trial_each_is_said_and_the_same_command_with_repeats_comes_next(of: Of) -> None:
-    answer = of(repeats=1, bad_luck=False).answer
-    assert answer.sure[0] == "One trial per result: the spread between repeats is not known."
-    assert answer.next[0].command.startswith("dutlab compare ")  # the command asked for a number of repeats
+def test_an_answer_on_a_terminal_is_the_golden_page(of: Of, golden: Golden) -> None:
+    several = [of(), of(repeats=1, cut_after=10), of(lab=True, repeats=1, bad_luck=False)]
+    golden.check("answer.txt", "\n\n".join("\n".join(lines(report)) for report in several) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -120,11 +95,6 @@ def test_a_command_that_takes_repeats_is_offered_with_five(typed: str, again: st
     assert with_repeats(typed) == again
 
 
-def test_a_cut_run_is_to_be_resumed_first(of: Of) -> None:
-    first = of(cut_after=10).answer.next[0]
-    assert first.command.startswith("dutlab resume ") and first.words.startswith("Measure what is left: ")
-
-
 def test_the_name_of_a_mode_is_not_broken_over_two_lines(of: Of) -> None:
     report = of()
     sentence = "fast-path and filter-default and filter-empty and one-more-mode overlap with no-such-mode."
@@ -132,10 +102,6 @@ def test_the_name_of_a_mode_is_not_broken_over_two_lines(of: Of) -> None:
     for width in range(60, 70):
         said = list(terminal_answer(answer, name=report.name, folder="runs/here", width=width, colour=False))
         assert not any(line.endswith("-") for line in said) and sentence in " ".join(" ".join(said).split()), width
-
-
-def test_a_lab_says_that_its_figures_are_relative(of: Of) -> None:
-    assert any("embedded lab" in sentence for sentence in of(lab=True).answer.sure)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.samples import columns, write_samples
 from fake_run import PPS, PUBLISHED, Wanted, build
+from golden import Golden
 from scripts_of_pages import foreign_scripts
 
 ALL = ("html", "md", "csv", "json")
@@ -112,6 +113,19 @@ def test_the_goodput_table_shows_the_published_figures_in_their_place(page: Page
     assert shown["router"][0] == "9.409.34–9.46"
 
 
+def test_a_report_as_markdown_is_the_golden_page(built: Callable[..., Path], tmp_path: Path, golden: Golden) -> None:
+    run = built(
+        repeats=2,
+        seconds=2,
+        cores=1,
+        sizes=(64, 128, 512),
+        lab=True,
+        modes={"router": "router", "filter-empty": "filter-empty", "nat": "nat"},
+    )
+    text = report(run, tmp_path, "md").replace(str(run), "RUN").replace(os.path.relpath(run, tmp_path), "RUN")
+    golden.check("report-firewall-modes.md", re.sub(r"dutlab \d[\w.+]*", "dutlab VERSION", re.sub(r"\b[0-9a-f]{64}\b", "SHA256", text)))
+
+
 def test_the_answer_comes_before_every_table_and_names_both_ends(page: Page) -> None:
     first = page.text.index("router is the fastest at 17.44 Gb/s, filter-default the slowest at 9.91 Gb/s (medians of 3).")
     assert first < page.text.index("TCP goodput, Gb/s: ")
@@ -153,7 +167,6 @@ def test_a_severe_doubt_stands_at_the_top_beside_its_figure_and_in_the_list(page
 
 
 def test_doubts_about_every_figure_are_said_once_beside_the_table_and_not_in_each_cell(page: Page) -> None:
-    assert "Every figure of this table: fewer than 6 repeats" in page.text
     router = next(row for row in page.rows if row and row[0] == "router" and len(row) == 6)
     assert not any("[" in cell for cell in router)
     nat = next(row for row in page.rows if row and row[0] == "nat" and len(row) == 6)
@@ -177,12 +190,6 @@ def test_a_gap_says_why_in_every_form(gathered: RunReport, written: dict[str, st
     value = row.cells[[c.figure for c in table.columns].index("received_pps")]
     assert isinstance(value, Missing)
     assert value.why.startswith("failed: sink: engine")
-
-
-def test_refused_modes_and_departures_from_the_rfc_are_stated(page: Page) -> None:
-    assert "mode nat is not in force: the source address is translated: found 172.16.0.2" in page.text
-    assert "iperf3: trials last 30 s, RFC 2544 section 24 asks for at least 60 s" in page.text
-    assert "2 of 3 repeats in nat, iperf3" in page.text
 
 
 def test_an_embedded_lab_is_said_before_any_figure(built: Callable[..., Path], tmp_path: Path) -> None:
@@ -308,10 +315,8 @@ def test_all_four_forms_hold_the_same_medians(written: dict[str, str], page: Pag
             assert _printed(value, KPPS) in text
 
 
-def test_the_manifest_and_the_command_are_on_the_page(metal: Path, page: Page) -> None:
+def test_the_manifest_is_on_the_page(metal: Path, page: Page) -> None:
     assert hashlib.sha256((metal / "MANIFEST.sha256").read_bytes()).hexdigest() in page.text
-    assert "dutlab run examples/firewall-modes/experiment.yaml --set repeats=3" in page.text
-    assert "seed 4711" in page.text
 
 
 def test_a_million_samples_become_a_small_file(built: Callable[..., Path], tmp_path: Path) -> None:
