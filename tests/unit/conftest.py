@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dutlab.tools.engine.engine import Engine
 from engine_agent import AGENT, BED, NeighbourlyHost
+from fake_run import Wanted, build
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_disk() -> Iterator[None]:
+    """Nothing here has to survive a crash of the machine, and a disk is slow."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(os, "sync", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A run as fake_run.build() makes it, once for all that want the same. They read it only; who changes it takes a copy."""
+    made = dict[str, Path]()
+
+    def run(**wanted: Any) -> Path:
+        key = repr(sorted(wanted.items()))
+        if key not in made:
+            made[key] = build(tmp_path_factory.mktemp("built"), Wanted(**wanted))
+        return made[key]
+
+    return run
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather, read_run
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Answer, NextStep, RunReport
+from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
@@ -28,13 +29,27 @@ from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import main_figures
-from fake_run import Wanted, build
+from golden import Golden
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
 
 
-def of(tmp_path: Path, **wanted: object) -> RunReport:
-    return gather(build(tmp_path, Wanted(**{"seconds": 2, "cores": 0, "sizes": (64, 1518), **wanted})), tmp_path)  # type: ignore[arg-type]
+SMALL = {"seconds": 2, "cores": 0, "sizes": (64, 1518)}
+Of = Callable[..., RunReport]
+
+
+@pytest.fixture(scope="module")
+def of(built: Callable[..., Path]) -> Of:
+    """The report of a small run, gathered once for all that want the same."""
+    made = dict[Path, RunReport]()
+
+    def report(**wanted: object) -> RunReport:
+        run = built(**{**SMALL, **wanted})
+        if run not in made:
+            made[run] = gather(run, run)
+        return made[run]
+
+    return report
 
 
 def imported(tmp_path: Path, name: str) -> RunReport:
@@ -47,49 +62,23 @@ def lines(report: RunReport, width: int = 80, *, colour: bool = False) -> list[s
     return list(terminal_answer(report.answer, name=report.name, folder="runs/here", width=width, colour=colour))
 
 
-def test_the_answer_says_how_fast_how_sure_what_limited_it_and_what_next(tmp_path: Path) -> None:
-    report = of(tmp_path)
-    said = lines(report)
-    heads = [line.split("  ")[0] for line in said if line[:1].isalpha()]
-    assert [head for head in heads if head in {"How fast", "How sure", "Limited by", "Next"}] == [
-        "How fast",
-        "How sure",
-        "Limited by",
-        "Next",
-    ]
-    assert max(len(line) for line in said if not line.startswith("  dutlab ")) <= 80
+def test_the_answer_has_its_tables_and_fits_80_columns(of: Of) -> None:
+    report = of()
+    assert max(len(line) for line in lines(report) if not line.startswith("  dutlab ")) <= 80
     (goodput, rates) = report.answer.tables
     assert [column.link for column in goodput.columns] == ["a", "b", "a+b"]
     assert [row.size for row in rates.rows] == ["64", "1518"] * 4
-    assert any("router is the fastest" in sentence for sentence in report.answer.fast)
-    assert report.answer.sure[0].startswith("Spread between repeats: typically ")
-    assert "  dutlab compare runs/here" in said and "  dutlab report runs/here --print" in said
-
-
-def test_a_table_of_few_results_names_beside_each_what_limited_it(tmp_path: Path) -> None:
-    (_, rates) = of(tmp_path).answer.tables
-    shown = [rates.columns[i].head for i in rates.shown]
-    assert shown == ["frames", "forwarded", "limited by"]
-    assert len(rates.rows) == 8 and all(row.cells[-1] for row in rates.rows if not isinstance(row.cells[1], Missing))
-
-
-def test_many_results_of_several_modes_have_a_column_a_size_and_are_shaded_where_colour_is_allowed(tmp_path: Path) -> None:
-    report = of(tmp_path, sizes=(64, 512, 1518))
-    rates = report.answer.tables[1]
+    assert [rates.columns[i].head for i in rates.shown] == ["frames", "forwarded", "limited by"]
+    assert all(row.cells[-1] for row in rates.rows if not isinstance(row.cells[1], Missing))
+    rates = of(sizes=(64, 512, 1518)).answer.tables[1]
     assert [column.size for column in rates.columns] == ["64", "512", "1518"] and len(rates.rows) == 4
-    assert "\x1b[48;5;" in "\n".join(lines(report, colour=True)) and "\x1b" not in "\n".join(lines(report))
+    shaded = "\n".join(lines(of(sizes=(64, 512, 1518)), colour=True))
+    assert "\x1b[48;5;" in shaded and "\x1b" not in "\n".join(lines(of(sizes=(64, 512, 1518))))
 
 
-def test_trials_without_a_result_and_severe_doubts_are_in_how_sure(tmp_path: Path) -> None:
-    sure = " ".join(of(tmp_path, sizes=(64, 128, 512)).answer.sure)
-    assert "6 of 72 trials have no result: 3 failed, 3 refused." in sure
-    assert "severe: frames are not conserved" in sure
-
-
-def test_one_trial_each_is_said_and_the_same_command_with_repeats_comes_next(tmp_path: Path) -> None:
-    answer = of(tmp_path, repeats=1, bad_luck=False).answer
-    assert answer.sure[0] == "One trial per result: the spread between repeats is not known."
-    assert answer.next[0].command.startswith("dutlab compare ")  # the command asked for a number of repeats
+def test_an_answer_on_a_terminal_is_the_golden_page(of: Of, golden: Golden) -> None:
+    several = [of(), of(repeats=1, cut_after=10), of(lab=True, repeats=1, bad_luck=False)]
+    golden.check("answer.txt", "\n\n".join("\n".join(lines(report)) for report in several) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -106,22 +95,13 @@ def test_a_command_that_takes_repeats_is_offered_with_five(typed: str, again: st
     assert with_repeats(typed) == again
 
 
-def test_a_cut_run_is_to_be_resumed_first(tmp_path: Path) -> None:
-    first = of(tmp_path, cut_after=10).answer.next[0]
-    assert first.command.startswith("dutlab resume ") and first.words.startswith("Measure what is left: ")
-
-
-@pytest.mark.parametrize("width", [60, 61, 62, 63, 64, 65, 66, 67, 68, 69])
-def test_the_name_of_a_mode_is_not_broken_over_two_lines(tmp_path: Path, width: int) -> None:
-    report = of(tmp_path)
+def test_the_name_of_a_mode_is_not_broken_over_two_lines(of: Of) -> None:
+    report = of()
     sentence = "fast-path and filter-default and filter-empty and one-more-mode overlap with no-such-mode."
     answer = replace(report.answer, fast=(sentence,), tables=())
-    said = list(terminal_answer(answer, name=report.name, folder="runs/here", width=width, colour=False))
-    assert not any(line.endswith("-") for line in said) and sentence in " ".join(" ".join(said).split())
-
-
-def test_a_lab_says_that_its_figures_are_relative(tmp_path: Path) -> None:
-    assert any("embedded lab" in sentence for sentence in of(tmp_path, lab=True).answer.sure)
+    for width in range(60, 70):
+        said = list(terminal_answer(answer, name=report.name, folder="runs/here", width=width, colour=False))
+        assert not any(line.endswith("-") for line in said) and sentence in " ".join(" ".join(said).split()), width
 
 
 @pytest.mark.parametrize(
@@ -149,17 +129,17 @@ def test_an_import_ends_with_its_answer_in_80_columns(tmp_path: Path) -> None:
     assert max(len(line) for line in said if not line.startswith(("  dutlab ", "report: ", "8 imported"))) <= 80
 
 
-def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
-    report = of(tmp_path, modes={"router": "\n".join(f"m{n}" for n in range(3 * MOST_LINES))}, repeats=1)
+def test_a_long_table_is_cut_and_says_so(of: Of) -> None:
+    report = of(modes={"router": "\n".join(f"m{n}" for n in range(3 * MOST_LINES))}, repeats=1)
     narrow = lines(report, width=30)
     assert any(line.startswith("… ") and line.endswith(" more lines") for line in narrow)
 
 
-def test_what_a_terminal_would_obey_is_not_printed(tmp_path: Path) -> None:
+def test_what_a_terminal_would_obey_is_not_printed(of: Of) -> None:
     hostile = Answer(("a\x1b[2Jb",), ("c\rd",), "e\x07f", (NextStep("g\x1bh", "dutlab \x1b]0;x"),), ())
     said = "\n".join(terminal_answer(hostile, name="run", folder="run"))
     assert not set(said) & {"\x1b", "\r", "\x07"}
-    assert lines(of(tmp_path, hostile="\x1b[31m")) and "\x1b" not in "\n".join(lines(of(tmp_path / "two", hostile="\x1b[31m")))
+    assert (shown := "\n".join(lines(of(hostile="\x1b[31m")))) and "\x1b" not in shown
 
 
 def test_every_link_of_a_matrix_of_hosts_is_in_the_answer(tmp_path: Path) -> None:
@@ -217,10 +197,10 @@ def swept(number: int, reads_percent: int, factor: float) -> Group:
     return Group("as-found", cell, [number], [record])
 
 
-def test_the_answer_of_rising_depth_tells_knee_and_peak_of_each_mix(tmp_path: Path) -> None:
-    base, groups = of(tmp_path), [swept(1, 100, 1.0), swept(2, 70, 2.0)]
+def test_the_answer_of_rising_depth_tells_knee_and_peak_of_each_mix(of: Of, built: Callable[..., Path]) -> None:
+    base, groups = of(), [swept(1, 100, 1.0), swept(2, 70, 2.0)]
     book = NoteBook(groups)
-    folder = RunFolder.open(next(tmp_path.iterdir()))
+    folder = RunFolder.open(built(**SMALL))
     part = storage_limit_section(folder, groups, ["as-found"], book)
     report = replace(base, sections=(part,), headlines=(), limits=(), trials=(), notes=book.notes)
     answer = answer_of(report, groups, book)
@@ -236,23 +216,19 @@ def test_the_answer_of_rising_depth_tells_knee_and_peak_of_each_mix(tmp_path: Pa
     assert all(len(line) <= 80 for line in on_screen if not line.startswith("  dutlab "))
 
 
-def test_one_verdict_of_all_results_is_said_once(tmp_path: Path) -> None:
-    read = read_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64, 1518))))
-    report = gather(read.run.path, tmp_path)
-    alike = tuple(replace(row, words="limited by line rate", confidence="shown") for row in report.limits)
-    answer = answer_of(replace(report, limits=alike), [g for g in read.groups if g.measured], read.book)
+def test_a_verdict_is_said_once_and_one_of_some_results_does_not_speak_for_all(of: Of, built: Callable[..., Path]) -> None:
+    read, report = read_run(built(**SMALL)), of()
+    measured = [g for g in read.groups if g.measured]
+
+    def limited_by(*rows: LimitRow) -> Answer:
+        return answer_of(replace(report, limits=rows), measured, read.book)
+
+    answer = limited_by(*(replace(row, words="limited by line rate", confidence="shown") for row in report.limits))
     assert answer.limited == "Limited by line rate (shown)."
     assert all("limited by" not in [t.columns[i].head for i in t.shown] for t in answer.tables)
-
-
-def test_a_verdict_of_some_results_does_not_speak_for_all(tmp_path: Path) -> None:
-    read = read_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64, 1518))))
-    report, measured = gather(read.run.path, tmp_path), [g for g in read.groups if g.measured]
     one = replace(report.limits[0], words="limited by line rate", confidence="shown")
-    answer = answer_of(replace(report, limits=(one,)), measured, read.book)
-    assert answer.limited == f"Limited by line rate (shown): 1 of {len(measured)} results; not judged: {len(measured) - 1}."
-    unknown = answer_of(replace(report, limits=(replace(one, confidence=""),)), measured, read.book)
-    assert unknown.limited == "What limited it is not known."
+    assert limited_by(one).limited == f"Limited by line rate (shown): 1 of {len(measured)} results; not judged: {len(measured) - 1}."
+    assert limited_by(replace(one, confidence="")).limited == "What limited it is not known."
 
 
 def test_a_sentence_tells_rates_in_the_unit_of_their_table_and_with_the_digits_of_their_spread() -> None:
@@ -286,9 +262,9 @@ def test_comparisons_and_answers_judge_a_workload_by_the_same_figures(workload: 
     assert main_figures(workload, held) == judged
 
 
-def test_the_one_comparison_of_several_workloads_says_what_it_is_of(tmp_path: Path) -> None:
-    base = of(tmp_path)
+def test_the_one_comparison_of_several_workloads_says_what_it_is_of(of: Of, built: Callable[..., Path]) -> None:
+    base = of()
     alone = replace(base, headlines=base.headlines[:1])
-    groups = read_run(next(tmp_path.iterdir())).groups
+    groups = read_run(built(**SMALL)).groups
     first, *_ = answer_of(alone, groups, NoteBook(groups)).fast
     assert first == f"{base.headlines[0].about}: {base.headlines[0].sentence}"

@@ -48,9 +48,6 @@ def test_a_slower_port_costs_the_rest_of_its_line_rate() -> None:
     assert (
         "its other end source:e0 has 10000" in only(found_on(with_card("in0", speed_mbps=1000), links=(no_speed,)), "speed-mismatch").what
     )
-
-
-def test_half_duplex_costs_one_way() -> None:
     assert only(found_on(with_card("e1", duplex="half")), "half-duplex").price.percent == 50
 
 

@@ -89,31 +89,26 @@ async def findings(root: Path) -> dict[str, Finding]:
     return {f.kind: f for f in examine(Inventory({"dut": facts}))}
 
 
-async def test_settings_of_a_card_are_found_from_ethtools_words(programs: Path, machine: Path) -> None:
+async def test_what_spoils_measurements_is_found_from_ethtools_words_and_files(programs: Path, machine: Path) -> None:
     found = await findings(machine)
     assert "holds 64 frames of 4096 possible: 64-byte frames at line rate fill it in 43 µs" in found["small-ring"].what
-    assert (found["small-ring"].cure[0].command, found["small-ring"].undo[0].command) == ("ethtool -G e9 rx 4096", "ethtool -G e9 rx 64")
-    assert found["interrupt-moderation"].undo[0].command == "ethtool -C e9 adaptive-rx on rx-usecs 50"
-    assert found["flow-control"].undo[0].command == "ethtool -A e9 autoneg on rx on tx off"
-    assert found["offloads-off"].cure[0].command == "ethtool -K e9 tso on"
     assert {"half-duplex", "weak-optics"} <= set(found)
-
-
-async def test_a_slot_and_its_interrupts_are_found_from_files(programs: Path, machine: Path) -> None:
-    found = await findings(machine)
+    cures = {
+        "small-ring": "ethtool -G e9 rx 4096", "offloads-off": "ethtool -K e9 tso on", "far-node": "echo 0-3 > /proc/irq/40/smp_affinity_list",
+        "pcie-power": "echo performance > /sys/module/pcie_aspm/parameters/policy", "boost-off": "echo 1 > /sys/devices/system/cpu/cpufreq/boost",
+        "clock-source": "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    }  # fmt: skip
+    undos = {
+        "small-ring": "ethtool -G e9 rx 64", "interrupt-moderation": "ethtool -C e9 adaptive-rx on rx-usecs 50",
+        "flow-control": "ethtool -A e9 autoneg on rx on tx off",
+    }  # fmt: skip
+    assert {kind: found[kind].cure[0].command for kind in cures} == cures
+    assert {kind: found[kind].undo[0].command for kind in undos} == undos
     assert "Gen3 x1 where Gen3 x8 is possible" in found["narrow-slot"].what
     assert "carry 128 bytes where every device on the path supports 256" in found["small-payload"].what
-    assert found["pcie-power"].cure[0].command == "echo performance > /sys/module/pcie_aspm/parameters/policy"
     assert found["irq-one-core"].what == "all 2 queues of the card interrupt one core, 5"
-    assert found["far-node"].cure[0].command == "echo 0-3 > /proc/irq/40/smp_affinity_list"
-
-
-async def test_a_processor_that_saves_power_is_found_from_files(programs: Path, machine: Path) -> None:
-    found = await findings(machine)
     assert found["governor"].price.percent == 75
-    assert found["boost-off"].cure[0].command == "echo 1 > /sys/devices/system/cpu/cpufreq/boost"
     assert "take up to 890 µs to wake" in found["power-saving"].what
-    assert found["clock-source"].cure[0].command == "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 async def test_a_card_without_faults_has_no_findings(programs: Path, tmp_path: Path) -> None:

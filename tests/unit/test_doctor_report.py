@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from dutlab.report.pages.json_data import json_data
 from dutlab.report.pages.markdown import markdown
 from dutlab.runner.examine import doubts_of
 from dutlab.store.run_folder import RunFolder
-from fake_run import Wanted, build
+from golden import Golden
 
 EVIL = "<script>alert(1)</script>|`x`\x1b[2J\n| forged | row |"
 FINDING = Finding(
@@ -37,9 +39,12 @@ HOSTILE = Finding(
 )  # fmt: skip
 
 
+SMALL = {"repeats": 1, "seconds": 2, "cores": 0, "sizes": (64,)}
+
+
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+def run(built: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = shutil.copytree(built(**SMALL), tmp_path_factory.mktemp("runs") / "run")
     kept = RunFolder.open(folder)
     kept.write_findings([f.to_json() for f in (HOSTILE, FINDING)])
     kept.write_findings([FINDING.to_json()])  # what a resumed run found
@@ -68,18 +73,14 @@ def test_what_a_host_says_of_itself_is_text_in_every_form(run: Path) -> None:
     assert not any("\x1b" in line or "\n" in line for line in finding_lines([HOSTILE]))
 
 
-def test_a_damaged_file_of_findings_is_a_fault_of_the_report_and_no_end_of_it(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
+def test_a_damaged_file_of_findings_is_a_fault_and_without_one_there_is_no_section(built: Callable[..., Path], tmp_path: Path) -> None:
+    run = shutil.copytree(built(**SMALL), tmp_path / "run")
+    report = gather(run, run)
+    assert "What distorts results" not in html([report], {report.name: []}) + markdown([report])
     (run / "doctor.json").write_text('{"schema_version": 1, "findings": [{"kind": "governor"}]}')
     report = gather(run, run)
     assert report.findings == ()
     assert any("doctor.json" in fault for fault in report.faults)
-
-
-def test_a_run_without_findings_has_no_section_of_them(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64,)))
-    report = gather(run, run)
-    assert "What distorts results" not in html([report], {report.name: []}) + markdown([report])
 
 
 def test_what_costs_more_than_noise_is_a_warning_in_every_record_and_the_rest_a_note() -> None:
@@ -88,11 +89,8 @@ def test_what_costs_more_than_noise_is_a_warning_in_every_record_and_the_rest_a_
     assert doubts_of([FINDING])[0].detail.endswith("expected cost: 65.7 % of line rate with 1518-byte frames")
 
 
-def test_the_terminal_has_evidence_price_cure_and_undo() -> None:
-    lines = list(finding_lines([FINDING]))
-    assert lines[0] == "65.7 % of line rate with 1518-byte frames  narrow-slot  dut:in0"
-    assert [line.split()[0] for line in lines[2:6]] == ["evidence", "cost", "fix", "undo"]
-    assert list(finding_lines([])) == ["no findings: nothing distorts results here"]
+def test_the_terminal_has_evidence_price_cure_and_undo_as_on_the_golden_page(golden: Golden) -> None:
+    golden.check("doctor.txt", "\n".join([*finding_lines([FINDING, HOSTILE]), *finding_lines([])]) + "\n")
 
 
 def test_a_testbed_and_a_lab_exclude_one_another(tmp_path: Path) -> None:

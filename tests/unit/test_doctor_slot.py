@@ -26,11 +26,8 @@ def test_the_narrowest_link_counts_wherever_it_is_on_the_way() -> None:
 def test_a_slot_with_fewer_lanes_than_its_card_is_at_its_best() -> None:
     in_the_slot = [{**STEP, "link_width": 4}, {**STEP, "address": "0000:00:1c.0", "link_width": 4, "link_width_most": 4}]
     assert found_on(with_card("e0", pcie=in_the_slot)) == []  # Gen3 x4 carries 10 Gb/s, and the slot has no more lanes
-    switch = [
-        {**STEP, "address": "0000:02:08.0"},
-        {**STEP, "address": "0000:01:00.0", "link_width": 4},
-        {**STEP, "address": "0000:00:1c.0", "link_width": 4},
-    ]
+    above = [{**STEP, "address": f"0000:{at}", "link_width": 4} for at in ("01:00.0", "00:1c.0")]
+    switch = [{**STEP, "address": "0000:02:08.0"}, *above]
     found = only(
         found_on(with_card("e0", pcie=[STEP, *switch])), "narrow-slot"
     )  # the card's own link is whole, that above the switch is not
@@ -46,13 +43,10 @@ def test_two_ports_of_one_card_share_its_lanes() -> None:
     assert found_on(with_host("dut", interfaces={"in0": card(pcie=ways[0])})) == []
 
 
-def test_a_link_below_its_best_that_still_carries_everything_costs_nothing_now() -> None:
-    found = only(found_on(with_card("e0", pcie=[{**STEP, "link_width": 4}])), "narrow-slot")
-    assert found.price.percent == 0
-
-
-def test_a_link_below_its_best_is_told_even_of_a_port_that_is_down() -> None:
-    facts = {"source": host(interfaces={"e0": card(speed_mbps=None, pcie=[{**STEP, "link_width": 4}])})}
+def test_a_link_below_its_best_that_still_carries_everything_costs_nothing_and_is_told_of_a_port_that_is_down() -> None:
+    below = [{**STEP, "link_width": 4}]
+    assert only(found_on(with_card("e0", pcie=below)), "narrow-slot").price.percent == 0
+    facts = {"source": host(interfaces={"e0": card(speed_mbps=None, pcie=below)})}
     found = only(found_on(facts, links=()), "narrow-slot")
     assert found.price.percent is None and "is not known" in found.price.source
 

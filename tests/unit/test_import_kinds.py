@@ -7,6 +7,7 @@ import json
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import cycle
 from math import isfinite
 from pprint import pformat
 
@@ -308,6 +309,7 @@ def test_the_text_report_of_conductor_says_what_its_json_says():
     assert [t.measured.raw for t in of_text] == [t.measured.raw for t in of_json]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(LOG_OF_2015.splitlines(keepends=True))))
 def test_any_log_of_conductor_is_read_or_refused(lines):
     with suppress(InputError):
@@ -347,13 +349,11 @@ def accepted(kind, data):
         json.dumps(trial.measured.tables, allow_nan=False)
 
 
-@pytest.mark.parametrize("digits", [25, 400, 5000])
-@pytest.mark.parametrize("at", range(len(whole_files())))
-def test_a_number_that_no_float_holds_is_read_or_refused_by_name(at, digits):
-    kind, whole = whole_files()[at]
+@pytest.mark.parametrize(("kind", "whole"), whole_files())
+def test_a_number_that_no_float_holds_is_read_or_refused_by_name(kind, whole):
     whole = gzip.decompress(whole) if kind == "flent" else whole
     numbers = [found.span() for found in re.finditer(rb"\d+", whole)]
-    for first, end in numbers[:: max(1, len(numbers) // 60)]:
+    for (first, end), digits in zip(numbers[:: max(1, len(numbers) // 45)], cycle((25, 400, 5000)), strict=False):
         with suppress(InputError):
             for trial in KINDS[kind].importer("odd", whole[:first] + b"9" * digits + whole[end:], ImportOptions()):
                 assert trial.cell.model_dump_json()
@@ -376,7 +376,7 @@ def test_what_no_importer_foresaw_is_a_fault_of_its_file_and_the_others_are_read
 
 
 @pytest.mark.parametrize("kind", sorted(VALID))
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_file_that_is_cut_or_damaged_anywhere_is_read_or_refused_by_name(kind, data):
     whole = VALID[kind]
@@ -386,7 +386,7 @@ def test_a_file_that_is_cut_or_damaged_anywhere_is_read_or_refused_by_name(kind,
 
 
 @pytest.mark.parametrize("kind", sorted(VALID))
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_file_with_another_kind_of_value_anywhere_is_read_or_refused_by_name(kind, data):
     text = gzip.decompress(VALID[kind]) if kind == "flent" else VALID[kind]
@@ -403,22 +403,7 @@ def test_a_file_with_another_kind_of_value_anywhere_is_read_or_refused_by_name(k
     keys = list(here) if isinstance(here, dict) else list(range(len(here)))
     if keys:
         here[data.draw(st.sampled_from(keys))] = data.draw(
-            st.sampled_from(
-                [
-                    None,
-                    True,
-                    -1,
-                    1e308,
-                    10**400,
-                    "",
-                    "x" * 300,
-                    [],
-                    {},
-                    [1, [2]],
-                    {"a": {"b": 1}},
-                    "\ud800".encode("utf-8", "replace").decode(),
-                ]
-            )
+            st.sampled_from([None, True, -1, 1e308, 10**400, "", "x" * 300, [], {}, [1, [2]], {"a": {"b": 1}}])
         )
     accepted(kind, json.dumps(document).encode())
 

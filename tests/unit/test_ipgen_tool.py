@@ -59,9 +59,11 @@ def offered(monkeypatch, offer, *, interface="lo", **options):
     return asyncio.run(drive())
 
 
-def test_a_trial_is_a_script_and_its_loss_is_sent_less_received_at_the_end_of_the_drain(monkeypatch):
+def test_a_trial_is_a_script_and_its_loss_is_sent_less_received_at_the_end_of_the_drain(monkeypatch, tmp_path):
     monkeypatch.setenv("IPGEN_LOSES", "10")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     version, outcome = offered(monkeypatch, wanted(warmup=2.0))
+    assert not list(tmp_path.iterdir()), "nothing of a trial is left on the host"
     (flow,) = outcome.flows
     assert version == "1.30"
     assert (flow.intended_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (3000, 3000, 2700, 300)
@@ -83,8 +85,9 @@ def test_a_log_whose_lines_are_an_interval_behind_is_read_when_nothing_moves_any
 
 def test_a_rate_that_it_does_not_reach_is_a_doubt_although_it_says_nothing(monkeypatch):
     monkeypatch.setenv("IPGEN_MAKES", "700")
-    _, outcome = offered(monkeypatch, wanted())
+    _, outcome = offered(monkeypatch, wanted(), benchmark=3, cores=[0])
     (flow,) = outcome.flows
+    assert outcome.facts["ipgen_XXX_pps"] == "core 0: 1000000", "its benchmark is pinned to each core"
     assert (flow.intended_frames, flow.sent_frames, flow.refused_frames) == (3000, 2100, 900)
     assert [(d.kind, d.detail) for d in outcome.doubts] == [(DoubtKind.TX_STARVED, "asked 1 kpps, made 700 pps")]
 
@@ -103,23 +106,9 @@ def test_a_field_that_its_log_lacks_is_named(monkeypatch):
         offered(monkeypatch, wanted())
 
 
-def test_a_script_counts_in_layer_3_and_in_whole_seconds():
+def test_a_script_counts_in_layer_3_and_in_whole_seconds_and_each_end_has_port_gateway_and_address():
     assert script_of(wanted(1518, rate=None, duration=2.2, drain=0.0), 1518) == ("0 reset\n3 tx1 1500 148809524\n2 tx1 1500 0\n", 5)
-
-
-def test_each_end_is_told_its_port_its_gateway_and_its_address():
     assert ends_of(link("ix0")) == ["-T", "ix0,10.0.1.1,10.0.1.2/24", "-R", "ix0,10.0.2.1,10.0.2.2/24"]
-
-
-def test_its_benchmark_runs_pinned_to_each_core(monkeypatch):
-    _, outcome = offered(monkeypatch, wanted(), benchmark=3, cores=[0])
-    assert outcome.facts["ipgen_XXX_pps"] == "core 0: 1000000"
-
-
-def test_nothing_of_a_trial_is_left_on_the_host(monkeypatch, tmp_path):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    offered(monkeypatch, wanted())
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_program_or_a_port_that_is_not_there_is_told(monkeypatch):

@@ -74,16 +74,10 @@ def test_a_key_of_the_other_protocol_is_refused(tmp_path: Path, body: str, fault
         settings(tmp_path, body)
 
 
-def test_what_was_lost_is_told_of_datagrams() -> None:
-    assert datagram_figures(Sent(1000, 990, 0, 2.0), 500) == {
-        "goodput_bps": 1_980_000.0,
-        "sent_bps": 2_000_000.0,
-        "loss_ratio": pytest.approx(0.01),
-    }
+def test_what_was_lost_is_told_of_datagrams_and_hosts_stand_in_the_order_of_the_packets_way() -> None:
+    said = {"goodput_bps": 1_980_000.0, "sent_bps": 2_000_000.0, "loss_ratio": pytest.approx(0.01)}
+    assert datagram_figures(Sent(1000, 990, 0, 2.0), 500) == said
     assert datagram_figures(Sent(1000, 1001, 0, 2.0), 500)["loss_ratio"] == 0  # one came twice
-
-
-def test_hosts_stand_in_the_order_of_the_packets_way() -> None:
     way = ["source", "dut", "sink"]
     assert hosts_of([("sink", "dut"), ("pi", "sink"), ("dut", "source")], way) == ["source", "dut", "sink", "pi"]
 

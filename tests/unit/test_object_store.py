@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from capability import have_netns, need
 from dutlab.errors import InputError, StoreError
 from dutlab.store.manifest import MANIFEST, compare
 from dutlab.store.object_store import ObjectStoreAway, fetch_run, put_run
-from fake_run import Wanted, build
 from processes import LIMIT_S, eventually
 
 KEYS = {
@@ -25,9 +23,9 @@ KEYS = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("runs"), Wanted(repeats=1, sizes=(64,), seconds=2, cores=1))
+@pytest.fixture
+def run(built: Callable[..., Path]) -> Path:
+    return built(repeats=1, sizes=(64,), seconds=2, cores=1)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -97,7 +95,7 @@ def listens(port: int) -> bool:
 
 @pytest.fixture
 def s3(tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    """moto's server, with one bucket."""
+    """moto's server, without a bucket."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -106,10 +104,8 @@ def s3(tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("HOME", str(tmp_path))
     with (tmp_path / "moto.said").open("wb") as said:
         server = subprocess.Popen([python, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=said, stderr=said)
-    make = "import s3fs; s3fs.S3FileSystem(use_listings_cache=False).mkdir('measurements')"
     try:
         assert eventually(lambda: listens(port)), (tmp_path / "moto.said").read_text()
-        subprocess.run([python, "-c", make], check=True)
         yield server
     finally:
         server.kill()
@@ -117,22 +113,20 @@ def s3(tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def test_s3_keeps_a_run_and_a_server_that_is_away_is_told(s3: subprocess.Popen[bytes], run: Path, tmp_path: Path, python: str) -> None:
-    store = "s3://measurements/some/runs"
-
-    def said(*calls: str) -> list[str]:
-        """What each call returns or raises, in a process of its own: s3fs has a thread that nothing ends."""
-        text = "from pathlib import Path\nfrom dutlab.store.object_store import fetch_run, put_run\n"
-        text += "".join(f"try: print({call})\nexcept Exception as error: print(type(error).__name__)\n" for call in calls)
-        done = subprocess.run([python, "-c", text], capture_output=True, text=True, timeout=LIMIT_S)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    put, fetch = f"put_run(Path({str(run)!r}), {store!r})", f"fetch_run('{store}/{run.name}', Path({str(tmp_path)!r}))"
+    store, name, home = "s3://measurements/some/runs", repr(str(run)), repr(str(tmp_path))
+    put, fetch = f"put_run(Path({name}), {store!r})", f"fetch_run('{store}/{run.name}', Path({home}))"
+    calls = [
+        "s3fs.S3FileSystem(use_listings_cache=False).mkdir('measurements')", put, put, put.replace("measurements", "mistyped"), fetch,
+        f"os.kill({s3.pid}, signal.SIGKILL)", put, fetch.replace(home, f"Path({home}, 'again')"),
+    ]  # fmt: skip
+    text = "import os, s3fs, signal\nfrom pathlib import Path\nfrom dutlab.store.object_store import fetch_run, put_run\n"
+    text += "".join(f"try: print({call})\nexcept Exception as error: print(type(error).__name__)\n" for call in calls)
+    done = subprocess.run(
+        [python, "-c", text], capture_output=True, text=True, timeout=LIMIT_S
+    )  # its own: s3fs has a thread that nothing ends
+    assert done.returncode == 0, done.stderr
     url, here = f"{store}/{run.name}", str(tmp_path / run.name)
-    assert said(put, put, put.replace("measurements", "mistyped"), fetch) == [url, url, "ObjectStoreAway", here], "no bucket is made"
+    away = "ObjectStoreAway"
+    assert done.stdout.splitlines() == ["None", url, url, away, here, "None", away, away], "no bucket is made"
     assert files(tmp_path / run.name) == files(run) and compare(tmp_path / run.name).none
-    shutil.rmtree(tmp_path / run.name)
-    s3.kill()
-    s3.wait(LIMIT_S)
-    assert said(put, fetch) == ["ObjectStoreAway", "ObjectStoreAway"]
-    assert not (tmp_path / run.name).exists()
+    assert not (tmp_path / "again" / run.name).exists()

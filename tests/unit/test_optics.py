@@ -15,12 +15,8 @@ def test_values_of_an_sfp_are_judged_by_its_thresholds_not_by_its_flags() -> Non
     assert optic is not None
     assert (optic.vendor, optic.part, optic.wavelength_nm) == ("ACME OPTICS", "AC-10G-SR", 850.0)
     assert optic.values == {
-        "tx_bias_ma": (6.5,),
-        "tx_power_mw": (0.5,),
-        "rx_power_mw": (0.02,),
-        "temperature_c": (86.5,),
-        "voltage_v": (3.3,),
-    }
+        "tx_bias_ma": (6.5,), "tx_power_mw": (0.5,), "rx_power_mw": (0.02,), "temperature_c": (86.5,), "voltage_v": (3.3,),
+    }  # fmt: skip
     assert optic.limits["temperature_c"] == {"high_alarm": 90.0, "high_warning": 85.0, "low_alarm": -10.0}
     assert [str(f) for f in optic.findings()] == [
         "rx power of lane 0 is -16.99 dBm, below its low alarm threshold -16.00 dBm",
@@ -33,10 +29,7 @@ def test_lanes_of_a_qsfp_are_told_apart() -> None:
     assert optic is not None
     assert optic.values == {"tx_bias_ma": (7.0, 0.0), "tx_power_mw": (1.0, 0.9)}
     assert [(f.quantity, f.lane, f.limit) for f in optic.findings()] == [("tx_bias_ma", 1, "low_alarm")]
-
-
-def test_what_ethtool_says_of_a_port_without_a_module_is_none() -> None:
-    assert of_ethtool("netlink error: No such device\n") is None
+    assert of_ethtool("netlink error: No such device\n") is None, "a port without a module"
 
 
 @pytest.mark.parametrize("text", [JSON_SFP, JSON_LATER])
@@ -45,12 +38,8 @@ def test_json_of_an_sfp_keeps_value_and_thresholds_apart(text: str) -> None:
     assert optic is not None
     assert (optic.form, optic.kind, optic.connector, optic.serial, optic.made) == ("SFP", "1000BASE-LX", "LC", "A77", "2024-06-18")
     assert optic.values == {
-        "tx_bias_ma": (15.604,),
-        "tx_power_mw": (0.2461,),
-        "rx_power_mw": (0.003,),
-        "temperature_c": (26.5898,),
-        "voltage_v": (3.3812,),
-    }
+        "tx_bias_ma": (15.604,), "tx_power_mw": (0.2461,), "rx_power_mw": (0.003,), "temperature_c": (26.5898,), "voltage_v": (3.3812,),
+    }  # fmt: skip
     assert optic.limits["rx_power_mw"] == {"high_alarm": 0.5012, "low_alarm": 0.004, "low_warning": 0.005}
     assert [str(f) for f in optic.findings()] == ["rx power of lane 0 is -25.23 dBm, below its low alarm threshold -23.98 dBm"]
 
@@ -83,27 +72,16 @@ def test_freebsds_words_old_and_new() -> None:
     ended = of_freebsd((FREEBSD_SFP + "\n".join(f"\t{line}" for line in lines)).strip())
     assert ended is not None
     assert ended.wavelength_nm == 850.0, "the dump ends the output, without a blank behind its last byte (ifconfig_netlink.c)"
-
-
-def test_a_copper_cable_on_freebsd_has_no_wavelength() -> None:
-    page = bytearray(128)
-    page[8], page[60:62] = 0x04, (850).to_bytes(2, "big")
+    page[8] = 0x04
     cable = of_freebsd(FREEBSD_SFP + "".join(f"\t{page[i : i + 16].hex(' ')}\n" for i in range(0, 128, 16)))
-    assert cable is not None
-    assert cable.wavelength_nm is None
+    assert cable is not None and cable.wavelength_nm is None, "of copper"
 
 
-def test_limits_that_are_all_zero_are_those_of_a_module_without_any() -> None:
+def test_limits_that_are_all_zero_are_those_of_a_module_without_any_and_dbm_is_relative_to_one_milliwatt() -> None:
     none = dict.fromkeys(("high_alarm", "low_alarm", "high_warning", "low_warning"), 0.0)
-    assert Optic(values={"voltage_v": (3.25,)}, limits={"voltage_v": none}).findings() == []
-    assert [f.limit for f in Optic(values={"voltage_v": (3.25,)}, limits={"voltage_v": none | {"low_alarm": 3.3}}).findings()] == [
-        "high_alarm"
-    ]
-
-
-def test_power_in_dbm_is_relative_to_one_milliwatt() -> None:
-    assert dbm(1.0) == 0.0
-    assert dbm(0.0) == float("-inf")
+    for limits, found in ((none, []), (none | {"low_alarm": 3.3}, ["high_alarm"])):
+        assert [f.limit for f in Optic(values={"voltage_v": (3.25,)}, limits={"voltage_v": limits}).findings()] == found
+    assert (dbm(1.0), dbm(0.0)) == (0.0, float("-inf"))
 
 
 def test_openbsds_words_are_judged_by_their_limits_not_by_its_alarms() -> None:

@@ -24,29 +24,19 @@ from dutlab.tools.raw_figures import CannotRecompute, KeptTrial
 BOUNDS = TestbedBounds({}, {"server:d1": DriveSpec(name="d1", by_id="d1", destroy=True, purge=True)})
 
 
-@pytest.mark.parametrize(
-    ("rounds", "mean", "spread", "excursion", "steady"),
-    [
+def test_the_vectors_of_the_readings_give_their_verdicts():
+    for rounds, mean, spread, excursion, steady in (
         ([100, 104, 98, 101, 97], 100, 7, 3.6, True),
         ([100, 104, 108, 112, 116], 108, 16, 16, False),
         ([100, 90, 112, 95, 103], 100, 22, 4.4, False),
-    ],
-)
-def test_the_vectors_of_the_readings_give_their_verdicts(rounds, mean, spread, excursion, steady):
-    found = steadiness(rounds)
-    assert found is not None
-    assert (found.mean, found.spread, found.excursion) == (pytest.approx(mean), spread, pytest.approx(excursion))
-    assert found.is_steady is steady and (first_steady(rounds) is not None) is steady
-
-
-def test_a_drive_that_gets_slower_is_not_steady_before_it_has_become_slow():
-    fresh, slow = [1000.0] * 3, [400.0] * 6
-    found = first_steady([*fresh, 900.0, 600.0, *slow])
-    assert found is not None and found.first == 6 and found.mean == 400
-
-
-def test_nothing_is_steady_beyond_the_last_round_or_without_io():
-    assert first_steady([2.0**n for n in range(MOST_ROUNDS)] + [7.0] * 10) is None
+    ):
+        found = steadiness(rounds)
+        assert found is not None
+        assert (found.mean, found.spread, found.excursion) == (pytest.approx(mean), spread, pytest.approx(excursion))
+        assert found.is_steady is steady and (first_steady(rounds) is not None) is steady
+    slower = first_steady([1000.0] * 3 + [900.0, 600.0] + [400.0] * 6)
+    assert slower is not None and slower.first == 6 and slower.mean == 400, "not before it has become slow"
+    assert first_steady([2.0**n for n in range(MOST_ROUNDS)] + [7.0] * 10) is None, "not beyond the last round"
     assert first_steady([0.0] * 5) is None and steadiness([1.0] * 4) is None
 
 
@@ -75,16 +65,13 @@ def test_the_matrix_is_of_seven_mixes_and_eight_sizes_and_its_writes_of_4k_are_t
     ]  # fmt: skip
 
 
-def test_preconditioning_writes_the_whole_drive_in_order_twice_whatever_time_it_takes():
-    text = job_file(setting_of().preconditioning, {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30)})
-    lines = set(text.splitlines())
+def test_preconditioning_and_saturation_by_capacity_write_so_many_bytes_whatever_time_it_takes():
+    drives = {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30)}
+    lines = set(job_file(setting_of().preconditioning, drives).splitlines())
     assert {"rw=write", "bs=128k", "loops=2", f"size={1 << 30}", "filename=/dev/nvme0n1"} <= lines and "time_based=1" not in lines
-
-
-def test_write_saturation_by_capacity_writes_so_many_bytes_whatever_time_it_takes():
     made = setting_of(tests=["write-saturation"], saturation_passes=4)
     (cell,) = made.cells
-    lines = set(job_file(made.at(*cell), {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30)}).splitlines())
+    lines = set(job_file(made.at(*cell), drives).splitlines())
     assert {"rw=randwrite", "bs=4k", "loops=4", "norandommap=1", f"size={1 << 30}"} <= lines and "time_based=1" not in lines
     assert (made.fills, made.writing) == (4, ()), "a plan counts its bytes, not its seconds"
     timed = setting_of(tests=["write-saturation"], saturation="10s")

@@ -9,10 +9,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,11 +28,12 @@ from dutlab.cli.publish import publish
 from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.publish import site_run
 from dutlab.publish.devices import read_devices
-from dutlab.publish.site_run import LARGEST_PAGE
 from dutlab.store.additions import add
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
+from processes import eventually
 from raw_outputs import with_raw_outputs
 from scripts_of_pages import foreign_scripts
 
@@ -65,7 +66,19 @@ def reviews(corpus: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return with_raw_outputs(build(tmp_path_factory.mktemp("measured"), SMALL))
+    """A run with a journal, and with a file that was added later."""
+    run = with_raw_outputs(build(tmp_path_factory.mktemp("measured"), SMALL))
+    add(run, "The box", now=datetime(2026, 11, 21, tzinfo=UTC), file=PUBLISHED / "README.md")
+    (run / "journal.jsonl").write_text('{"event": "run-started"}\n')
+    return run
+
+
+@pytest.fixture(scope="module")
+def theirs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of that run, to read or to copy."""
+    site = tmp_path_factory.mktemp("site") / "theirs"
+    assert said(measured, site, "--title", "Theirs").exit_code == 0
+    return site
 
 
 def index_of(site: Path) -> dict:
@@ -128,10 +141,9 @@ def test_no_link_of_a_site_is_dead_and_no_page_has_a_script_but_that_of_its_figu
     assert "script" not in links_of(reviews / "index.html").tags  # it has no figures
 
 
-def test_every_file_is_listed_with_its_hash(reviews: Path, measured: Path, tmp_path: Path) -> None:
-    add(measured, "The box", now=datetime(2026, 11, 21, tzinfo=UTC), file=PUBLISHED / "README.md")
-    said(measured, tmp_path / "site")
-    for page in [*reviews.glob("runs/*/report/files.html"), *(tmp_path / "site").glob("runs/*/report/files.html")]:
+def test_every_file_is_listed_with_its_hash_but_the_journal_which_stays_at_home(reviews: Path, theirs: Path) -> None:
+    assert not list(theirs.rglob("journal.jsonl"))
+    for page in [*reviews.glob("runs/*/report/files.html"), *theirs.glob("runs/*/report/files.html")]:
         rows = re.findall(r'<td><a href="\.\./([^"]+)">.*?<code>([0-9a-f]{64})</code>', page.read_text())
         run = page.parents[1]
         there = {p.relative_to(run).as_posix() for p in run.rglob("*") if p.is_file() and p.parent != page.parent}
@@ -139,12 +151,6 @@ def test_every_file_is_listed_with_its_hash(reviews: Path, measured: Path, tmp_p
             "MANIFEST.sha256"
         }
         assert all(hashlib.sha256((run / unquote(name)).read_bytes()).hexdigest() == told for name, told in rows)
-
-
-def test_the_journal_with_its_commands_stays_at_home(measured: Path, tmp_path: Path) -> None:
-    (measured / "journal.jsonl").write_text('{"event": "run-started"}\n')
-    said(measured, tmp_path / "site")
-    assert not list((tmp_path / "site").rglob("journal.jsonl"))
 
 
 def test_the_feed_and_the_pictures_name_the_address_of_the_site(reviews: Path) -> None:
@@ -169,28 +175,27 @@ def test_runs_parquet_has_every_figure_that_counts(reviews: Path, corpus: list[P
     assert found[0] == len(there) and found[1] == len(corpus) and found[2] == pytest.approx(17.44e9)
 
 
-def test_a_run_is_taken_once_and_a_site_grows(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
-    said(measured, tmp_path / "site", "--title", "Mine")
-    again = said(measured, corpus[0], tmp_path / "site")
-    assert "1 run taken once" in again.output and index_of(tmp_path / "site")["title"] == "Mine"
-    assert len(index_of(tmp_path / "site")["runs"]) == 2
-    shutil.rmtree(tmp_path / "site" / "runs" / corpus[0].name)
-    said(tmp_path / "site")
-    assert [r["name"] for r in index_of(tmp_path / "site")["runs"]] == [measured.name]
+def test_a_run_is_taken_once_and_a_site_grows(theirs: Path, measured: Path, corpus: list[Path], tmp_path: Path) -> None:
+    site = shutil.copytree(theirs, tmp_path / "site")
+    again = said(measured, corpus[0], site)
+    assert "1 run taken once" in again.output and index_of(site)["title"] == "Theirs"
+    assert len(index_of(site)["runs"]) == 2
+    shutil.rmtree(site / "runs" / corpus[0].name)
+    said(site)
+    assert [r["name"] for r in index_of(site)["runs"]] == [measured.name]
 
 
-def test_a_claim_of_a_site_holds_and_can_be_checked_there(measured: Path, tmp_path: Path) -> None:
-    said(measured, tmp_path / "site")
-    claims = [c for r in index_of(tmp_path / "site")["runs"] for c in r["claims"]]
+def test_a_claim_of_a_site_holds_and_can_be_checked_there(theirs: Path) -> None:
+    claims = [c for r in index_of(theirs)["runs"] for c in r["claims"]]
     assert claims and {c["state"] for c in claims} == {"holds"}
     for claim in claims:
-        found = CliRunner().invoke(verify_claim, [str(tmp_path / "site" / claim["file"])])
+        found = CliRunner().invoke(verify_claim, [str(theirs / claim["file"])])
         assert found.exit_code == 0, found.output
 
 
 @pytest.mark.parametrize("tampered", ["card", "raw file", "raw file and manifest"])
-def test_a_claim_that_its_raw_files_do_not_give_is_marked(measured: Path, tmp_path: Path, tampered: str) -> None:
-    said(measured, tmp_path / "theirs", "--title", "Theirs")
+def test_a_claim_that_its_raw_files_do_not_give_is_marked(theirs: Path, tmp_path: Path, tampered: str) -> None:
+    shutil.copytree(theirs, tmp_path / "theirs")
     (run,) = (tmp_path / "theirs" / "runs").iterdir()
     card = min((run / "report").glob("claim-*iperf3*.json"))
     if tampered == "card":
@@ -310,11 +315,14 @@ def test_a_damaged_run_of_a_site_hinders_no_other(measured: Path, corpus: list[P
     assert list(dead_links(tmp_path / "site")) == []
 
 
-def test_a_large_run_has_its_trials_and_pictures_beside_its_page(tmp_path: Path) -> None:
-    run = build(tmp_path / "runs", Wanted(repeats=60, seconds=1, cores=0, bad_luck=False))
-    said(run, tmp_path / "site")
-    pages = list((tmp_path / "site").rglob("*.html"))
-    assert any(p.name == "trials-2.html" for p in pages) and max(p.stat().st_size for p in pages) < 500_000 < 100_000 + LARGEST_PAGE + 1
+def test_a_large_run_has_its_trials_and_pictures_beside_its_page(
+    built: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_run, "LARGEST_PAGE", 200_000)
+    monkeypatch.setattr(site_run, "TRIALS_A_PAGE", 100)
+    said(built(repeats=3, seconds=1, cores=0, bad_luck=False), tmp_path / "site")
+    pages = {p.name: p.stat().st_size for p in (tmp_path / "site").rglob("*.html")}
+    assert "trials-2.html" in pages and pages["index.html"] < 200_000
     assert list(dead_links(tmp_path / "site")) == []
 
 
@@ -328,16 +336,15 @@ def test_faults_of_the_file_of_devices_are_told_at_once_with_their_places(tmp_pa
 
 @pytest.mark.timing
 def test_a_publisher_that_is_killed_leaves_a_site_that_the_next_one_finishes(corpus: list[Path], tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    words = [sys.executable, "-m", "dutlab", "publish", *map(str, corpus), str(site)]
+    site, some = tmp_path / "site", corpus[:4]
+    words = [sys.executable, "-m", "dutlab", "publish", *map(str, some), str(site)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        while not list(site.glob("runs/2*")):
-            assert process.poll() is None
-            time.sleep(0.005)
+        assert eventually(lambda: bool(list(site.glob("runs/2*"))) or process.poll() is not None)
         process.kill()
-    (site / "runs" / f".{corpus[0].name}.{process.pid}.part").mkdir(exist_ok=True)
-    assert said(*corpus, site).exit_code == 0
-    assert len(index_of(site)["runs"]) == len(corpus) and not list(site.glob("runs/.*"))
+    assert process.returncode == -signal.SIGKILL
+    (site / "runs" / f".{some[0].name}.{process.pid}.part").mkdir(exist_ok=True)
+    assert said(*some, site).exit_code == 0
+    assert len(index_of(site)["runs"]) == len(some) and not list(site.glob("runs/.*"))
     assert list(dead_links(site)) == []
 
 
@@ -353,9 +360,8 @@ def test_two_publishers_do_not_write_into_one_site(measured: Path, tmp_path: Pat
     assert said(measured, tmp_path / "site").exit_code == 0
 
 
-def test_cards_and_indexes_of_strangers_have_a_largest_size(tmp_path: Path) -> None:
-    run, site = build(tmp_path / "runs", SMALL), tmp_path / "site"
-    assert said(run, site).exit_code == 0
+def test_cards_and_indexes_of_strangers_have_a_largest_size(theirs: Path, tmp_path: Path) -> None:
+    site = shutil.copytree(theirs, tmp_path / "site")
     card = next(site.glob("runs/*/report/claim-*.json"))
     with card.open("ab") as f:
         f.truncate(5 << 20)

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import cell_of
@@ -92,6 +92,7 @@ def test_trials_without_a_result_decide_nothing():
     assert needless(planned, [*records, record(9, planned[9], 100)], RULE) == {10}
 
 
+@settings(max_examples=25)
 @given(st.lists(st.floats(50, 150), max_size=10))
 def test_what_is_needless_stays_needless(values):
     planned = cells("a")
@@ -102,6 +103,7 @@ def test_what_is_needless_stays_needless(values):
         before = now
 
 
+@settings(max_examples=25)
 @given(st.permutations(range(1, 11)), st.lists(st.floats(99, 101), min_size=10, max_size=10), st.integers(0, 10))
 def test_records_may_come_in_any_order(order, values, count):
     planned = cells("a")
@@ -122,6 +124,7 @@ def test_each_record_is_looked_at_once_however_often_it_is_asked(monkeypatch):
     assert len(decided) == len(planned), "a result that comes last is judged once, and those before it not again"
 
 
+@settings(max_examples=25)
 @given(st.lists(st.floats(990, 1010), min_size=6, max_size=10), st.data())
 def test_a_trial_that_was_set_aside_and_done_again_counts_once(values, data):
     """As when its mode was lost during it."""

@@ -44,22 +44,16 @@ def test_pairs_above_the_ceiling_of_1500_bytes_name_that_assumption(tmp_path: Pa
         assert not any(float(word.rstrip("%")) > 100.5 for word in row.because.split() if word.endswith("%"))
 
 
-def test_an_mtu_that_the_table_names_is_not_assumed(tmp_path: Path) -> None:
-    (row,) = text(tmp_path, "mode,workload,mtu,goodput_gbps\na,iperf3,9000,9.84\n", TEN_G).limits
+def test_more_than_the_line_carries_is_a_severe_doubt_and_an_mtu_that_the_table_names_is_not_assumed(tmp_path: Path) -> None:
+    (row,) = text(tmp_path / "mtu", "mode,workload,mtu,goodput_gbps\na,iperf3,9000,9.84\n", TEN_G).limits
     assert (row.confidence, "assumed" in row.because) == ("shown", False)
-
-
-@pytest.mark.parametrize("figure", ["received_mpps", "sent_mpps"])
-def test_more_frames_than_the_line_carries_are_a_severe_doubt(tmp_path: Path, figure: str) -> None:
-    found = text(tmp_path, f"mode,workload,frame_size,{figure}\npkt-gen,sweep,64,15.88\n", TEN_G)
-    (note,) = found.severe
-    assert note.kind == "ABOVE_LINE_RATE" and "15.88 Mpps, the link carries 14.88 Mpps" in note.details[0]
-    assert all(row.words == "limit unknown" for row in found.limits)
-
-
-def test_goodput_that_no_mtu_explains_is_a_severe_doubt(tmp_path: Path) -> None:
-    assert [n.kind for n in text(tmp_path, "mode,workload,goodput_gbps\na,iperf3,9.99\n", TEN_G).severe] == ["ABOVE_LINE_RATE"]
-    assert not text(tmp_path, "mode,workload,goodput_gbps\na,iperf3,9.84\n", TEN_G).severe
+    for figure in ("received_mpps", "sent_mpps"):
+        found = text(tmp_path / figure, f"mode,workload,frame_size,{figure}\npkt-gen,sweep,64,15.88\n", TEN_G)
+        (note,) = found.severe
+        assert note.kind == "ABOVE_LINE_RATE" and "15.88 Mpps, the link carries 14.88 Mpps" in note.details[0]
+        assert all(row.words == "limit unknown" for row in found.limits)
+    for gbps, kinds in ((9.99, ["ABOVE_LINE_RATE"]), (9.84, [])):  # the second with an MTU of 9000
+        assert [n.kind for n in text(tmp_path / str(gbps), f"mode,workload,goodput_gbps\na,iperf3,{gbps}\n", TEN_G).severe] == kinds
 
 
 def test_the_apu6_has_the_same_verdicts_whether_its_line_rate_was_given_or_not(tmp_path: Path) -> None:
@@ -67,11 +61,8 @@ def test_the_apu6_has_the_same_verdicts_whether_its_line_rate_was_given_or_not(t
     assert [(r.label, r.size, r.words, r.because) for r in told.limits] == [(r.label, r.size, r.words, r.because) for r in given.limits]
     with pytest.raises(InputError, match=r"its percentages are of 1 Gbit/s, which --line-rate 10 Gbit/s contradicts"):
         table(tmp_path / "c", "apu6-loadtest.csv", TEN_G)
-
-
-def test_percentages_without_bits_are_of_1_gigabit(tmp_path: Path) -> None:
-    (row,) = text(tmp_path, "mode,workload,frame_size,received_kpps,max_line_percent\na,loadtest,64,1488.1,100\n").limits
-    assert row.words == "limited by line rate"
+    (row,) = text(tmp_path / "d", "mode,workload,frame_size,received_kpps,max_line_percent\na,loadtest,64,1488.1,100\n").limits
+    assert row.words == "limited by line rate", "percentages without bits are of 1 gigabit"
 
 
 def test_openbsd_with_1500_bytes_is_limited_by_the_cost_of_each_packet(tmp_path: Path) -> None:
@@ -83,10 +74,7 @@ def test_openbsd_with_1500_bytes_is_limited_by_the_cost_of_each_packet(tmp_path:
     assert [r.words for r in rows if r.size == "MTU 1500"] == ["limited by the DUT's processor: its cost per packet"] * 8
     assert [r.words for r in rows if r.size == "MTU 9000"] == ["limited by line rate"] * 4
     assert {round(r.value / 1e6) for r in rows} >= {252, 931}
-
-
-def test_factors_of_a_table_in_columns_of_their_own_leave_the_line_rate_the_limit_of_large_packets(tmp_path: Path) -> None:
-    rows = table(tmp_path, "apu2-openbsd.csv", ONE_G).limits
+    rows = table(tmp_path / "columns", "apu2-openbsd.csv", ONE_G).limits  # factors in columns of their own
     assert {r.words for r in rows if r.size == "MTU 9000"} == {"limited by line rate"}
     assert "limited by the DUT's processor: its cost per packet" in {r.words for r in rows if r.size == "MTU 1500"}
 

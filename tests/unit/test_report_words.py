@@ -63,11 +63,11 @@ def book_of(records: list[TrialRecord]) -> NoteBook:
     return NoteBook(group(cells, records, labels_of(cells.values(), {})))
 
 
-@pytest.mark.parametrize(
-    ("numbers", "words"), [([], ""), ([3], "3"), ([1, 2], "1, 2"), ([1, 2, 3], "1–3"), ([9, 1, 2, 3, 5, 6, 5], "1–3, 5, 6, 9")]
-)
-def test_numbers_are_said_in_runs(numbers: list[int], words: str) -> None:
-    assert numbers_words(numbers) == words
+def test_numbers_durations_and_counts_read_as_people_say_them() -> None:
+    said = ["", "3", "1, 2", "1–3", "1–3, 5, 6, 9"]
+    assert [numbers_words(of) for of in ([], [3], [1, 2], [1, 2, 3], [9, 1, 2, 3, 5, 6, 5])] == said
+    assert [duration_words(s) for s in (4.2, 60, 200.4, 7500)] == ["4 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
+    assert [plural(n, "trial") for n in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
 
 
 @given(st.sets(st.integers(1, 60)))
@@ -78,11 +78,6 @@ def test_runs_of_numbers_say_all_of_them_and_no_others(numbers: set[int]) -> Non
             first, _, last = part.partition("–")
             said |= set(range(int(first), int(last or first) + 1))
     assert said == numbers
-
-
-def test_durations_and_counts_read_as_people_say_them() -> None:
-    assert [duration_words(s) for s in (4.2, 60, 200.4, 7500)] == ["4 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
-    assert [plural(n, "trial") for n in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
 
 
 def test_a_table_has_one_unit_and_thousands_set_apart() -> None:
@@ -97,11 +92,8 @@ def test_what_trials_said_alike_is_one_sentence_with_the_range_of_its_numbers():
     assert folded([*said, "dut1: 3 times", "dut2: 3 times", "the port went down"]) == [
         "this-machine: other work took 9.5–72% of 2.0 cores", "dut1: 3 times", "dut2: 3 times", "the port went down",
     ]  # fmt: skip
-
-
-def test_addresses_and_versions_are_no_numbers_to_fold() -> None:
-    said = ["172.16.0.1: no answer", "10.16.0.1: no answer", "kernel 6.12.1", "kernel 6.18.2"]
-    assert folded(said) == said
+    others = ["172.16.0.1: no answer", "10.16.0.1: no answer", "kernel 6.12.1", "kernel 6.18.2"]
+    assert folded(others) == others, "addresses and versions are no numbers"
 
 
 def test_a_very_small_frame_rate_is_not_rounded_to_nothing():
@@ -116,24 +108,17 @@ def test_a_very_small_frame_rate_is_not_rounded_to_nothing():
     assert unit_of("retransmits").name == ""
 
 
-@pytest.mark.parametrize(
-    ("low", "median", "high", "said"),
-    [
+def test_digits_follow_the_spread() -> None:
+    for low, median, high, said in (
         (13.4e9, 13.711e9, 14.0e9, "13.7 (13.4–14.0)"),  # half the spread is 0.3
         (13.56e9, 13.711e9, 13.86e9, "13.71 (13.56–13.86)"),  # 0.15: two digits
         (13.7e9, 13.711e9, 13.72e9, "13.71 (13.70–13.72)"),  # never more digits than the unit has
         (8e9, 13.711e9, 18e9, "14 (8–18)"),
         (13.711e9, 13.711e9, 13.711e9, "13.71 (13.71–13.71)"),
-    ],
-)
-def test_digits_follow_the_spread(low: float, median: float, high: float, said: str) -> None:
-    figure, unit = Figure(median, low, high, False, 3, 3, (1, 2, 3)), bit_rate_unit([median])
-    assert f"{number_text(figure, unit)} ({spread_text(figure, unit)})" == said
-
-
-def test_a_number_without_its_last_digits_is_rounded_to_tens() -> None:
-    figure = Figure(13_711e3, 13_400e3, 14_000e3, False, 3, 3, (1, 2, 3))
-    assert number_text(figure, KPPS) == "13\u202f700"
+    ):
+        figure, unit = Figure(median, low, high, False, 3, 3, (1, 2, 3)), bit_rate_unit([median])
+        assert f"{number_text(figure, unit)} ({spread_text(figure, unit)})" == said
+    assert number_text(Figure(13_711e3, 13_400e3, 14_000e3, False, 3, 3, (1, 2, 3)), KPPS) == "13\u202f700", "rounded to tens"
 
 
 def test_what_was_asked_is_said_in_words() -> None:
@@ -143,9 +128,6 @@ def test_what_was_asked_is_said_in_words() -> None:
     )
     assert asked_words({"streams": 1, "omit_s": 0, "frame_mix": "64:1"}, "iperf3") == "iperf3, 1 stream"
     assert asked_words({"rate_pps": 1e5}, "engine") == "engine, at 100.0 kpps a link"
-
-
-def test_a_mix_is_written_out_with_its_average() -> None:
     assert mix_words("64:7,594:4,1518:1") == "64 bytes × 7, 594 bytes × 4, 1518 bytes × 1 (with FCS), 361.83 bytes on average"
     assert mix_words("<b>") == "<b>"
 
@@ -189,18 +171,12 @@ def test_rows_are_named_by_mode_and_by_every_other_factor_that_varies() -> None:
     cells = [cell(m, mtu=mtu, bios="fast") for m in ("nat", "router") for mtu in ("9000", "1500")]
     labels = labels_of(cells, {"mode": ["router", "nat"], "mtu": ["1500", "9000"], "bios": ["fast"]})
     assert list(labels.values()) == ["router · mtu 1500", "router · mtu 9000", "nat · mtu 1500", "nat · mtu 9000"]
+    assert key_of(cell(repeat=1)) == key_of(cell(repeat=2)) and key_of(cell()) != key_of(cell(links=("b",)))
 
 
-def test_repeats_fall_into_one_group_and_other_parameters_into_another() -> None:
-    assert key_of(cell(repeat=1)) == key_of(cell(repeat=2))
-    assert key_of(cell()) != key_of(cell(links=("b",)))
-
-
-@pytest.mark.parametrize(
-    "plan", [{}, {"trials": None}, {"trials": [1, {}, {"number": 1}, {"number": "x", "cell": {}}, {"number": 2, "cell": {"mode": 3}}]}]
-)
-def test_a_plan_that_is_none_yields_no_cells(plan: dict[str, Any]) -> None:
-    assert planned_cells(plan) == {}
+def test_a_plan_that_is_none_yields_no_cells() -> None:
+    for plan in ({}, {"trials": None}, {"trials": [1, {}, {"number": 1}, {"number": "x", "cell": {}}, {"number": 2, "cell": {"mode": 3}}]}):
+        assert planned_cells(plan) == {}
 
 
 def figure(median: float, spread: float = 0.0) -> Figure:
@@ -212,34 +188,20 @@ def goodput(*rows: tuple[str, Figure | Missing]) -> Table:
     return Table("iperf3-goodput", "TCP goodput", (Column("link a", "goodput_bps", links=("a",), link="a"),), made)
 
 
-def test_modes_whose_repeats_overlap_are_not_called_different() -> None:
+def test_modes_whose_repeats_overlap_are_not_called_different_and_a_runner_up_is_named() -> None:
     found = headline("iperf3", goodput(("router", figure(5e9, 0.6e9)), ("nat", figure(4e9, 0.6e9))))
-    assert found is not None
-    assert found.difference == "no difference shown"
-    assert "fastest at" not in found.sentence
-
-
-def test_a_runner_up_within_the_spread_is_named() -> None:
+    assert found is not None and found.difference == "no difference shown" and "fastest at" not in found.sentence
     found = headline("iperf3", goodput(("router", figure(5e9, 0.1e9)), ("filter", figure(4.9e9, 0.1e9)), ("nat", figure(4e9))))
-    assert found is not None
+    assert found is not None and found.difference == "20 % less"
     assert found.sentence == "router is the fastest at 5.00 Gb/s, nat the slowest at 4.00 Gb/s (medians of 3). filter overlaps with router."
-    assert found.difference == "20 % less"
-
-
-def test_one_figure_alone_is_no_comparison() -> None:
-    assert headline("iperf3", goodput(("router", figure(5e9)), ("nat", Missing("failed: x")))) is None
+    assert headline("iperf3", goodput(("router", figure(5e9)), ("nat", Missing("failed: x")))) is None, "one alone is no comparison"
 
 
 def test_facts_stand_side_by_side_with_the_few_that_matter_first_and_none_lost_in_silence() -> None:
     host = {
-        "sysctls": {"a.b": 1},
-        "kernel": "6.1",
-        "absent": {"cpu.governor": "no such file"},
-        "on": True,
-        "none": None,
-        "list": [1, 2],
+        "sysctls": {"a.b": 1}, "kernel": "6.1", "absent": {"cpu.governor": "no such file"}, "on": True, "none": None, "list": [1, 2],
         "deep": [{"x": 1}],
-    }
+    }  # fmt: skip
     rows = fact_rows({"dut": host, "sink": {"kernel": "6.2"}})
     assert rows[0].name == "kernel"
     assert rows[0].by_host == {"dut": "6.1", "sink": "6.2"}

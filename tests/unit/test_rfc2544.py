@@ -20,19 +20,14 @@ from rfc2544_context import MAX, MIX, Resetting, Sleeper, stand
 from simulated import Dut, Simulation
 
 
-async def test_throughput_is_the_capacity_within_the_width():
-    found = await throughput.measure(stand(Simulation(Dut(400_000)), width_ratio=0.005))
+async def test_throughput_is_the_capacity_within_the_width_and_whoever_looks_on_is_told_its_bounds():
+    told = list[dict[str, float]]()
+    looked_on = stand(Simulation(Dut(400_000)), width_ratio=0.005)
+    looked_on = replace(looked_on, tell=lambda where, who, values: told.append({"where": where, "who": who, **values}))
+    found = await throughput.measure(looked_on)
     assert 400_000 * 0.995 <= found.rows[0]["lower_pps"] <= 400_000 < found.rows[0]["upper_pps"]
     assert found.figures["throughput_share_ratio"] == pytest.approx(0.4, rel=0.005)
     assert found.rows[0]["trial_s"] == 60.0
-
-
-async def test_whoever_looks_on_is_told_the_bounds_as_they_move():
-    told = list[dict[str, float]]()
-    looked_on = replace(
-        stand(Simulation(Dut(400_000))), tell=lambda where, who, values: told.append({"where": where, "who": who, **values})
-    )
-    found = await throughput.measure(looked_on)
     assert {t["who"] for t in told} == {"search"} and {t["where"] for t in told} == {"a"}
     lows = [t["throughput_lower_pps"] for t in told if "throughput_lower_pps" in t]
     assert lows == sorted(lows) and lows[-1] == pytest.approx(found.rows[0]["lower_pps"])
@@ -99,21 +94,11 @@ async def test_no_test_of_the_suite_has_a_figure_of_a_rate_that_was_not_made():
 
 
 def cell(**params):
-    return cell_of(
-        "rfc2544",
-        **(
-            {
-                "frame_size": 64,
-                "tests": "throughput,frame-loss,back-to-back",
-                "scale": 0.05,
-                "directions": "forward",
-                "width_ratio": 0.005,
-                "latency_repeats": 20,
-                "burst_repeats": 2,
-            }
-            | params
-        ),
-    )
+    said = {
+        "frame_size": 64, "tests": "throughput,frame-loss,back-to-back", "scale": 0.05, "directions": "forward", "width_ratio": 0.005,
+        "latency_repeats": 20, "burst_repeats": 2,
+    }  # fmt: skip
+    return cell_of("rfc2544", **{**said, **params})
 
 
 async def test_the_suite_uses_the_throughput_that_it_found_and_lists_its_deviations():
@@ -164,12 +149,9 @@ async def test_doubts_of_any_trial_are_counted_once_a_kind():
     assert ("LEDGER_OPEN", "in 1 of 10 trials") in [(d.kind.name, d.detail) for d in found.doubts]
 
 
-async def test_a_generator_that_fails_is_an_error():
+async def test_a_generator_that_fails_and_a_cell_that_lacks_a_word_are_errors():
     with pytest.raises(MeasurementError):
         await suite.measure(Bench(Simulation(Dut(4e5), dumb_from=0), {"a": BpsL1(1e9)}), cell(), sleep=Sleeper())
-
-
-def test_a_cell_that_lacks_a_word_is_refused():
     with pytest.raises(ValueError, match="tests"):
         cell(tests="thruput")
 
@@ -228,11 +210,8 @@ async def test_modifiers_go_on_beside_every_trial_and_what_came_of_them_is_count
     assert found.tables["frame_loss"][0]["intended_pps"] == pytest.approx(1_488_095 / 1.01, rel=1e-6)
     texts = [row["text"] for row in found.tables["deviations"]]
     assert any(t.startswith("§11.1: 1 broadcast") for t in texts) and any("every 1.5 s" in t for t in texts)
-
-
-async def test_a_modifier_that_nobody_can_do_is_left_out_in_words():
-    bench = Bench(Begins(Dut(2e6)), {"a": BpsL1(1e9)})
-    found = await suite.measure(bench, cell(tests="frame-loss", modifiers="management"), sleep=Sleeper())
+    alone = Bench(Begins(Dut(2e6)), {"a": BpsL1(1e9)})
+    found = await suite.measure(alone, cell(tests="frame-loss", modifiers="management"), sleep=Sleeper())
     assert "management: left out, nobody on this testbed can do it" in found.notes
     assert found.tables["modifiers"] == []
 
@@ -245,16 +224,13 @@ def test_what_departs_from_rfc_5180_is_said_over_ipv6_only():
     assert not [t for t in over4 if t.startswith("RFC 5180")]
 
 
-def test_seconds_are_scaled():
-    assert setting_of("rfc2544", tests=(), scale=0.05).seconds(60.0) == Seconds(3.0)
-
-
 def test_only_the_shortest_frames_have_the_reset_test():
     """RFC 2544 section 26.6: the throughput for the minimum sized frames."""
     asked = Rfc2544Workload.model_validate({"frame_sizes": [128, 64, 1518], "links": [["a"]]})
     tests = {drive.setting.frame_size.size: [test.value for test in drive.setting.tests] for drive in asked.drives(["a"])}
     assert {size: "reset" in of for size, of in tests.items()} == {128: False, 64: True, 1518: False}
     assert all("recovery" in of for of in tests.values())
+    assert setting_of("rfc2544", tests=(), scale=0.05).seconds(60.0) == Seconds(3.0)
 
 
 async def test_rfc2544_offers_its_throughput_once_more_with_the_waits_of_the_text():

@@ -52,8 +52,8 @@ def test_every_way_has_256_networks_of_its_own_beside_those_of_the_ports():
     assert found["b.back"][:2] == ("b", LinkEnd.SOURCE)
     parts = [spread.part(n) for _, _, spread in found.values() for n in range(256)]
     assert len(set(parts)) == 4 * 256 and all(part.subnet_of(ip_network("198.18.0.0/15")) for part in parts)
-    for number in range(1, 65):  # the DUT's ports are on these (RFC 2544 appendix C.2.2)
-        assert not any(part.overlaps(ip_network(f"198.{net}.{number}.0/24")) for part in parts for net in (18, 19))
+    ports = {ip_network(f"198.{net}.{number}.0/24") for net in (18, 19) for number in range(1, 65)}  # RFC 2544 appendix C.2.2
+    assert not ports & {part.supernet(new_prefix=24) for part in parts}, "the DUT's ports are on these"
     one = {way: spread for way, _, _, spread in spreads(("a",), asked, {"a": 4})}
     assert [str(one["a"].part(n)) for n in (0, 255)] == ["198.19.128.0/25", "198.19.255.128/25"]
     six = {way: spread for way, _, _, spread in spreads(("a",), asked, {"a": 6})}
@@ -125,16 +125,8 @@ async def test_the_report_has_what_was_found_over_the_networks_beside_what_was_f
     )
     for number, (cell, capacity) in enumerate(zip(made, (400_000, 300_000), strict=True), 1):
         found = await suite.measure(bench(Routes(), capacity), cell, sleep=no_sleep)
-        record = TrialRecord(
-            trial=number,
-            cell=cell,
-            started=NOW,
-            ended=NOW,
-            status="measured",
-            figures=found.figures,
-            tables=found.tables,
-            notes=found.notes,
-        )
+        said = {"figures": found.figures, "tables": found.tables, "notes": found.notes}
+        record = TrialRecord(trial=number, cell=cell, started=NOW, ended=NOW, status="measured", **said)
         run.write_trial(record, {}, [])
     (section,) = gather(run.path, tmp_path).sections
     grid = next(g for g in section.tables if g.slug == "rfc2544-variants")

@@ -36,12 +36,8 @@ async def test_latency_is_the_mean_of_the_repeats_and_its_percentiles_are_the_me
     generator = Timed(100, 200, 300, 4000)
     found = await latency.measure(stand(generator), Pps(1000))
     assert found.figures == {
-        "latency_mean_ns": 1151.0,
-        "latency_p50_ns": 250.0,
-        "latency_p999_ns": 257.0,
-        "latency_min_ns": 95,
-        "latency_max_ns": 4009,
-    }
+        "latency_mean_ns": 1151.0, "latency_p50_ns": 250.0, "latency_p999_ns": 257.0, "latency_min_ns": 95, "latency_max_ns": 4009,
+    }  # fmt: skip
     assert [row["repeat"] for row in found.rows] == [1, 2, 3, 4]
     assert {(o.warmup, o.duration, o.rate) for o in generator.offers} == {(60.0, 60.0, 1000.0)}
 
@@ -76,11 +72,8 @@ def test_recovery_is_found_to_within_one_reading(after_s, drop_at, lag):
     assert not found.ongoing
 
 
-def test_a_dut_that_never_recovers_has_no_time():
+def test_a_dut_that_never_recovers_has_no_time_and_a_drop_that_nobody_saw_is_an_error():
     assert recovery.recovered(readings(100.0), high=Pps(110.0), low=Pps(55.0)).ongoing
-
-
-def test_a_drop_that_nobody_saw_is_an_error():
     with pytest.raises(MeasurementError, match="is not to be seen"):
         recovery.recovered(readings(1.0, drop_at=1000.0), high=Pps(110.0), low=Pps(55.0))
 
@@ -120,21 +113,12 @@ async def test_resets_and_recoveries_are_repeated_and_their_mean_is_the_answer()
     assert found.figures["recovery_ns"] == pytest.approx(sum(row["recovery_ns"] for row in found.rows) / 3)
 
 
-async def test_a_dut_that_stays_away_has_no_reset_time():
-    lab = Resetting(process=1000.0, software=0.1)
-    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-    assert list(found.figures) == ["reset_software_ns"]
-    assert found.notes == ["after the process reset the DUT did not forward again within 45 s"]
-
-
-async def test_a_reset_that_nobody_saw_has_no_time():
-    lab = Resetting(process=0.0, software=0.1)
-    found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-    assert list(found.figures) == ["reset_software_ns"]
-    assert "no frame was lost" in found.notes[0]
-
-
-async def test_reset_without_a_device_is_left_out_in_words():
+async def test_a_dut_that_stays_away_a_reset_that_nobody_saw_and_no_device_have_no_time():
+    for out_s, why in ((1000.0, "did not forward again within 45 s"), (0.0, "no frame was lost")):
+        lab = Resetting(process=out_s, software=0.1)
+        found = await reset.measure(stand(lab, device=lab), Pps(10_000))
+        assert list(found.figures) == ["reset_software_ns"]
+        assert why in found.notes[0] and len(found.notes) == 1
     assert "cannot be reset" in (await reset.measure(stand(Simulation(Dut(1e6))), Pps(1000))).notes[0]
 
 

@@ -9,8 +9,10 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
+from click.testing import CliRunner
 
-from dutlab.errors import InputError, StoreError
+from dutlab.cli.main import dutlab
+from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.methods.ports import Measured
 from dutlab.runner import recovery
 from dutlab.runner.journal import Journal, read_journal
@@ -21,18 +23,18 @@ from dutlab.store.names import trial_of
 from dutlab.store.read import read_json, reading
 from dutlab.store.record import found_of
 from dutlab.store.run_folder import RunFolder
-from fake_run import Wanted, build
 from processes import LIMIT_S
 
-SMALL = Wanted(repeats=1, seconds=2, sizes=(64,), modes={"router": "router", "nat": "nat"}, cores=0)
+GOOD = "2026-11-22T0801Z-firewall-modes-77c0"
 
 
 @pytest.fixture
-def runs(tmp_path):
+def runs(built, tmp_path):
     """Two runs, the first of which is to be damaged."""
-    first = build(tmp_path / "runs", SMALL)
-    shutil.copytree(first, first.with_name("2026-11-22T0801Z-firewall-modes-77c0"))
-    return first.parent
+    made = built(repeats=1, seconds=2, sizes=(64,), modes={"router": "router", "nat": "nat"}, cores=0)
+    for name in (made.name, GOOD):
+        shutil.copytree(made, tmp_path / "runs" / name)
+    return tmp_path / "runs"
 
 
 def damaged(runs):
@@ -45,31 +47,6 @@ def change(path, **changed):
     path.write_text(json.dumps({**document, **changed}))
 
 
-def deep(path):
-    path.unlink()
-    path.write_text("[" * 200_000 + "]" * 200_000)
-
-
-def another_number(path):
-    change(path, trial=7)
-
-
-def no_zone(path):
-    change(path, started="2026-11-21T08:01:00")
-
-
-def not_finite(path):
-    change(path, figures={"a": {"received_pps": float("nan")}})
-
-
-def too_large(path):
-    path.write_text(path.read_text().replace('"repeat": 1', f'"repeat": {10**400}'))
-
-
-def beyond_sqlite(path):
-    path.write_text(path.read_text().replace('"repeat": 1', f'"repeat": {2**63}'))
-
-
 def a_pipe(path):
     path.unlink()
     os.mkfifo(path)
@@ -80,24 +57,40 @@ def a_folder(path):
     path.mkdir()
 
 
-@pytest.mark.parametrize("harm", [deep, another_number, no_zone, not_finite, too_large, beyond_sqlite, a_pipe, a_folder])
-def test_a_damaged_record_is_a_fault_of_its_run_alone(runs, harm):
-    harm(damaged(runs) / "trials" / "0001" / "record.json")
+def repeat_of(number):
+    return lambda path: path.write_text(path.read_text().replace('"repeat": 1', f'"repeat": {number}'))
+
+
+HARMS = {
+    "deep": lambda path: path.write_text("[" * 200_000 + "]" * 200_000),
+    "another number": lambda path: change(path, trial=7),
+    "no zone": lambda path: change(path, started="2026-11-21T08:01:00"),
+    "not finite": lambda path: change(path, figures={"a": {"received_pps": float("nan")}}),
+    "too large": repeat_of(10**400),
+    "beyond SQLite": repeat_of(2**63),
+    "a pipe": a_pipe,
+    "a folder": a_folder,
+}
+
+
+def test_a_damaged_record_is_a_fault_of_its_run_alone(runs):
+    whole = damaged(runs)
+    for name, harm in HARMS.items():
+        harm(shutil.copytree(whole, runs / name) / "trials" / "0001" / "record.json")
     with opened(runs) as index:
-        found = {line.name: line for line in list_runs(index, Listed())}
-        (answer,) = ask(index, runs, "SELECT count(*) FROM trials").rows
-    assert len(found) == 2
-    assert found[damaged(runs).name].status in {"damaged", "finished"}  # a folder in its place is a trial without a record
-    assert found["2026-11-22T0801Z-firewall-modes-77c0"].status == "finished"
-    assert answer[0] >= 8
+        found = {line.name: line.status for line in list_runs(index, Listed())}
+        trials = dict(ask(index, runs, "SELECT run, count(*) FROM trials GROUP BY run").rows)
+    no_file = {"a pipe", "a folder"}  # a trial without a record
+    assert found == {name: "damaged" for name in HARMS if name not in no_file} | dict.fromkeys({whole.name, GOOD} | no_file, "finished")
+    assert trials[whole.name] == trials[GOOD] == 8
 
 
-@pytest.mark.parametrize("name", ["0000", "00001", "99999999999999999999", "١٢٣٤", "12", "0001.cut-1"])
-def test_a_folder_that_no_trial_has_is_no_trial(runs, name):
+def test_a_folder_that_no_trial_has_is_no_trial(runs):
     run = RunFolder.open(damaged(runs))
     before = run.finished()
-    shutil.copytree(run.path / "trials" / "0001", run.path / "trials" / name)
-    assert trial_of(name) is None
+    for name in ("0000", "00001", "99999999999999999999", "١٢٣٤", "12", "0001.cut-1"):
+        shutil.copytree(run.path / "trials" / "0001", run.path / "trials" / name)
+        assert trial_of(name) is None
     assert run.finished() == before
 
 
@@ -109,7 +102,14 @@ def test_what_is_no_json_is_named(tmp_path, text):
         read_json(path)
 
 
-def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_faults_in_words(runs, dutlab):
+def said(*args):
+    """What a command says; that it fails is told in words."""
+    done = CliRunner().invoke(dutlab, [str(word) for word in args])
+    assert done.exception is None or isinstance(done.exception, SystemExit | DutlabError), (args, done.exception)
+    return done
+
+
+def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_faults_in_words(runs):
     for name in ("plan.json", "resolved.json"):
         path = damaged(runs) / name
         path.unlink()
@@ -117,8 +117,7 @@ def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_fault
     with pytest.raises(InputError, match="not a run on a testbed"):
         recovery.testbed_in(RunFolder.open(damaged(runs)))
     for command in ("report", "resume", "undo", "cost"):
-        done = dutlab(command, str(damaged(runs)))
-        assert "Traceback" not in done.stderr, done.stderr
+        said(command, damaged(runs))
 
 
 def test_a_journal_that_is_a_pipe_is_refused_at_once(tmp_path):
@@ -166,31 +165,32 @@ def test_half_made_runs_of_killed_writers_are_swept_and_those_of_living_ones_sta
 
 
 @pytest.fixture
-def dutlab(python, python_env, tmp_path):
-    def run(*args, before="", **more):
-        words = ["sh", "-c", f'{before} exec "$@"', "sh", python, "-m", "dutlab", *args]
-        return subprocess.run(words, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S, check=False, **more)
+def reported(python, python_env, tmp_path, runs):
+    """`dutlab report` as a program of its own, after words of the shell."""
+
+    def run(before):
+        words = ["sh", "-c", f'{before} exec "$@"', "sh", python, "-m", "dutlab", "report", str(damaged(runs)), "--format", "md"]
+        return subprocess.run(words, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
     return run
 
 
-def test_a_closed_standard_error_or_output_ends_nothing(runs, dutlab):
-    for closed in ("exec 2>&-;", "exec >&-;", "exec <&-;", "exec >&- 2>&- <&-;"):
-        assert (done := dutlab("report", str(damaged(runs)), "--format", "md", before=closed)).returncode == 0, done.stderr
+@pytest.mark.parametrize("closed", ["exec 2>&-;", "exec >&- 2>&- <&-;"])
+def test_a_closed_standard_error_or_output_ends_nothing(reported, closed):
+    assert (done := reported(closed)).returncode == 0, done.stderr
 
 
-def test_folders_whose_names_are_not_utf8_are_no_obstacle(tmp_path, dutlab, runs):
+@pytest.mark.parametrize("kilobytes", [120_000, 250_000])
+def test_too_little_memory_is_said_without_a_traceback(reported, kilobytes):
+    done = reported(f"ulimit -v {kilobytes};")
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 0 or done.stderr.strip()
+
+
+def test_folders_whose_names_are_not_utf8_are_no_obstacle(tmp_path, runs):
     odd = os.fsencode(tmp_path) + b"/caf\xe9"
     shutil.copytree(os.fsencode(runs), odd)
     shutil.copytree(os.fsencode(damaged(runs)), odd + b"/run-\xff")
     folder, run = os.fsdecode(odd), os.fsdecode(odd + b"/run-\xff")
     for command in (("runs", "--runs", folder), ("query", "SELECT * FROM runs", "--runs", folder), ("report", run), ("compare", run)):
-        done = dutlab(*command)
-        assert done.returncode == 0 and "Traceback" not in done.stderr, (command, done.stderr)
-
-
-def test_too_little_memory_is_said_without_a_traceback(dutlab, runs):
-    for kilobytes in (120_000, 250_000, 400_000):
-        done = dutlab("report", str(damaged(runs)), before=f"ulimit -v {kilobytes};")
-        assert "Traceback" not in done.stderr, (kilobytes, done.stderr)
-        assert done.returncode == 0 or done.stderr.strip(), kilobytes
+        assert said(*command).exit_code == 0, command

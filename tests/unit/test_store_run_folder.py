@@ -92,13 +92,17 @@ def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert query_samples([path], "SELECT value, unit FROM samples ORDER BY t_s") == [(0.0, "%"), (10.0, "%"), (20.0, "%")]
 
 
-def test_a_record_is_never_rewritten(tmp_path: Path) -> None:
+def test_a_record_is_never_rewritten_and_a_finished_trial_not_discarded(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.write_trial(record(), {})
+    assert run.samples_path(1) is None, "no samples leave no file"
     before = (run.path / "trials/0001/record.json").read_bytes()
     with pytest.raises(AlreadyWritten):
         run.write_trial(record().model_copy(update={"status": "failed", "why": "second try"}), {})
+    with pytest.raises(StoreError, match="finished trial"):
+        run.discard_incomplete(1)
     assert (run.path / "trials/0001/record.json").read_bytes() == before
+    assert run.finished() == {1}
 
 
 def test_an_unsafe_raw_name_stops_the_trial_before_anything_is_written(tmp_path: Path) -> None:
@@ -140,37 +144,28 @@ def test_a_cut_trial_is_moved_aside_and_can_be_done_again(tmp_path: Path) -> Non
     assert run.incomplete() == []
 
 
-def test_a_finished_trial_cannot_be_discarded(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    run.write_trial(record(), {})
-    with pytest.raises(StoreError, match="finished trial"):
-        run.discard_incomplete(1)
-    assert run.finished() == {1}
-
-
 def test_killed_while_writing_a_trial_leaves_either_a_whole_record_or_none(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     code = (
         "import sys, os, signal; sys.path[:0] = [*sys.argv[1:3], sys.argv[2] + '/..']\n"
         "from pathlib import Path; import dutlab.store.run_folder as rf; from test_store_run_folder import record\n"
-        "writes = 0\n"
-        "real = rf.write_once\n"
-        "def dying(path, data, sync):\n"
-        "    global writes; writes += 1\n"
-        "    if writes == int(sys.argv[4]): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    real(path, data, sync)\n"
-        "rf.write_once = dying\n"
-        "rf.RunFolder.open(Path(sys.argv[3])).write_trial(record(), {'a.txt': b'a', 'b.txt': b'b'})\n"
+        "run, real = rf.RunFolder.open(Path(sys.argv[3])), rf.write_once\n"
+        "for dies_at in (1, 2, 3):\n"  # two raw files, then the record
+        "    if (child := os.fork()) == 0:\n"
+        "        writes = []\n"
+        "        def dying(path, data, sync):\n"
+        "            writes.append(path)\n"
+        "            if len(writes) == dies_at: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "            real(path, data, sync)\n"
+        "        rf.write_once = dying\n"
+        "        run.write_trial(record(), {'a.txt': b'a', 'b.txt': b'b'})\n"
+        "        os._exit(0)\n"
+        "    _, status = os.waitpid(child, 0)\n"
+        "    print(os.waitstatus_to_exitcode(status), run.finished(), run.discard_incomplete(1) is not None)\n"
     )
-    for dies_at in (1, 2, 3):  # two raw files, then the record
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(SRC), str(Path(__file__).parent), str(run.path), str(dies_at)],
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == -9, done.stderr
-        assert run.finished() == set()
-        assert run.discard_incomplete(1) is not None
+    argv = [sys.executable, "-c", code, str(SRC), str(Path(__file__).parent), str(run.path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout == "-9 set() True\n" * 3, done.stderr
     run.write_trial(record(), {"a.txt": b"a"})
     assert run.finished() == {1}
 
@@ -184,33 +179,27 @@ def test_host_facts_of_a_resumed_run_stand_beside_the_first(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["record.json", "plan.json"])
-def test_a_file_of_a_newer_dutlab_is_named_as_such(tmp_path: Path, name: str) -> None:
+def test_a_file_of_a_newer_or_an_older_dutlab_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
     run = new_run(tmp_path)
     run.write_trial(record(), {})
     path = next(run.path.rglob(name))
     found = json.loads(path.read_text())
-    path.write_text(json.dumps({**found, "schema_version": 9, "novelty": [1]}))
-    with pytest.raises(NewerRun, match=r"schema_version 9.*reads up to 2"):
-        _ = (list(run.records()), run.plan)
+    for version, error, words in (
+        (9, NewerRun, r"schema_version 9.*reads up to 2"),
+        (1, OlderRun, r"schema_version 1.*reads 2 only.*measure again"),
+    ):
+        path.write_text(json.dumps({**found, "schema_version": version, "novelty": [1]}))
+        with pytest.raises(error, match=words):
+            _ = (list(run.records()), run.plan)
 
 
-@pytest.mark.parametrize("name", ["record.json", "plan.json"])
-def test_a_file_of_an_older_dutlab_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+def test_a_damaged_record_is_a_sentence_that_names_the_file(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.write_trial(record(), {})
-    path = next(run.path.rglob(name))
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 1}))
-    with pytest.raises(OlderRun, match=r"schema_version 1.*reads 2 only.*measure again"):
-        _ = (list(run.records()), run.plan)
-
-
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"trial": "x"}', "null", "\udcff"])
-def test_a_damaged_record_is_a_sentence_that_names_the_file(tmp_path: Path, damage: str) -> None:
-    run = new_run(tmp_path)
-    run.write_trial(record(), {})
-    (run.path / "trials/0001/record.json").write_bytes(damage.encode("utf-8", "surrogateescape"))
-    with pytest.raises(StoreError, match=r"trials/0001/record\.json"):
-        list(run.records())
+    for damage in ("", "{", "[]", '{"trial": "x"}', "null", "\udcff"):
+        (run.path / "trials/0001/record.json").write_bytes(damage.encode("utf-8", "surrogateescape"))
+        with pytest.raises(StoreError, match=r"trials/0001/record\.json"):
+            list(run.records())
 
 
 def test_what_is_no_run_is_not_opened(tmp_path: Path) -> None:
@@ -246,16 +235,13 @@ def test_the_manifest_names_each_changed_missing_and_extra_file(tmp_path: Path) 
 def test_a_file_replaced_by_a_link_to_its_copy_is_a_change(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.write_trial(record(), {"a.txt": b"a"})
+    with pytest.raises(StoreError, match="has not finished"):
+        run.verify_manifest()
     run.write_manifest()
     path = run.path / "trials/0001/raw/a.txt"
     path.rename(tmp_path / "copy")
     path.symlink_to(tmp_path / "copy")
     assert run.verify_manifest().changed == ("trials/0001/raw/a.txt",)
-
-
-def test_an_unfinished_run_has_no_manifest_to_verify(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="has not finished"):
-        new_run(tmp_path).verify_manifest()
 
 
 def test_samples_of_several_trials_are_asked_at_once_even_under_odd_folder_names(tmp_path: Path) -> None:
@@ -266,12 +252,6 @@ def test_samples_of_several_trials_are_asked_at_once_even_under_odd_folder_names
         run.write_trial(record(trial), {}, [Sample(0.0, "dut", "cpu", "cpu0_busy_percent", "%", trial * 10.0)])
     paths = [p for t in (1, 2) if (p := run.samples_path(t))]
     assert query_samples(paths, "SELECT file, avg(value) FROM samples GROUP BY file ORDER BY file") == [(0, 10.0), (1, 20.0)]
-
-
-def test_no_samples_leave_no_file(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    run.write_trial(record(), {})
-    assert run.samples_path(1) is None
 
 
 def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_path: Path) -> None:

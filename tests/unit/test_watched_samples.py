@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,28 +28,31 @@ SECONDS = 4
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its trials were also watched by a thermometer, a meter of a made-up thing, and the tool itself."""
-    made = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=2, seconds=2, cores=1, sizes=(64,), bad_luck=False))
-    folder = RunFolder.open(made)
-    for trial in sorted(folder.finished()):
-        path = folder.path / f"trials/{trial:04d}/samples.parquet"
-        path.unlink()
-        rows = [
-            sample
-            for t in range(SECONDS)
-            for sample in (
-                Sample(t + 0.1, "dut", "hwmon", "package_celsius", "°C", 40.0 + 2 * t),
-                Sample(t + 0.1, "pdu", "meter", "noise", "dB", 30.0),
-                Sample(t + 0.1, "a", "engine", "received_pps", "pps", 250_000.0),
-                Sample(t + 0.1, "dut", "cpu", "cpu0_system_percent", "%", 50.0),
-                Sample(t + 0.1, "dut", "wall", "wall", "W", 70.0),
-            )
-        ]
-        write_samples(path, columns(rows))
+    made = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=2, seconds=2, cores=0, sizes=(64,), bad_luck=False))
+    first, *others = made.glob("trials/*")
+    rows = [
+        sample
+        for t in range(SECONDS)
+        for sample in (
+            Sample(t + 0.1, "dut", "hwmon", "package_celsius", "°C", 40.0 + 2 * t),
+            Sample(t + 0.1, "pdu", "meter", "noise", "dB", 30.0),
+            Sample(t + 0.1, "a", "engine", "received_pps", "pps", 250_000.0),
+            Sample(t + 0.1, "dut", "cpu", "cpu0_system_percent", "%", 50.0),
+            Sample(t + 0.1, "dut", "wall", "wall", "W", 70.0),
+        )
+    ]
+    write_samples(first / "samples.parquet", columns(rows))
+    for trial in others:
+        os.link(first / "samples.parquet", trial / "samples.parquet")
     return made
 
 
-def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> None:
-    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "csv", "json"), out=None)}
+@pytest.fixture(scope="module")
+def written(run: Path) -> dict[str, str]:
+    return {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "csv", "json"), out=None)}
+
+
+def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(written: dict[str, str]) -> None:
     (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "watched"]
     tables = {t["title"]: t for t in section["tables"]}
     assert set(tables) == {"hwmon, dut", "meter, pdu", "engine, a", "wall, dut"}  # cores are drawn apart
@@ -63,8 +68,7 @@ def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> N
     assert {float(row["median"]) for row in rows} == {30.0}
 
 
-def test_watts_are_divided_by_what_was_done_with_them(run: Path) -> None:
-    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "json"), out=None)}
+def test_watts_are_divided_by_what_was_done_with_them(run: Path, written: dict[str, str]) -> None:
     (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "power"]
     (table,) = section["tables"]
     assert table["title"] == "wall of dut"
@@ -124,10 +128,10 @@ def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> N
     assert "softirq_net_rx" in written[".html"]
 
 
-def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one_writer(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=2, sizes=(64,)))
-    page, text = (p.read_text() for p in write_report([run], formats=("html", "md"), out=None))
-    report = gather(run, run / "report")
+def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one_writer(built: Callable[..., Path], tmp_path: Path) -> None:
+    run = built(repeats=2, sizes=(64,), cores=0)
+    page, text = (p.read_text() for p in write_report([run], formats=("html", "md"), out=tmp_path))
+    report = gather(run, tmp_path)
     tables = (
         *limit_tables(report.limits),
         *unsuccessful_tables(report.unsuccessful),

@@ -14,6 +14,7 @@ from dutlab.errors import InputError, StoreError
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.interop.loadtest_run import file_of
 from dutlab.store.cell_figures import counts
+from dutlab.store.memory_database import in_memory
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import query_samples
@@ -64,7 +65,7 @@ def samples_parquet(runs: Sequence[RunFolder], path: Path) -> int:
         arrays[name] = array
     part = path.with_name(f".{path.name}.part")
     try:
-        with duckdb.connect(":memory:") as connection:
+        with in_memory() as connection:
             connection.register("arrays", arrays)
             typed = ", ".join(f'"{name}"::{kinds.get(name, "VARCHAR")} AS "{name}"' for name in SAMPLE_COLUMNS)
             connection.execute(f"COPY (SELECT {typed} FROM arrays) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - names of ours

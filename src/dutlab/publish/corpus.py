@@ -11,6 +11,7 @@ from dutlab.errors import StoreError
 from dutlab.publish.devices import DeviceSheet
 from dutlab.publish.site_run import FigureRow, SiteClaim, SiteRun
 from dutlab.report.questions.claims import ClaimedCell
+from dutlab.store.memory_database import in_memory
 
 LEAST = 0.05
 """Medians that are closer than this share of the larger contradict nothing."""
@@ -69,7 +70,7 @@ def write_parquet(path: Path, rows: Sequence[FigureRow]) -> None:
         arrays[name] = array
     part = path.with_name(f".{path.name}.part")
     try:
-        with duckdb.connect(":memory:") as connection:
+        with in_memory() as connection:
             connection.register("figures", arrays)
             typed = ", ".join(f"{name}::{_NUMBERS.get(name, 'VARCHAR')} AS {name}" for name in COLUMNS)
             connection.execute(f"COPY (SELECT {typed} FROM figures) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - names of ours

@@ -117,7 +117,7 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
     crumbs = (("All devices", "../../../index.html"), (wanted.device, f"../../../devices/{wanted.device_page}"),
               ("Commands of each mode", "commands.html"), ("Files with their hashes", "files.html"))  # fmt: skip
     place = SitePlace(crumbs, described=_described(found), picture=wanted.picture)
-    _write_run_page(folder, found, plots, place)
+    place = _write_run_page(folder, found, plots, place)
     _write_commands(folder, found, [*read.run.set_aside_records(), *read.records], place)
     _write_files(path, folder, found, place)
     severe = tuple(dict.fromkeys(note.text for note in found.severe))
@@ -128,7 +128,7 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
         unsuccessful=len(found.unsuccessful), manifest=found.manifest, fast=found.answer.fast, sure=found.answer.sure,
         limited=found.answer.limited, severe=severe, modes=found.labels, claims=claims,
         figures=tuple(_figures(wanted, found, read.records)),
-        excerpt=_excerpt(found, plots, wanted) if wanted.number else "",
+        excerpt=_excerpt(found, plots, wanted, place) if wanted.number else "",
         picture=plots[0].png() if plots and wanted.number == 1 else b"",
     )  # fmt: skip
 
@@ -161,7 +161,8 @@ def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple
     return tuple(out), faults
 
 
-def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place: SitePlace) -> None:
+def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place: SitePlace) -> SitePlace:
+    """Returns `place` with where the trials are."""
     page = html([found], {found.name: plots}, place)
     if len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
         names = file_names(plot.name for plot in plots)
@@ -180,6 +181,7 @@ def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place
             _write(folder / f"trials-{n}.html", text)
         page = html([found], {found.name: beside}, place)
     _write(folder / "index.html", page)
+    return place
 
 
 @dataclass(frozen=True)
@@ -228,12 +230,13 @@ def _back(place: SitePlace) -> SitePlace:
     return replace(place, crumbs=(*place.crumbs[:2], ("The run", "index.html")))
 
 
-def _excerpt(found: RunReport, plots: Sequence[Plot], wanted: RunToShow) -> str:
-    """Links of figures and doubts lead to the page of the run."""
+def _excerpt(found: RunReport, plots: Sequence[Plot], wanted: RunToShow, shown: SitePlace) -> str:
+    """Links of figures and doubts lead to the page of the run, or to those of its trials."""
     template = environment().get_template("site_excerpt.html.j2")
-    text = template.render(r=found, plots=plots, number=wanted.number, **page_words([found]))
+    text = template.render(r=found, plots=plots, number=wanted.number, **page_words([found], shown))
     place = quote(wanted.folder)
     text = text.replace(f'href="{found.folder}/', f'href="../{place}/')
+    text = text.replace('href="trials-', f'href="../{place}/{DERIVED}/trials-')
     return text.replace('href="#', f'href="../{place}/{DERIVED}/index.html#')
 
 

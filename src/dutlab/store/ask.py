@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +38,9 @@ _BATCH = 100_000
 _MEMORY_LIMIT = "2GB"
 _NO_SAMPLES = "SELECT '' AS run, 0 AS trial, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, '' AS unit, 0.0 AS value WHERE false"
 _ZONED = "WITH TIME ZONE"
+QUESTION_THREAD = "question"
+_AGAIN_S = 0.1
+"""As long as an interrupt may take before another is sent."""
 
 
 @dataclass(frozen=True)
@@ -154,12 +158,7 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
-            found = connection.sql(question)
-            columns = tuple(found.columns)
-            if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
-                found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
-            with interruptible():
-                return QueryAnswer(columns, found.fetchall())
+            return _ended_by_ctrl_c(connection, lambda: _fetched(connection, question))
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"the question needs more than {_MEMORY_LIMIT} of memory", remedy="ask for fewer rows, or for sums and medians of them"
@@ -168,6 +167,30 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
             if isinstance(error, duckdb.IOException | duckdb.InvalidInputException) or type(error) is duckdb.Error:
                 raise  # the last is what DuckDB's reader throws of bytes that it has no word for
             raise InputError(_first_line(error), remedy=QUESTION_REMEDY) from error
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection, question: str) -> QueryAnswer:
+    found = connection.sql(question)
+    columns = tuple(found.columns)
+    if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
+        found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
+    return QueryAnswer(columns, found.fetchall())
+
+
+def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], QueryAnswer]) -> QueryAnswer:
+    """What `work` asks of the connection, in a thread: DuckDB may answer a whole question before it looks for a signal.
+
+    Raises KeyboardInterrupt once DuckDB has ended its work.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix=QUESTION_THREAD) as threads:
+        asked = threads.submit(work)
+        try:
+            return asked.result()
+        except KeyboardInterrupt:
+            while not asked.done():  # an interrupt that comes before the question begins is lost
+                connection.interrupt()
+                wait([asked], _AGAIN_S)
+            raise
 
 
 def _sample_files(index: sqlite3.Connection, runs: Path) -> list[Path]:
@@ -197,7 +220,8 @@ def _copy(index: RunSource, connection: duckdb.DuckDBPyConnection, table: str) -
             array[:] = values
             arrays[name] = array
         connection.register("batch", arrays)
-        connection.execute(f"INSERT INTO {table} SELECT * FROM batch")  # noqa: S608 - as above
+        with interruptible():
+            connection.execute(f"INSERT INTO {table} SELECT * FROM batch")  # noqa: S608 - as above
         connection.unregister("batch")
 
 

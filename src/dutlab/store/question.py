@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dutlab.errors import InputError
+from dutlab.store.memory_database import in_memory
 
 _READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 """Of DuckDB's QueryNodeType (query_node.hpp); what writes is DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
@@ -25,7 +26,7 @@ def insist_on_question(text: str) -> None:
     """Raises InputError for anything but a single SELECT that only reads."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
-    with duckdb.connect(":memory:") as connection:
+    with in_memory() as connection:
         try:
             statements = connection.extract_statements(text)
         except duckdb.Error as error:

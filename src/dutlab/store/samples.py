@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dutlab.errors import StoreError
+from dutlab.store.memory_database import in_memory
 from dutlab.store.write import as_store_error, disk_full, publish
 
 if TYPE_CHECKING:
@@ -57,10 +58,11 @@ def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     estimate = sum(int(a.nbytes) for a in arrays.values())
     try:
-        with duckdb.connect(":memory:") as connection:
+        with in_memory() as connection:
             connection.register("arrays", dict(arrays))
             copy = "COPY (SELECT t_s, host, sensor, name, unit, value FROM arrays) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)"
-            connection.execute(copy, {"path": str(part)})
+            with interruptible():
+                connection.execute(copy, {"path": str(part)})
         with part.open("rb") as f:
             os.fsync(f.fileno())
         publish(part, path)
@@ -84,16 +86,17 @@ def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> li
     import duckdb  # noqa: PLC0415 - as above
 
     try:
-        with duckdb.connect(":memory:") as connection:
-            numbered = "CREATE TABLE paths AS SELECT unnest($paths) AS filename, unnest(range(len($paths))) AS file"
+        with in_memory() as connection:
+            numbered = "CREATE TEMP TABLE paths AS SELECT unnest($paths) AS filename, unnest(range(len($paths))) AS file"
             connection.execute(numbered, {"paths": [str(p) for p in paths]})
             connection.execute("SET VARIABLE wanted = $wanted", {"wanted": wanted})
             connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(p) for p in paths]})
             connection.execute(
-                "CREATE VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.unit, s.value"
+                "CREATE TEMP VIEW samples AS SELECT p.file, s.t_s, s.host, s.sensor, s.name, s.unit, s.value"
                 " FROM read_parquet(getvariable('globs'), filename = true) s JOIN paths p USING (filename)"
             )
-            return connection.execute(select).fetchall()
+            with interruptible():
+                return connection.execute(select).fetchall()
     except duckdb.Error as error:
         what = f"samples cannot be read: {str(error).splitlines()[0]}"
         raise StoreError(what, remedy="verify the run with its MANIFEST.sha256") from error
@@ -104,13 +107,13 @@ def damaged_samples(paths: Sequence[Path], *, columns: Sequence[str] = _COLUMNS)
     import duckdb  # noqa: PLC0415 - as above
 
     found = dict[Path, str]()
-    with duckdb.connect(":memory:") as connection:
-        for path in paths:
-            try:
-                read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own words
+    read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own words
+    for path in paths:
+        try:
+            with in_memory() as connection, interruptible():
                 connection.execute(read, {"path": literal_glob(path)}).fetchall()
-            except duckdb.Error as error:
-                found[path] = str(error).splitlines()[0]
+        except duckdb.Error as error:
+            found[path] = str(error).splitlines()[0]
     return found
 
 

@@ -1,0 +1,34 @@
+"""DuckDB in memory for our own words of SQL: one database a process, since to make one takes longer than most of what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@contextmanager
+def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose temporary tables and variables nobody else sees."""
+    import duckdb  # noqa: PLC0415 - 80 ms that only some commands need
+
+    try:
+        with _database().cursor() as connection:
+            yield connection
+    except duckdb.Error:
+        _database.cache_clear()  # some faults end a database: nobody asks this one again
+        raise
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415 - as above
+
+    database = duckdb.connect(":memory:")
+    with suppress(duckdb.CatalogException):  # before 1.3 there is no such cache
+        database.execute("SET enable_external_file_cache = false")  # files are read as they are now
+    return database
