@@ -32,7 +32,7 @@ workloads:
   - sweep: {{frame_sizes: [64], duration: 100ms, warmup: 0s, links: [[a]]}}
 repeats: 1
 """
-SLOW_S = 4
+SLOW_S = 2
 EVERY_S = 0.005
 """How often who ends is told to end again."""
 
@@ -118,7 +118,7 @@ def test_a_budget_that_ends_while_the_lab_is_taken_down_leaves_nothing_of_it(dut
     tools.mkdir()
     (tools / "ip").write_text(f'#!/bin/sh\n[ "$1 $2" != "netns del" ] || {{ touch {tmp_path}/begun; sleep {SLOW_S}; }}\nexec {ip} "$@"\n')
     (tools / "ip").chmod(0o755)
-    words = ("measure", "sweep", "frame_sizes=64", "duration=1s", "--link", "a", "--repeats", "1000", "--budget", "6s", "--json")
+    words = ("measure", "sweep", "frame_sizes=64", "duration=100ms", "--link", "a", "--repeats", "1000", "--budget", "4s", "--json")
     cut = dutlab(*words, env={"PATH": f"{tools}:{os.environ['PATH']}"})
     assert cut.returncode == 1, cut.stderr
     assert (tmp_path / "begun").exists()
