@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import os
@@ -183,6 +184,24 @@ async def ipv6_config(namespace: str, tmp_path_factory: pytest.TempPathFactory) 
     """The ssh_config of a server that listens on ::1 inside `namespace`."""
     async with listening(namespace, "::1", tmp_path_factory.mktemp("ssh") / "files") as config:
         yield config
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Login]:
+    """How to log in to a server that stays for all tests of a module, which leave it as it was."""
+    need("sshd", have_sshd())
+    name, folder = f"dutlab-{mine()}-door-{next(_numbers)}", tmp_path_factory.mktemp("ssh") / "files"
+    doors = [sshd.Door("box", name, "127.0.0.1", via=name)]
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    subprocess.run(["ip", "-n", name, "link", "set", "dev", "lo", "up"], check=True)
+    sshd.write_files(folder, doors)
+    asyncio.run(sshd.start(folder, doors))
+    KEEPER.close()
+    yield Login("box", "box", (sshd.config_file(folder),))
+    identity = inside.namespace_id(NAMESPACES / name)
+    assert identity is not None and inside.kill_all(identity) == []
+    sshd.remove(folder)
+    subprocess.run(["ip", "netns", "del", name], check=True)
 
 
 @asynccontextmanager
