@@ -90,7 +90,7 @@ async def test_what_a_run_changed_of_a_lab_is_put_back_whoever_cuts_its_ending(m
     before = dut_state(standing_lab)
     assert left_by(await broken_off(monkeypatch, tmp_path, "three-node", event, standing_lab)) == NOTHING
     assert dut_state(standing_lab) == before
-    assert not processes_in(standing_lab)
+    assert await asyncio.to_thread(eventually, lambda: not processes_in(standing_lab)), processes_in(standing_lab)  # killed, and soon gone
     networks = [(NAMESPACES / f"dutlab-{standing_lab}-{host}").stat().st_ino for host in ("source", "dut", "sink")]
     assert not [file for network in networks for file in lease_files(str(network)) if file.exists()]
     ports = subprocess.run(["ip", "-n", f"dutlab-{standing_lab}-source", "-br", "link"], capture_output=True, text=True, check=True).stdout
