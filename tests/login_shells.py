@@ -42,7 +42,7 @@ done
     "powershell": "#!/bin/sh\necho \"exec : The term 'exec' is not recognized as the name of a cmdlet, function, script file, or operable program.\" >&2\nexit 1\n",
     # A whole Windows, in so far as tests need one: windows_standin.py.
     **{
-        f"windows-{name}": f'#!/bin/sh\nexport DUTLAB_TEST_PROGRAMDATA="${{0%/*}}"\nexec {sys.executable} {WINDOWS} {name} "$@"\n'
+        f"windows-{name}": f'#!/bin/sh\nexport DUTLAB_TEST_PROGRAMDATA="${{0%/*}}"\nexec {sys.executable} -I -S {WINDOWS} {name} "$@"\n'
         for name in ("cmd", "powershell")
     },
 }

@@ -36,7 +36,7 @@ def install(folder: Path, kernel: str) -> str:
     programs = folder / "programs"
     programs.mkdir()
     for name in PROGRAMS:
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {kernel} {folder / "proc"} {name} "$@"\n')
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {__file__} {kernel} {folder / "proc"} {name} "$@"\n')
         (programs / name).chmod(0o755)
     return f'#!/bin/sh\nPATH={programs}:$PATH; export PATH\nexec /bin/sh "$@"\n'
 

@@ -20,7 +20,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dutlab.systems import windows, windows_facts
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from dutlab.systems import windows, windows_facts  # started as PYTHON is, it knows no place of ours
+
+PYTHON = (sys.executable, "-I", "-S")
+"""Without what a start of Python otherwise looks for: some are made for each command."""
 
 LONGEST_OF_CMD = 8191
 OWN = ("ping", "netstat.exe", "taskkill.exe", "powershell.exe")
@@ -33,7 +38,7 @@ SAYS = {
 def program(name: str) -> list[str] | None:
     """Get-Command -CommandType Application."""
     if name in OWN:
-        return [sys.executable, __file__, name]
+        return [*PYTHON, __file__, name]
     found = shutil.which("iperf3") if name in ("iperf3", "iperf3.exe") else None
     return None if found is None else [found]
 
@@ -295,7 +300,7 @@ def login_shell(name: str, line: str) -> int | None:
     if first != "powershell.exe" or (name == "cmd" and len(line) > LONGEST_OF_CMD):
         say(f"{first}: {SAYS[name]}\r\n", 2)
         return 1
-    return os.execv(sys.executable, [sys.executable, __file__, first, *rest])
+    return os.execv(sys.executable, [*PYTHON, __file__, first, *rest])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ By hand, as root:
     PYTHONPATH=src:tests scripts/isolated .venv/bin/python tests/faults/fleet_kills.py
 
 Kills a worker, or a process of a place or of its run, at random instants. In between it crashes PostgreSQL, restarts the scheduler and cuts
-the network to either. Ends with 1 unless every planned run is there once, no lab is left and no lease. tests/netns/test_fleet.py has a short form for CI.
+the network to either. Ends with 1 unless every planned run is there once, no lab is left and no lease. tests/servers/test_fleet.py has a short form for CI.
 """
 
 from __future__ import annotations

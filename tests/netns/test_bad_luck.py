@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +24,30 @@ from dutlab.hosts.private_folder import new_private_folder, private_folder
 from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
+from dutlab.tools.iperf3 import tcp
 from main_job import forwarded
 from processes import LIMIT_S, eventually, running_with
+from slow_links import slow_down
 
 pytestmark = pytest.mark.timing
 
+Dutlab = Callable[..., subprocess.CompletedProcess[str]]
 CLOCK = Path(__file__).parents[1] / "wrong_clock.c"
 EXPERIMENT = """
 experiment: bad-luck
 testbed: {lab: three-node}
 factors: {mode: [nat]}
 workloads:
-  - iperf3: {streams: 1, omit: 0s, duration: 4s, links: [[a]]}
+  - iperf3: {streams: 1, omit: 0s, duration: SECONDSs, links: [[a]]}
 repeats: 2
 """
 
 
 @pytest.fixture
-def lab(python: str, python_env: dict[str, str], label: str, tmp_path: Path) -> Iterator[str]:
-    up = [python, "-m", "dutlab", "lab"]
-    subprocess.run([*up, "up", "three-node", "--label", label], cwd=tmp_path, env=python_env, check=True, capture_output=True)
-    yield label
-    subprocess.run([*up, "down", label], cwd=tmp_path, env=python_env, check=True, capture_output=True)
+def lab(standing_lab: str) -> str:
+    """Its DUT is slow."""
+    slow_down(f"dutlab-{standing_lab}-dut", "out-a")
+    return standing_lab
 
 
 def rules(label: str) -> str:
@@ -69,14 +71,14 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     need_program("iperf3")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "clock.so", CLOCK, "-ldl"], check=True)
     (tmp_path / "seconds").write_text("0")
-    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    (tmp_path / "e.yaml").write_text(EXPERIMENT.replace("SECONDS", "3"))
     argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
     env = {**python_env, "LD_PRELOAD": str(tmp_path / "clock.so"), "WRONG_CLOCK": str(tmp_path / "seconds")}
     before = rules(lab)
     with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         assert eventually(lambda: begun(tmp_path))
         before_it = forwarded(lab)
-        assert eventually(lambda: forwarded(lab) > before_it + 1000), "it is in the middle of it"
+        assert eventually(lambda: forwarded(lab) > before_it + 100), "it is in the middle of it"
         (tmp_path / "seconds").write_text("-3600")
         _, said = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 0, said
@@ -87,17 +89,13 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     assert set_back["figures"]["a"]["goodput_bps"] > 0
     assert not [d for d in after["doubts"] if d["kind"] == "CLOCK_JUMPED"]
     assert rules(lab) == before
-    report = subprocess.run([python, "-m", "dutlab", "report", *map(str, tmp_path.glob("runs/*")), "--format", "md"],
-                            cwd=tmp_path, env=python_env, capture_output=True, text=True)  # fmt: skip
-    assert report.returncode == 0 and "a host's clock was set during the trial" in report.stdout + "".join(
-        p.read_text() for p in tmp_path.rglob("*.md")
-    )
 
 
 def test_a_tool_that_hangs_is_ended_with_all_it_started_and_costs_its_own_trials_only(
-    python: str, python_env: dict[str, str], lab: str, marker: str, tmp_path: Path
+    dutlab: Dutlab, lab: str, marker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = need_program("iperf3")
+    monkeypatch.setattr(tcp, "GRACE_S", 6.0)
     program = tmp_path / "bin" / "iperf3"
     program.parent.mkdir()
     # It hangs once, deaf to SIGTERM and with a child; the second time it works.
@@ -107,16 +105,13 @@ case "$*" in *-v*|*-s*) exec {real} "$@";; esac
 touch {tmp_path}/hung; trap '' TERM; sleep {marker} & while :; do sleep {marker}; done
 """)
     program.chmod(0o755)
-    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    (tmp_path / "e.yaml").write_text(EXPERIMENT.replace("SECONDS", "1"))
     before = rules(lab)
-    argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", lab]
-    env = {**python_env, "PATH": f"{program.parent}:{os.environ['PATH']}"}
-    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+    done = dutlab("run", "e.yaml", "--lab", lab, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
     assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr
     hung, after = records(tmp_path)
-    assert (hung["status"], after["status"]) == ("failed", "measured")
-    assert "the client did not end within 19 s and was ended" in hung["why"]
+    assert (hung["status"], after["status"]) == ("failed", "measured"), hung["why"] + after["why"]
+    assert "the client did not end within 7 s and was ended" in hung["why"]
     assert running_with(marker) == []
     assert rules(lab) == before
 
@@ -132,18 +127,19 @@ async def test_an_engine_that_does_not_fit_on_the_disk_over_there_says_so_and_le
     await host.close()
 
 
-@pytest.mark.parametrize("noise", [r"\036\n", r"\036", r"\0361\n", r"\036-\n", r"\0360\n\036127\n"])
-async def test_a_login_that_prints_what_looks_like_our_marks_changes_no_output(ssh_login: Login, noise: str) -> None:
+async def test_a_login_that_prints_what_looks_like_our_marks_changes_no_output(ssh_login: Login) -> None:
     assert ssh_login.config
     keys = ssh_login.config[0].parent / "authorized_keys"
-    keys.write_text(f"command=\"printf '{noise}'; printf '{noise}' >&2; eval \\\"$SSH_ORIGINAL_COMMAND\\\"\" {keys.read_text()}")
-    plain = subprocess.run(["ssh", "-F", ssh_login.config[0], "box", "true"], capture_output=True, check=True)
-    assert plain.stdout.startswith(b"\x1e") and plain.stderr.startswith(b"\x1e")
-    host = SshHost(ssh_login)
-    async with asyncio.timeout(LIMIT_S):
-        done = await host.run(["sh", "-c", "printf 'out\\036\\0365\\n'; printf '\\0369\\n' >&2; exit 7"], check=False)
-    assert (done.stdout, done.stderr, done.status) == (b"out\x1e\x1e5\n", b"\x1e9\n", 7)
-    await host.close()
+    key = keys.read_text()
+    for noise in (r"\036\n", r"\036", r"\0361\n", r"\036-\n", r"\0360\n\036127\n"):
+        keys.write_text(f"command=\"printf '{noise}'; printf '{noise}' >&2; eval \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}")
+        plain = subprocess.run(["ssh", "-F", ssh_login.config[0], "box", "true"], capture_output=True, check=True)
+        assert plain.stdout.startswith(b"\x1e") and plain.stderr.startswith(b"\x1e")
+        host = SshHost(ssh_login)
+        async with asyncio.timeout(LIMIT_S):
+            done = await host.run(["sh", "-c", "printf 'out\\036\\0365\\n'; printf '\\0369\\n' >&2; exit 7"], check=False)
+        assert (done.stdout, done.stderr, done.status) == (b"out\x1e\x1e5\n", b"\x1e9\n", 7)
+        await host.close()
 
 
 async def test_a_login_of_another_language_with_colours_changes_no_output(ssh_login: Login) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -137,12 +137,11 @@ async def test_a_busy_core_is_found_and_named() -> None:
     await host.close()
 
 
-async def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_report(
-    lab: labs.Lab, tmp_path: Path, python: str, python_env: dict[str, str]
+def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_report(
+    standing_lab: str, tmp_path: Path, dutlab: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    await sh(lab.hosts()["source"], "ip link set dev eth-b mtu 1400")
-    doctor = [python, "-m", "dutlab", "doctor", "--lab", lab.label, "--json"]
-    told = subprocess.run(doctor, env=python_env, capture_output=True, text=True, check=False)
+    subprocess.run(["ip", "-n", f"dutlab-{standing_lab}-source", "link", "set", "dev", "eth-b", "mtu", "1400"], check=True)
+    told = dutlab("doctor", "--lab", standing_lab, "--json")
     assert told.returncode == 1, told.stderr
     findings = {f["kind"]: f for f in json.loads(told.stdout)["findings"]}
     assert findings["mtu-mismatch"]["cure"] == [{"host": "source", "command": "ip link set dev eth-b mtu 1500"}]
@@ -150,8 +149,7 @@ async def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_r
     (tmp_path / "e.yaml").write_text(
         "experiment: sick\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads:\n  - path-mtu: {links: [[a]]}\nrepeats: 1\n"
     )
-    run = [python, "-m", "dutlab", "run", str(tmp_path / "e.yaml"), "--lab", lab.label, "--runs", str(tmp_path / "runs")]
-    done = subprocess.run(run, env=python_env, capture_output=True, text=True, check=False)
+    done = dutlab("run", "e.yaml", "--lab", standing_lab)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert [line[:12] for line in lines if "the ports of link b have MTUs" in line or line.startswith("[1/1]")] == [

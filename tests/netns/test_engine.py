@@ -42,42 +42,44 @@ def mostly(asked, flow):
     return flow.sent_frames
 
 
-async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_frame(engine):
-    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=2000.0, duration_s=2.0))
+async def test_a_router_forwards_a_modest_load_without_losing_count_of_a_single_frame(engine, hosts):
+    count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c udp dport 7 counter"
+    await hosts["dut"].run(["nft", count])
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=2000.0, duration_s=1.0, warmup_s=0))
     (flow,) = measured.flows
     assert flow.balances
-    sent = mostly(4000, flow)
+    sent = mostly(2000, flow)
     assert (flow.received_frames, flow.lost_frames, flow.duplicated_frames) == (sent, 0, 0)
     assert flow.received_bytes == sent * 64
-    assert measured.figures["a"]["received_pps"] == pytest.approx(sent / 2, rel=0.3)
+    assert measured.figures["a"]["received_pps"] == pytest.approx(sent, rel=0.3)
     assert flow.latency is not None and flow.latency.count == sent
-    assert 1000 < flow.latency.min_ns <= flow.latency.p50_ns <= flow.latency.p99_ns <= flow.latency.max_ns < 1_000_000_000
-
-
-@pytest.mark.parametrize("size", [64, 594, 1518, "imix", "aaafg"])
-async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(engine, size):
-    measured = await sweep.measure(Bench(engine), sweep_cell("a", frame_size=size))
-    (flow,) = measured.flows
-    assert flow.balances and flow.sent_frames > 1000
-    assert DoubtKind.LEDGER_OPEN not in {d.kind for d in measured.doubts}
-    assert flow.mean_frame_bytes == pytest.approx(frame_mix(size).mean, rel=0.02)
-
-
-async def test_two_links_at_once_have_an_account_each(engine):
+    assert 1000 < flow.latency.min_ns <= flow.latency.p50_ns <= flow.latency.p99_ns <= flow.latency.max_ns < 10_000_000_000
+    rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
+    (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
+    assert counter["packets"] == sent, "the router's own counter agrees with the ledger"
     measured = await sweep.measure(Bench(engine), sweep_cell("a", "b", rate_pps=2000.0))
     assert [(f.link, f.received_frames) for f in measured.flows] == [
         (link, mostly(1000, f)) for link, f in zip("ab", measured.flows, strict=True)
-    ]
+    ], "two links at once have an account each"
     assert measured.figures["a+b"]["received_pps"] == pytest.approx(sum(f.received_frames for f in measured.flows) / 0.5, rel=0.05)
+
+
+async def test_at_full_speed_every_frame_is_received_or_lost_and_nothing_else(engine):
+    for size in (64, 594, 1518, "imix", "aaafg"):
+        measured = await sweep.measure(Bench(engine), sweep_cell("a", frame_size=size, duration_s=0.2, warmup_s=0.0, drain_s=0.1))
+        (flow,) = measured.flows
+        assert flow.balances and flow.sent_frames > 1000
+        assert DoubtKind.LEDGER_OPEN not in {d.kind for d in measured.doubts}
+        assert flow.mean_frame_bytes == pytest.approx(frame_mix(size).mean, rel=0.02)
 
 
 async def test_what_the_dut_drops_is_lost_and_counted_exactly(engine, hosts):
     await hosts["dut"].run(
         ["nft", "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c numgen inc mod 4 0 drop"]
     )
-    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=2000.0, duration_s=2.0, warmup_s=0))
+    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=2000.0, duration_s=1.0, warmup_s=0))
     (flow,) = measured.flows
-    lost = -(mostly(4000, flow) // -4)  # of each four the first
+    lost = -(mostly(2000, flow) // -4)  # of each four the first
     assert (flow.received_frames, flow.lost_frames) == (flow.sent_frames - lost, lost)
     assert measured.figures["a"]["loss_ratio"] == pytest.approx(lost / flow.sent_frames)
 
@@ -129,7 +131,7 @@ async def test_a_trial_that_lost_more_than_it_may_ends_at_once_and_its_counts_ar
 
 
 async def test_a_trial_that_loses_nothing_runs_to_its_end_although_it_may_be_stopped(engine):
-    outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(4000.0), Seconds(1.5), drain=Seconds(0.2), stop_after_lost=0))
+    outcome = await engine.offer(Offer(("a",), frame_mix(64), Pps(4000.0), Seconds(1.0), drain=Seconds(0.2), stop_after_lost=0))
     assert outcome.stopped_early_s is None and outcome.flows[0].lost_frames == 0
 
 
@@ -177,15 +179,6 @@ async def test_clocks_that_nobody_knows_to_be_one_are_measured_to_be_apart_by_no
     assert abs(ahead_ns) <= error_ns < 10**10
     assert (flow.received_frames, flow.latency_error_ns) == (mostly(1000, flow), error_ns)
     assert flow.latency is None or flow.latency.p50_ns < 10**9 + error_ns
-
-
-async def test_the_routers_own_counters_agree_with_the_ledger(engine, hosts):
-    count = "add table ip odd; add chain ip odd c { type filter hook forward priority 0; }; add rule ip odd c udp dport 7 counter"
-    await hosts["dut"].run(["nft", count])
-    measured = await sweep.measure(Bench(engine), sweep_cell("a", rate_pps=2000.0, duration_s=1.5, warmup_s=0))
-    rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
-    (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
-    assert counter["packets"] == mostly(3000, measured.flows[0])
 
 
 async def test_probes_see_each_way_and_never_the_same_flow_twice(engine, hosts):

@@ -30,6 +30,7 @@ from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.tools.ping import Ping
 from dutlab.tools.steps.steps import Account, Steps
 from processes import eventually, running_with
+from slow_links import slow_down
 
 pytestmark = pytest.mark.timing
 
@@ -54,6 +55,7 @@ async def ends(lab: Lab, windows: SshHost) -> dict[str, Host]:
     """The lab's hosts with a router between them, the source a Windows."""
     hosts: dict[str, Host] = dict(lab.hosts())
     await hosts["dut"].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    slow_down(lab.namespaces["dut"], "in-a", "out-a")
     hosts["source"] = windows
     return hosts
 

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from capability import need_program
-from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
 
 
 @pytest.fixture
-def records(python, python_env, tmp_path):
-    def run(workloads, *, status=0, env=()):
+def records(dutlab, tmp_path):
+    def run(workloads):
         (tmp_path / "e.yaml").write_text(f"experiment: g\n{HEAD}workloads:\n{workloads}")
-        done = subprocess.run(
-            [python, "-m", "dutlab", "run", "e.yaml"],
-            cwd=tmp_path,
-            env={**python_env, **dict(env)},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        assert done.returncode == status, done.stdout + done.stderr
+        done = dutlab("run", "e.yaml")
+        assert done.returncode == 0, done.stdout + done.stderr
         return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 
     return run

@@ -37,7 +37,7 @@ def log() -> list[Done]:
 @pytest.fixture(params=["local", "netns", "ssh"])
 def made(request: pytest.FixtureRequest, log: list[Done]) -> Host:
     if request.param == "ssh":
-        return SshHost(request.getfixturevalue("ssh_login"), log.append)
+        return SshHost(request.getfixturevalue("door"), log.append)
     return LocalHost("box", log.append) if request.param == "local" else NetnsHost("box", request.getfixturevalue("namespace"), log.append)
 
 

@@ -20,11 +20,13 @@ from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.units import Pps, Seconds
 from processes import programs
+from slow_links import slow_down
 
 
 @pytest.fixture(autouse=True)
 async def _routes(hosts, lab, log):
-    """The DUT forwards."""
+    """The DUT forwards, slowly."""
+    slow_down(lab.namespaces["dut"], "out-a", "out-b")
     await family("linux").modes["router"].apply(hosts["dut"], lab.testbed)
     log.clear()
 
@@ -95,7 +97,7 @@ async def loaded(hosts):
 
 async def test_a_link_that_goes_down_in_mid_test_is_reported_in_time(tcp, hosts, monkeypatch):
     monkeypatch.setattr(iperf3, "GRACE_S", 1.0)
-    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=6)))
+    test = asyncio.create_task(tcp.measure(iperf_cell("a", duration_s=4)))
     await loaded(hosts)
     await hosts["dut"].run(["ip", "link", "set", "dev", "out-a", "down"])
     with pytest.raises(ToolFailed, match="link a: "):
@@ -144,7 +146,7 @@ async def test_whoever_looks_on_is_told_meanwhile_what_arrives_on_each_link(lab,
     told: list[tuple[str, str, float]] = []
     tcp = Iperf3(hosts, lab.testbed, lab.cpus, lambda where, who, values: told.append((where, who, values["wire_bps"])))
     for _ in range(10):  # on a busy machine a second may pass before the first reading
-        measured = await tcp.measure(iperf_cell("a", "b", duration_s=3))
+        measured = await tcp.measure(iperf_cell("a", "b", duration_s=2))
         if {where for where, _, bps in told if bps > 1e6} == {"a", "b"}:
             break
     assert {where for where, _, bps in told if bps > 1e6} == {"a", "b"} and {who for _, who, _ in told} == {"iperf3"}, told

@@ -13,11 +13,13 @@ from dutlab.dut import family
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3.lengths import lengths
 from dutlab.tools.iperf3.tcp import Iperf3
+from slow_links import slow_down
 
 
 @pytest.fixture(autouse=True)
 async def _routes(hosts, lab):
     need_program("iperf3")
+    slow_down(lab.namespaces["dut"], "in-a", "out-a", "in-b", "out-b")
     await family("linux").modes["router"].apply(hosts["dut"], lab.testbed)
 
 
@@ -48,10 +50,10 @@ async def test_in_both_directions_the_goodput_is_of_both_and_each_is_told(tcp):
 
 
 async def test_links_end_one_by_one_and_none_is_taken_for_cut_short(tcp):
-    cell = cell_of("iperf3", links=("a", "b"), streams=1, omit_s=0, duration_s=4, direction="bidir", ends_apart_s=2)
+    cell = cell_of("iperf3", links=("a", "b"), streams=1, omit_s=0, duration_s=3, direction="bidir", ends_apart_s=1)
     measured = await tcp.measure(cell)
     seconds = {link: json.loads(measured.raw[f"iperf3-{link}-client.json"])["start"]["test_start"]["duration"] for link in ("a", "b")}
-    assert seconds == {"a": 4, "b": 2}
+    assert seconds == {"a": 3, "b": 2}
     assert not [d for d in measured.doubts if d.kind is DoubtKind.TOOL_INCOMPLETE]
     last = {link: max(r.at_s for r in measured.readings if r.link == link) for link in ("a", "b")}
     assert last["a"] > last["b"]

@@ -60,7 +60,7 @@ async def test_ports_and_addresses_are_those_of_the_testbed(lab: labs.Lab) -> No
 
 async def test_a_silent_lab_carries_no_frame(lab: labs.Lab) -> None:
     before = await received(lab)
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(1.0)
     assert await received(lab) == before
 
 
@@ -141,11 +141,11 @@ async def test_a_full_ring_holds_a_socket_back_and_drops_nothing(lab: labs.Lab) 
     swallow = await hosts["sink"].spawn([sys.executable, "-c", _SWALLOW])
     assert (await swallow.readline()).strip() == b"listening"
     beside_the_dut = ["taskset", "-c", ",".join(map(str, lab.cpus["dut"]))]  # its thread waits meanwhile, and the ring before it fills
-    await hosts["source"].run([*beside_the_dut, sys.executable, "-c", _POUR.replace("2_000_000", "200_000_000")], timeout_s=LIMIT_S)
+    await hosts["source"].run([*beside_the_dut, sys.executable, "-c", _POUR.replace("2_000_000", "50_000_000")], timeout_s=LIMIT_S)
     assert (await swallow.readline()).strip() == b"all"
     await swallow.end()
     sent = json.loads((await hosts["source"].run(["ip", "-j", "-s", "link", "show", "dev", "eth-a"])).text)[0]["stats64"]["tx"]
-    assert (sent["dropped"], sent["packets"] > 100_000) == (0, True)
+    assert (sent["dropped"], sent["packets"] > 25_000) == (0, True)
 
 
 async def test_pinned_threads_serve_on_the_duts_core_alone(label: str) -> None:
@@ -341,7 +341,7 @@ def test_down_cleans_up_after_up_was_killed_at_any_point(label: str, python: str
     delays = random.Random(seed)
     script = f'import asyncio; from dutlab import labs; print("up", flush=True); asyncio.run(labs.up("three-node", label="{label}"))'
     left_something = 0
-    for attempt in range(12):
+    for attempt in range(6):
         with subprocess.Popen([python, "-c", script], env=python_env, stdout=subprocess.PIPE) as builder:
             assert builder.stdout and builder.stdout.readline() == b"up\n"
             if attempt % 2:  # at any instant of the building, and at any after its first trace

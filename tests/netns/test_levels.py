@@ -12,6 +12,7 @@ from capability import have_netns, need, need_program
 from dutlab.runner.journal import pending_undo, read_journal
 from main_job import events, only_run, records
 from processes import LIMIT_S, eventually
+from slow_links import slow_down
 
 HEAD = """
 experiment: levels
@@ -66,6 +67,13 @@ def state(label):
     sysctls = "sysctl net.ipv4.tcp_congestion_control net.ipv4.tcp_no_metrics_save net.ipv4.ip_forward"
     offloads = "; for p in in-a out-a in-b out-b; do ethtool -k $p; done"
     return [inside(label, host, ports + sysctls + (offloads if host == "dut" else "")) for host in ("source", "dut", "sink")]
+
+
+@pytest.fixture
+def standing_lab(standing_lab):
+    """Its DUT is slow."""
+    slow_down(f"dutlab-{standing_lab}-dut", "out-a")
+    return standing_lab
 
 
 def test_levels_are_crossed_with_modes_verified_and_put_back(dutlab, experiment, standing_lab, tmp_path):

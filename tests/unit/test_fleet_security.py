@@ -1,4 +1,4 @@
-"""What may leave a machine: nothing without TLS, and no key that others can read. A real fleet with TLS is in tests/netns/test_fleet.py."""
+"""What may leave a machine: nothing without TLS, and no key that others can read. A real fleet with TLS is in tests/servers/test_fleet.py."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.trust import NotOurs
 
-_COMMAND = ("dutlab", *sys.argv[1:])
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
@@ -156,7 +155,12 @@ def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool =
     from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     return RunOptions(
-        runs=runs, engine_binary=find_engine(), command=_COMMAND, unattended=unattended, standing_lab=lab, take_over=take_over
+        runs=runs,
+        engine_binary=find_engine(),
+        command=("dutlab", *sys.argv[1:]),
+        unattended=unattended,
+        standing_lab=lab,
+        take_over=take_over,
     )
 
 
