@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -52,13 +51,15 @@ def test_of_a_testbed_that_is_away(dutlab, tmp_path):
 """
 
 
-def test_a_rate_is_asserted_with_its_interval_and_what_cannot_run_is_skipped_or_fails(python: str, tmp_path: Path) -> None:
+def test_a_rate_is_asserted_with_its_interval_and_what_cannot_run_is_skipped_or_fails(
+    python: str, python_env: dict[str, str], tmp_path: Path
+) -> None:
     need("netns", have_netns())
     need_engine()
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_gate.py").write_text(TESTS)
     argv = [python, "-m", "pytest", "-rsf", "-p", "no:cacheprovider", "-p", "no:xdist", "test_gate.py"]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment = {k: v for k, v in python_env.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "2 failed, 1 passed, 1 skipped" in done.stdout, done.stdout
     assert "received_pps of mode router, frame_size 64: " in done.stdout and "repeats: 1)" in done.stdout, done.stdout
