@@ -17,6 +17,9 @@ from unittest.mock import patch
 
 from dutlab.cli.main import main
 
+ONE_LOAD = (None,)
+"""At which a run measures its rig: full speed. What the rig does at the others is for tests of that."""
+
 
 def carried_out(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """What `dutlab WORDS` says, and the status it exits with."""
@@ -28,6 +31,7 @@ def carried_out(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> s
         patch.multiple(sys, argv=argv, stdin=nothing, stdout=out, stderr=err),
         patch.dict(os.environ, env, clear=True),
         chdir(cwd),
+        patch("dutlab.runner.headroom.LOADS", ONE_LOAD),
         _same_collections(),
     ):
         status: object = 0

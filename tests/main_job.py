@@ -19,14 +19,15 @@ testbed: {lab: three-node}
 factors:
   mode: [router, nat]
 workloads:
-  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
-  - sweep: {frame_sizes: [64, imix], duration: 300ms, warmup: 100ms, links: [[a]]}
+  - sweep: {frame_sizes: [64, imix], rates: [2kpps], duration: 300ms, warmup: 0s, drain: 100ms, links: [[a]]}
 repeats: 2
 seed: 7
 """
-TRIALS = 2 * 3 * 2
+TRIALS = 2 * 2 * 2
 ONCE = EXPERIMENT.replace("repeats: 2", "repeats: 1")
-BOTH_TOOLS = ONCE.replace("[router, nat]", "[router]").replace("[64, imix]", "[64]")
+IPERF3 = "  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}\n"
+SWEEPS = ONCE.replace("[router, nat]", "[router]").replace("[64, imix]", "[64]")
+BOTH_TOOLS = SWEEPS.replace("workloads:\n", f"workloads:\n{IPERF3}")
 """A trial of each tool in one mode: where it matters neither how many there are nor which."""
 
 

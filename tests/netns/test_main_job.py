@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
+from dutlab.cli.examples import example
 from dutlab.tools.engine.binary import find_engine
-from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, events, only_run, records
+from main_job import BOTH_TOOLS, EXPERIMENT, SWEEPS, events, only_run, records
 from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
@@ -24,8 +25,21 @@ def _machine(no_leak):
     need_program("nft")
 
 
-def test_the_quick_demo_leaves_a_whole_run_of_every_mode_a_report_that_can_be_made_again_and_no_lab(dutlab, tmp_path):
-    done = dutlab("demo", "--quick", timeout=LIMIT_S)
+QUICK = {
+    "links: [[a], [b], [a, b]]": "links: [[a, b]]",
+    "frame_sizes: [64, 512, 1518], duration: 1s, warmup: 200ms": "frame_sizes: [512], rates: [2kpps], duration: 200ms, warmup: 0s",
+}
+"""What makes the quick demo quicker still."""
+
+
+def test_the_quick_demo_leaves_a_whole_run_of_every_mode_a_report_that_can_be_made_again_and_no_lab(dutlab, tmp_path, monkeypatch):
+    text = (example("firewall-modes") / "quick.yaml").read_text()
+    for written, quicker in QUICK.items():
+        assert written in text
+        text = text.replace(written, quicker)
+    (tmp_path / "quick.yaml").write_text(text)
+    monkeypatch.setattr("dutlab.cli.run.example", lambda _: tmp_path)
+    done = dutlab("demo", "--quick")
     assert done.returncode == 0, done.stderr
     run = only_run(tmp_path)
     (label,) = (e["label"] for e in events(run) if e["event"] == "lab-up")
@@ -39,7 +53,6 @@ def test_the_quick_demo_leaves_a_whole_run_of_every_mode_a_report_that_can_be_ma
         assert_accounted(r)
     page = re.search(r"report: (\S+)", done.stdout)
     assert page and (tmp_path / page[1]).is_file()
-    assert "embedded lab: relative figures" in (run / "report" / "report.md").read_text().lower()
     again = dutlab("report", str(run), "--format", "csv", "-o", "again.csv")
     assert again.returncode == 0 and (tmp_path / "again.csv").read_text() == (run / "report" / "report.csv").read_text()
     plots = dutlab("plot", str(run), "--format", "png")
@@ -60,28 +73,27 @@ def assert_accounted(r):
 
 
 def test_a_mode_that_does_not_hold_measures_nothing_and_the_run_goes_on(dutlab, experiment, tmp_path):
-    text = BOTH_TOOLS.replace("mode: [router]", "mode: [deaf, router]")
+    text = SWEEPS.replace("mode: [router]", "mode: [deaf, router]")
     text += "modes:\n  deaf: {apply: ['sysctl -w net.ipv4.ip_forward=0'], verify: ['true'], restore: ['true']}\n"
     done = dutlab("run", experiment(text))
     assert done.returncode == 1, done.stderr
     by_mode = {mode: [r for r in records(only_run(tmp_path)) if r["cell"]["mode"] == mode] for mode in ("deaf", "router")}
     assert {r["status"] for r in by_mode["deaf"]} == {"refused"} and all(not r["figures"] and "deaf" in r["why"] for r in by_mode["deaf"])
     assert {r["status"] for r in by_mode["router"]} == {"measured"}
-    assert "refused" in done.stdout
 
 
 def test_a_port_that_carries_the_default_route_is_refused(dutlab, experiment, standing_lab, tmp_path):
     subprocess.run(
         ["ip", "-n", f"dutlab-{standing_lab}-source", "route", "add", "default", "via", "172.16.0.1", "dev", "eth-a"], check=True
     )
-    done = dutlab("run", experiment(ONCE), "--lab", standing_lab)
+    done = dutlab("run", experiment(SWEEPS), "--lab", standing_lab)
     assert done.returncode in (1, 3), done.stderr
     said = done.stderr + "".join(r["why"] for r in records(only_run(tmp_path)))
     assert "default route" in said and "isolated" in said
 
 
 def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, python_env, dutlab, experiment, tmp_path):
-    text = BOTH_TOOLS.replace("mode: [router]", "mode: [router]\n  bios-turbo: ['on', 'off']")
+    text = SWEEPS.replace("mode: [router]", "mode: [router]\n  bios-turbo: ['on', 'off']")
     path = experiment(text)
     refused = dutlab("run", path, "--unattended")
     assert refused.returncode == 2 and "bios-turbo" in refused.stderr, refused.stderr
@@ -101,11 +113,11 @@ def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, pyt
         {("set bios-turbo to on", "did it"), ("set bios-turbo to off", "did that")},
         {("set bios-turbo to off", "did it"), ("set bios-turbo to on", "did that")},
     )
-    assert len(records(only_run(tmp_path))) == 2 * 2
+    assert len(records(only_run(tmp_path))) == 2
 
 
 def test_a_wrong_file_is_refused_whole_before_anything_is_made(dutlab, experiment, tmp_path):
-    done = dutlab("run", experiment(EXPERIMENT.replace("lab: three-node", "lab: three-nodes").replace("duration: 1s", "duration: 1")))
+    done = dutlab("run", experiment(EXPERIMENT.replace("lab: three-node", "lab: three-nodes").replace("duration: 300ms", "duration: 1")))
     assert done.returncode == 2, done.stderr
     assert len(re.findall(r"^(?:dutlab: )?\S*experiment\.yaml:\d+:\d+: ", done.stderr, re.MULTILINE)) >= 2, done.stderr
     assert not (tmp_path / "runs").exists()

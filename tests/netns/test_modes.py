@@ -66,55 +66,60 @@ def one_link(testbed, name):
 
 
 async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, engine):
+    """It is verified by frames in every state of rules and settings that it has after another mode."""
     names = list(MODES)
-    walk = [names[0]]
+    walk, proven = [names[0]], set[tuple[str, str]]()
     unseen = {(a, b) for a in names for b in names if a != b}
     while unseen:  # each step takes an ordered pair that was not yet walked, or moves to where one begins
         onward = next((b for a, b in sorted(unseen) if a == walk[-1]), None) or next(a for a, _ in sorted(unseen))
         unseen.discard((walk[-1], onward))
         walk.append(onward)
-    for step, name in enumerate(walk):  # both links where a mode is seen first, then one by turns
-        bed = one_link(lab.testbed, "ab"[step % 2]) if name in walk[:step] else lab.testbed
+    for name in walk:
         await MODES[name].apply(dut, lab.testbed)
-        checks = await MODES[name].verify(dut, bed, engine)
+        if (now := (name, await state(dut))) in proven:
+            continue
+        checks = await MODES[name].verify(dut, lab.testbed, engine)
         assert bad(checks) == {}, f"{name} in {walk}"
-        assert len(checks) == 2 + MODES[name].behaviour.tracks + len(bed.links) * 4
+        assert len(checks) == 2 + MODES[name].behaviour.tracks + len(lab.testbed.links) * 4
+        proven.add(now)
+    assert {name for name, _ in proven} == set(names)
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
-async def test_undo_puts_an_untouched_dut_back_to_the_letter(lab, dut, mode):
-    before = await state(dut)
-    undo = await MODES[mode].undo(dut, lab.testbed)
-    assert await state(dut) == before, "to look is not to touch"
-    await MODES[mode].apply(dut, lab.testbed)
-    assert await state(dut) != before
-    for step in undo:
+async def carried_out(dut, steps):
+    for step in steps:
         assert step.host == "dut"
         await dut.run(step.argv, stdin=step.stdin.encode())
-    assert await state(dut) == before
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
-async def test_undo_puts_rules_and_settings_of_somebody_else_back_to_the_letter(lab, dut, mode):
+async def test_undo_puts_an_untouched_dut_back_to_the_letter(lab, dut):
+    before = await state(dut)
+    for name, mode in MODES.items():
+        undo = await mode.undo(dut, lab.testbed)
+        assert await state(dut) == before, f"{name}: to look is not to touch"
+        await mode.apply(dut, lab.testbed)
+        assert await state(dut) != before, name
+        await carried_out(dut, undo)
+        assert await state(dut) == before, name
+
+
+SETTINGS_OF_SOMEBODY = (
+    "net/ipv4/conf/in-a/forwarding=1",
+    "net/ipv4/conf/all/accept_redirects=0",
+    "net/ipv6/conf/out-b/forwarding=1",
+)
+
+
+async def test_undo_puts_rules_and_settings_of_somebody_else_back_to_the_letter(lab, dut):
     await dut.run(["nft", "-f", "-"], stdin=RULES_OF_SOMEBODY.encode())
-    await dut.run(
-        [
-            "sysctl",
-            "-q",
-            "-w",
-            "net/ipv4/conf/in-a/forwarding=1",
-            "net/ipv4/conf/all/accept_redirects=0",
-            "net/ipv6/conf/out-b/forwarding=1",
-        ]
-    )
+    await dut.run(["sysctl", "-q", "-w", *SETTINGS_OF_SOMEBODY])
     before = await state(dut)
     assert "we know them" in before
-    undo = await MODES[mode].undo(dut, lab.testbed)
-    await MODES[mode].apply(dut, lab.testbed)
-    assert "theirs" not in await state(dut)
-    for step in undo:
-        await dut.run(step.argv, stdin=step.stdin.encode())
-    assert await state(dut) == before
+    for name, mode in MODES.items():
+        undo = await mode.undo(dut, lab.testbed)
+        await mode.apply(dut, lab.testbed)
+        assert "theirs" not in await state(dut), name
+        await carried_out(dut, undo)
+        assert await state(dut) == before, name
 
 
 OWN_RULES = """#!/usr/sbin/nft -f
@@ -187,13 +192,15 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("tampering", BROKEN, ids=[f"{mode}: {noticed}" for mode, _, noticed in BROKEN])
-async def test_a_mode_that_was_tampered_with_does_not_pass(lab, dut, engine, tampering):
-    mode, breaks, noticed = tampering
-    await MODES[mode].apply(dut, lab.testbed)
-    await dut.run(["sh", "-c", breaks])
-    bed = one_link(lab.testbed, "b" if noticed.startswith("link b") else "a")
-    assert noticed in bad(await MODES[mode].verify(dut, bed, engine))
+@pytest.mark.parametrize("mode", dict.fromkeys(mode for mode, _, _ in BROKEN))
+async def test_a_mode_that_was_tampered_with_does_not_pass(lab, dut, engine, mode):
+    undo = await MODES[mode].undo(dut, lab.testbed)
+    for breaks, noticed in [(breaks, noticed) for of, breaks, noticed in BROKEN if of == mode]:
+        await MODES[mode].apply(dut, lab.testbed)
+        await dut.run(["sh", "-c", breaks])
+        bed = one_link(lab.testbed, "b" if noticed.startswith("link b") else "a")
+        assert noticed in bad(await MODES[mode].verify(dut, bed, engine)), breaks
+        await carried_out(dut, undo)
 
 
 async def test_nft_takes_the_rulesets_of_ipv6_links_and_of_names_with_dots(lab, dut):

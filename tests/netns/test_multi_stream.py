@@ -21,23 +21,20 @@ def _machine(no_leak):
 def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter_drops(dutlab, tmp_path):
     data = "{frame_size: 1518, rate: 5kpps, frames: 300, traffic: {transport: tcp, flows: 100, burst: 10}}"
     settings = {
-        "factors.mode": "router,filter-default", "order": "as-written", "repeats": "1", "workloads.multi-stream.duration": "2s", "workloads.multi-stream.streams.syn.frames": "100",
-        "workloads.multi-stream.streams.data": data,
+        "factors.mode": "router,filter-default", "order": "as-written", "repeats": "1", "workloads.multi-stream.duration": "1s", "workloads.multi-stream.streams.syn.frames": "100",
+        "workloads.multi-stream.streams.data": data, "watch": "[]",
     }  # fmt: skip
     done = dutlab("run", str(EXAMPLE), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")))
     assert done.returncode == 0, done.stderr
-    assert "filter-default: nothing of stream data came through." in " ".join(done.stdout.split())
-    path, _ = sorted(tmp_path.glob("runs/*/trials/*/record.json"))
-    record = json.loads(path.read_text())
+    record, filtered = (json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/*/trials/*/record.json")))
+    assert {flow["link"]: flow["received_frames"] > 0 for flow in filtered["flows"]}["a:data"] is False
     flows = {flow["link"]: flow for flow in record["flows"]}
     assert list(flows) == ["a:syn", "a:data", "a:call"] and all(flow["balances"] for flow in flows.values())
     # A chain waits for its frames: each is sent, or refused once its time has passed.
     made = {name: flow["sent_frames"] + flow["refused_frames"] for name, flow in flows.items()}
-    assert made == {"a:syn": 3 * 100, "a:data": 3 * 300, "a:call": 1000}
+    assert made == {"a:syn": 3 * 100, "a:data": 3 * 300, "a:call": 500}
     figures = record["figures"]["a"]
     assert all(figures[f"received_{name}_pps"] > 0 and figures[f"latency_{name}_p99_ns"] > 0 for name in ("syn", "data", "call"))
     (run,) = tmp_path.glob("runs/*")
     cards = dutlab("claims", str(run)).stdout.split()
-    assert len(cards) == 3 and dutlab("verify-claim", *cards).stdout.count("holds: 2 figures worked out again from the raw files") == 3
-    (page,) = tmp_path.glob("runs/*/report/report.md")
-    assert "syn, data after 0.01 s, 3 rounds" in page.read_text() and "dscp 0, 46 in turn" in page.read_text()
+    assert len(cards) == 3 and dutlab("verify-claim", *cards).returncode == 0

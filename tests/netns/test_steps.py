@@ -77,11 +77,11 @@ async def test_one_host_alone_runs_its_steps_once_and_says_when_it_began():
 
 async def test_a_step_that_never_ends_is_ended_by_its_time_out_with_all_that_it_had_said_and_the_reset_follows():
     marker = f"dutlab-steps-{os.getpid()}"
-    steps = {"a": [{"run": f"echo before; sleep 600 # {marker}", "timeout": 3}, "echo next"]}
+    steps = {"a": [{"run": f"echo before; sleep 600 # {marker}", "timeout": 1}, "echo next"]}
     account = await done_by({"a": LocalHost("a")}, work(run=steps, reset={"a": ["echo reset"]}))
     said = by_command(account)
     assert said[f"echo before; sleep 600 # {marker}"].stdout == b"before\n"
-    assert said[f"echo before; sleep 600 # {marker}"].why == "did not end within 3 s and was ended"
+    assert said[f"echo before; sleep 600 # {marker}"].why == "did not end within 1 s and was ended"
     assert said["echo next"].stdout == b"next\n"
     assert said["echo reset"].stdout == b"reset\n"
     assert eventually(lambda: not running_with(marker))
@@ -210,15 +210,10 @@ async def test_a_machine_of_a_lab_sees_its_own_processes_only(namespace):
         outside.wait()
 
 
-def dutlab(*argv, cwd):
-    command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", *map(str, argv)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S)
-
-
-def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(tmp_path):
+def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(dutlab, tmp_path):
     need_program("iperf3")
     before = time.time()
-    done = dutlab("conductor", "run", EXAMPLE / "conductor.cfg", "--translate", "-t", 1, *MAPS, "-f", "json", "-o", "c.json", cwd=tmp_path)
+    done = dutlab("conductor", "run", str(EXAMPLE / "conductor.cfg"), "--translate", "-t", "1", *MAPS, "-f", "json", "-o", "c.json")
     assert done.returncode == 0, done.stderr
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     steps = {(r["host"], r["phase"], r["step"]): r for r in record["tables"]["steps"]}
@@ -243,7 +238,7 @@ def datetime_seconds(text):
     return datetime.fromisoformat(text).timestamp()
 
 
-def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(tmp_path):
+def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(dutlab, tmp_path):
     for name in ("conductor.cfg", "source.cfg", "dut.cfg", "sink.cfg"):
         text = (
             (EXAMPLE / name)
@@ -253,7 +248,7 @@ def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(tmp_
             .replace("sleep 1", "true")
         )
         (tmp_path / name).write_text(text)
-    done = dutlab("conductor", "run", "conductor.cfg", "-t", 1, *MAPS, cwd=tmp_path)
+    done = dutlab("conductor", "run", "conductor.cfg", "-t", "1", *MAPS)
     assert done.returncode == 1, done.stderr
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     assert any("cpuset" in note for note in record["notes"])
@@ -290,58 +285,58 @@ def test_ctrl_c_leaves_the_step_the_trial_and_the_originals_report_as_interrupte
     assert [r["message"] for r in phases["run"]["workers"]["worker_0"]["results"]][1:] == ["phases complete"]
 
 
-def test_after_a_kill_undo_names_what_was_not_reset_and_resets_when_asked(tmp_path):
+def test_after_a_kill_undo_names_what_was_not_reset_and_resets_when_asked(dutlab, tmp_path):
     process = begun_in(tmp_path, one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: touch reset"))
     process.kill()
     process.communicate()
     (run,) = tmp_path.glob("runs/*")
-    named = dutlab("undo", run, cwd=tmp_path)
+    named = dutlab("undo", str(run))
     assert named.returncode == 0, named.stderr
     assert named.stdout == f"Startup was begun and Reset was not run:\n  here: touch reset\n`dutlab undo {run} --reset` runs it\n"
     assert not (tmp_path / "reset").exists()
-    done = dutlab("undo", run, "--reset", cwd=tmp_path)
+    done = dutlab("undo", str(run), "--reset")
     assert done.stdout == "reset: here: touch reset ended with 0\n"
     assert (tmp_path / "reset").exists()
-    assert dutlab("undo", run, cwd=tmp_path).stdout == "nothing to undo\n"
+    assert dutlab("undo", str(run)).stdout == "nothing to undo\n"
 
 
-def test_after_a_kill_undo_resets_in_the_lab_before_it_goes(tmp_path):
+def test_after_a_kill_undo_resets_in_the_lab_before_it_goes(dutlab, tmp_path):
     argv = one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: touch reset; readlink /proc/self/ns/net >where")
     process = begun_in(tmp_path, [*argv[:3], "--map", "here=lab:three-node/source"])  # steps run where dutlab was started
     process.kill()
     process.communicate()
     (run,) = tmp_path.glob("runs/*")
-    named = dutlab("undo", run, cwd=tmp_path)
+    named = dutlab("undo", str(run))
     assert named.returncode == 0, named.stderr
     assert "  here: " in named.stdout
     (label,) = re.findall(r"^lab (\S+) stays for that; `dutlab lab down \1` takes it down without$", named.stdout, re.MULTILINE)
     assert not (tmp_path / "reset").exists()
-    done = dutlab("undo", run, "--reset", cwd=tmp_path)
+    done = dutlab("undo", str(run), "--reset")
     assert re.fullmatch(rf"reset: here: .* ended with 0\nlab {label} taken down\n", done.stdout), done
     assert (tmp_path / "reset").exists()
     assert (tmp_path / "where").read_text() != f"{Path('/proc/self/ns/net').readlink()}\n"
-    assert dutlab("undo", run, cwd=tmp_path).stdout == "nothing to undo\n"
+    assert dutlab("undo", str(run)).stdout == "nothing to undo\n"
 
 
-def test_after_a_kill_what_was_to_be_reset_in_a_lab_is_gone_with_it(tmp_path):
+def test_after_a_kill_what_was_to_be_reset_in_a_lab_is_gone_with_it(dutlab, tmp_path):
     argv = one_host(tmp_path, run="s: touch begun; sleep 600", reset="r: touch reset")
     process = begun_in(tmp_path, [*argv[:3], "--map", "here=lab:three-node/source"])
     process.kill()
     process.communicate()
     (run,) = tmp_path.glob("runs/*")
-    (label,) = re.findall(r"lab (\S+) stays", dutlab("undo", run, cwd=tmp_path).stdout)
-    assert dutlab("lab", "down", label, cwd=tmp_path).returncode == 0
-    assert dutlab("undo", run, "--reset", cwd=tmp_path).stdout == "nothing to undo\n"
+    (label,) = re.findall(r"lab (\S+) stays", dutlab("undo", str(run)).stdout)
+    assert dutlab("lab", "down", label).returncode == 0
+    assert dutlab("undo", str(run), "--reset").stdout == "nothing to undo\n"
     assert not (tmp_path / "reset").exists()
 
 
-def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_no_failure(tmp_path):
+def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_no_failure(dutlab, tmp_path):
     argv = one_host(tmp_path, run="timeout1: sleep 600")
-    done = dutlab(*argv, "-o", "c.txt", cwd=tmp_path)
+    done = dutlab(*argv, "-o", "c.txt")
     assert done.returncode == 0, done.stderr
     assert "Code: 1, Message: Command timed out after 1 seconds\n" in (tmp_path / "c.txt").read_text()
     (tmp_path / "t.cfg").write_text("[Test]\ntrials: 0\n[Workers]\nhere: h.cfg\n")
-    done = dutlab(*argv, "-f", "json", "-o", "c.json", cwd=tmp_path)
+    done = dutlab(*argv, "-f", "json", "-o", "c.json")
     assert (done.returncode, done.stdout) == (0, "0 trials: nothing to run\n")
     assert json.loads((tmp_path / "c.json").read_text())["trials"] == []
 
@@ -355,40 +350,40 @@ def test_a_test_of_no_trials_runs_nothing_and_a_step_that_its_time_out_ends_is_n
         (["source=dut", "source=sink"], "--map source is a duplicate"),
     ],
 )
-def test_a_map_that_would_lose_steps_is_refused(tmp_path, maps, said):
-    done = dutlab("conductor", "convert", EXAMPLE / "conductor.cfg", *[w for m in maps for w in ("--map", m)], cwd=tmp_path)
+def test_a_map_that_would_lose_steps_is_refused(dutlab, tmp_path, maps, said):
+    done = dutlab("conductor", "convert", str(EXAMPLE / "conductor.cfg"), *[w for m in maps for w in ("--map", m)])
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert done.stdout == ""
 
 
-def test_hosts_that_the_lab_does_not_have_are_named_when_converted(tmp_path):
+def test_hosts_that_the_lab_does_not_have_are_named_when_converted(dutlab, tmp_path):
     one_host(tmp_path, run="s: true")
-    done = dutlab("conductor", "convert", "t.cfg", cwd=tmp_path)
+    done = dutlab("conductor", "convert", "t.cfg")
     assert done.returncode == 0, done.stderr
     assert "has no host here: map them" in done.stderr
 
 
-def test_players_are_reached_at_the_addresses_of_their_files(tmp_path):
+def test_players_are_reached_at_the_addresses_of_their_files(dutlab, tmp_path):
     one_host(tmp_path, run="s: true")
     (tmp_path / "h.cfg").write_text((tmp_path / "h.cfg").read_text().replace("player: x", "player: 127.0.0.1:1"))
-    done = dutlab("conductor", "run", "t.cfg", "--players", "ssh:nobody@", cwd=tmp_path)
+    done = dutlab("conductor", "run", "t.cfg", "--players", "ssh:nobody@")
     assert done.returncode == 3, done.stderr
     assert "127.0.0.1" in done.stderr
-    wrong = dutlab("conductor", "run", "t.cfg", "--players", "root", cwd=tmp_path)
+    wrong = dutlab("conductor", "run", "t.cfg", "--players", "root")
     assert "give ssh: or ssh:USER@" in wrong.stderr
 
 
-def test_hosts_that_are_not_mapped_are_all_named_with_the_option_to_add(tmp_path):
-    done = dutlab("conductor", "run", EXAMPLE / "conductor.cfg", cwd=tmp_path)
+def test_hosts_that_are_not_mapped_are_all_named_with_the_option_to_add(dutlab, tmp_path):
+    done = dutlab("conductor", "run", str(EXAMPLE / "conductor.cfg"))
     assert done.returncode == 2, done.stderr
     assert all(f"--map {name}=HOST" in done.stderr for name in ("source", "dut", "sink"))
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_is_converted_loads_and_can_be_planned(tmp_path):
-    done = dutlab("conductor", "convert", EXAMPLE / "conductor.cfg", "-o", "e.yaml", cwd=tmp_path)
+def test_what_is_converted_loads_and_can_be_planned(dutlab, tmp_path):
+    done = dutlab("conductor", "convert", str(EXAMPLE / "conductor.cfg"), "-o", "e.yaml")
     assert done.returncode == 0, done.stderr
-    planned = dutlab("plan", "e.yaml", "--json", cwd=tmp_path)
+    planned = dutlab("plan", "e.yaml", "--json")
     assert planned.returncode == 0, planned.stderr
     assert [t["cell"]["setting"]["kind"] for t in json.loads(planned.stdout)["trials"]] == ["steps", "steps"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import subprocess
+from unittest.mock import patch
 
-from capability import need_program
-from processes import LIMIT_S
+from dutlab.sensors import watch
+from dutlab.spec.sensors import SENSORS
 
 BACKLOG = r'''
 from dutlab.sensors import watch
@@ -43,7 +44,6 @@ make = BacklogLoop
 SENSORS["backlog"] = BacklogSensor
 watch.MODULES["backlog"] = "throw_away_sensor"
 '''
-PROGRAM = "import throw_away_sensor; from dutlab.cli.main import main; main()"
 EXPERIMENT = """
 experiment: watched-lab
 testbed:
@@ -52,41 +52,28 @@ testbed:
     queue: {kind: backlog, host: sink, every: 200ms}
     wall: {kind: command, command: echo 42, unit: W, every: 200ms}
 factors: {mode: [as-found]}
-workloads: [iperf3: {streams: 1, omit: 0s, duration: 1s}]
+workloads: [sweep: {frame_sizes: [64], rates: [1kpps], duration: 1s, warmup: 0s, drain: 100ms}]
 repeats: 2
 """
 
 
-def test_a_sensor_is_its_settings_a_module_and_two_lines_and_a_run_in_a_lab_reads_it(python, python_env, tmp_path):
-    need_program("iperf3")
+def test_a_sensor_is_its_settings_a_module_and_two_lines_and_a_run_in_a_lab_reads_it(dutlab, tmp_path, monkeypatch):
     (tmp_path / "throw_away_sensor.py").write_text(BACKLOG)
-    path = f"{tmp_path}:{python_env.get('PYTHONPATH', '')}"
-
-    def dutlab(*argv):
-        command = [python, "-c", PROGRAM, *argv]
-        return subprocess.run(
-            command, cwd=tmp_path, env={**python_env, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT_S, check=False
-        )
-
     (tmp_path / "wrong.yaml").write_text(EXPERIMENT.replace("host: sink", "host: sinc"))
-    wrong = dutlab("run", "wrong.yaml")
-    assert wrong.returncode == 2 and "sensors.queue.host: there is no host 'sinc'" in wrong.stderr, wrong.stderr
     (tmp_path / "right.yaml").write_text(EXPERIMENT)
-    done = dutlab("run", "right.yaml")
-    assert done.returncode == 0, done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    with patch.dict(SENSORS), patch.dict(watch.MODULES):
+        importlib.import_module("throw_away_sensor")
+        wrong = dutlab("run", "wrong.yaml")
+        assert wrong.returncode == 2 and "sensors.queue.host: there is no host 'sinc'" in wrong.stderr, wrong.stderr
+        done = dutlab("run", "right.yaml")
+        assert done.returncode == 0, done.stderr
     records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     assert [r["status"] for r in records] == ["measured"] * 2
     assert not [d for r in records for d in r["doubts"] if d["kind"] == "SENSOR_FAILED"]
-    said = dutlab(
-        "query",
-        "SELECT trial, sensor, host, unit, count(*) > 2 AS many, min(value) >= 0 AS real FROM samples "
-        "WHERE name IN ('backlog_programs', 'wall') GROUP BY ALL ORDER BY ALL",
-        "--format",
-        "json",
-    )
-    assert said.returncode == 0, said.stderr
-    rows = json.loads(said.stdout)
-
+    asked = "SELECT trial, sensor, host, unit, count(*) > 2 AS many, min(value) >= 0 AS real FROM samples "
+    asked += "WHERE name IN ('backlog_programs', 'wall') GROUP BY ALL ORDER BY ALL"
+    rows = json.loads(dutlab("query", asked, "--format", "json").stdout)
     assert [(r["trial"], r["sensor"], r["host"], r["unit"]) for r in rows] == [
         (trial, *sensor) for trial in (1, 2) for sensor in (("queue", "sink", ""), ("wall", "this-machine", "W"))
     ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import subprocess
+from unittest.mock import patch
 
 from capability import need_program
-from processes import LIMIT_S
+from dutlab.workloads import WORKLOADS
 
 ECHO = r'''
 import re
@@ -53,25 +54,19 @@ WORKLOADS["echo"] = WorkloadPlug(
     "echo", says="Pings through the DUT.", settings="throw_away:EchoWorkload", tool="throw_away:echo", section="throw_away:section"
 )
 '''
-PROGRAM = "import throw_away; from dutlab.cli.main import main; main()"
 
 
-def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_registry(python, python_env, tmp_path):
+def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_registry(dutlab, tmp_path, monkeypatch):
     need_program("ping")
     (tmp_path / "throw_away.py").write_text(ECHO)
-    path = f"{tmp_path}:{python_env.get('PYTHONPATH', '')}"
-
-    def dutlab(*argv):
-        command = [python, "-c", PROGRAM, *argv]
-        return subprocess.run(
-            command, cwd=tmp_path, env={**python_env, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT_S, check=False
-        )
-
-    wrong = dutlab("measure", "echo", "time=4")
-    assert wrong.returncode == 2 and "did you mean times?" in wrong.stderr, wrong.stderr
-    assert "Pings through the DUT." in dutlab("measure", "--help").stdout
-    done = dutlab("measure", "echo", "times=4", "--link", "a", "--repeats", "2")
-    assert done.returncode == 0, done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    with patch.dict(WORKLOADS):
+        importlib.import_module("throw_away")
+        wrong = dutlab("measure", "echo", "time=4")
+        assert wrong.returncode == 2 and "did you mean times?" in wrong.stderr, wrong.stderr
+        assert "Pings through the DUT." in dutlab("measure", "--help").stdout
+        done = dutlab("measure", "echo", "times=4", "--link", "a", "--mode", "router", "--repeats", "2")
+        assert done.returncode == 0, done.stderr
     records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     assert [r["figures"]["a"]["answers_count"] for r in records] == [4.0, 4.0]
     (report,) = tmp_path.glob("runs/*/report/report.json")
