@@ -69,13 +69,11 @@ async def test_both_limits_are_found_and_what_was_seen_at_the_rate():
     assert all(load.requests == 1 for load in firewall.loads if load.hold)
 
 
-async def test_as_many_as_were_asked_for_is_no_limit_of_the_dut():
+async def test_neither_as_many_as_were_asked_for_nor_a_slow_generator_is_taken_for_the_duts_limit():
     measured, figures = await found(Firewall(holds=10**9), tests=["concurrent"], fill_rate=5000, most=4000)
     assert (figures["concurrent_connections"], "concurrent_upper_connections" in figures) == (4000, False)
-    assert any("the DUT may hold more" in note for note in measured.notes)
-
-
-async def test_a_generator_that_is_too_slow_is_not_taken_for_the_dut():
+    assert any("may hold more" in note for note in measured.notes)
+    # A generator that is too slow is not taken for the dut.
     measured, figures = await found(Firewall(per_s=1e9, per_s_made=3000.0), tests=["rate"])
     assert "connections_upper_per_s" not in figures
     assert any("generator" in note for note in measured.notes)

@@ -56,11 +56,23 @@ async def test_what_somebody_changed_meanwhile_is_noticed(mode: str, tampered: d
     assert set(await failed("vyos", mode, dut, testbed=BED)) == noticed
 
 
-async def test_a_configuration_that_vyos_refuses_is_told_in_its_words_and_commits_nothing() -> None:
+async def test_a_configuration_that_is_refused_or_another_than_committed_or_not_told_is_a_failure() -> None:
     dut = TranscriptHost.of("vyos", version="1.3")
     with pytest.raises(CommandFailed, match=r"\[firewall ipv4\]"):
         await family("vyos").modes["filter-default"].apply(dut, BED)
     assert dut.state["config"] == "found"
+    # A configuration that is not the one that was committed is a failure.
+    dut = TranscriptHost.of("vyos")
+    commit = next(e for e in dut.exchanges if "my_commit" in e.stdin and e.sets.get("config") == "nat")
+    commit.sets["config"] = "filter-default"
+    with pytest.raises(HostError, match="3 lines missing, 0 too many"):
+        await family("vyos").modes["nat"].apply(dut, BED)
+    # A dut that does not tell its configuration is not touched.
+    dut = TranscriptHost.of("vyos")
+    read = next(e for e in dut.exchanges if "run show configuration" in e.stdin)
+    read.stdout, read.stderr, read.status = "", "sg: group 'vyattacfg' does not exist\n", 1
+    with pytest.raises(HostError, match="vyattacfg"):
+        await family("vyos").modes["nat"].undo(dut, BED)
 
 
 def test_passes_come_behind_every_rule_of_the_saved_configuration_whatever_version_of_ip_it_has() -> None:
@@ -68,14 +80,6 @@ def test_passes_come_behind_every_rule_of_the_saved_configuration_whatever_versi
     numbers = {line.split()[6] for line in vyos_rules.passes(BED, own)}
     assert numbers == {"4001", "4002"}
     assert {line.split()[6] for line in vyos_rules.passes(BED, [])} == {"101", "102"}
-
-
-async def test_a_configuration_that_is_not_the_one_that_was_committed_is_a_failure() -> None:
-    dut = TranscriptHost.of("vyos")
-    commit = next(e for e in dut.exchanges if "my_commit" in e.stdin and e.sets.get("config") == "nat")
-    commit.sets["config"] = "filter-default"
-    with pytest.raises(HostError, match="3 lines missing, 0 too many"):
-        await family("vyos").modes["nat"].apply(dut, BED)
 
 
 _WRAPPERS = r"""
@@ -150,14 +154,6 @@ def test_the_way_back_fails_unless_the_configuration_is_as_it_was_found(machine:
     (machine / "opt/vyatta/etc/functions/script-template").write_text("run() { :; }\nexec false\n")
     assert carried_out(machine, back(dut, ["nat"], [], "")[1].argv, "") == 1, "nothing was listed because nothing can be listed"
     assert "my_commit" in commit.stdin
-
-
-async def test_a_dut_that_does_not_tell_its_configuration_is_not_touched() -> None:
-    dut = TranscriptHost.of("vyos")
-    read = next(e for e in dut.exchanges if "run show configuration" in e.stdin)
-    read.stdout, read.stderr, read.status = "", "sg: group 'vyattacfg' does not exist\n", 1
-    with pytest.raises(HostError, match="vyattacfg"):
-        await family("vyos").modes["nat"].undo(dut, BED)
 
 
 async def test_every_exchange_of_the_transcript_is_asked_for() -> None:

@@ -212,22 +212,18 @@ def test_our_percentiles_of_a_recorded_report_are_fios_own():
     assert whole["read_clat_max_ns"] == max(raw["read"]["clat_ns"]["max"] for raw in document["jobs"])
 
 
-def test_cores_of_jobs_are_counted_once_where_fio_reports_each_by_itself():
+def test_what_fio_reports_twice_is_counted_once_and_percentiles_need_bins():
     job = {"jobname": "a", "usr_cpu": 25.0, "sys_cpu": 25.0, "read": {"total_ios": 1, "iops": 1.0}}
     grouped = jobs_of({"jobs": [{**job, "job options": {"numjobs": "4", "group_reporting": ""}}]})
     alone = jobs_of({"jobs": [{**job, "job options": {"numjobs": "4"}}] * 4})
     assert total(grouped).figures["fio_cpu_cores"] == total(alone).figures["fio_cpu_cores"] == 2.0
-
-
-def test_the_sum_that_fio_makes_over_its_clients_is_not_counted_again():
+    # The sum that fio makes over its clients is not counted again.
     job = {"jobname": "a", "hostname": "one", "read": {"total_ios": 10, "iops": 5.0, "clat_ns": {"mean": 2.0, "bins": {"100": 10}}}}
     jobs = jobs_of({"client_stats": [job, {**job, "hostname": "two"}, {**job, "jobname": "All clients"}]})
     assert [of.client for of in jobs] == ["one", "two"]
     whole = total(jobs)
     assert (whole.ways["read"].iops, whole.ways["read"].clat.bins, whole.ways["read"].clat.mean_ns) == (10.0, {100: 20}, 2.0)
-
-
-def test_percentiles_of_several_jobs_without_bins_are_not_told():
+    # Percentiles of several jobs without bins are not told.
     job = {"jobname": "a", "read": {"total_ios": 10, "iops": 5.0, "clat_ns": {"mean": 2.0, "percentile": {"99.000000": 7}}}}
     assert total(jobs_of({"jobs": [job]})).figures["read_clat_p99_ns"] == 7
     assert "read_clat_p99_ns" not in total(jobs_of({"jobs": [job, job]})).figures

@@ -62,7 +62,7 @@ def test_whole_seconds_are_at_least_those_asked_for():
     assert [Datagrams(16, None, s).whole_seconds for s in (0.25, 1.0, 1.5)] == [1, 1, 2]
 
 
-def test_what_the_sending_port_dropped_was_refused_and_not_sent():
+def test_what_the_sending_port_dropped_was_refused_and_without_counters_all_was_lost():
     said = read_ends(ended(CLIENT), ended(SERVER), 16, {})
     before = (PortCount(0, 0, 0), None, None, PortCount(0, 0, 0))
     flow = flow_of(
@@ -71,9 +71,7 @@ def test_what_the_sending_port_dropped_was_refused_and_not_sent():
     assert flow.balances
     assert (flow.intended_frames, flow.sent_frames, flow.backpressure_frames) == (200_000, 73_340, 90_000)
     assert (flow.received_frames, flow.lost_frames, flow.received_bytes) == (69_951, 3_389, 69_951 * 64)
-
-
-def test_without_counters_all_that_is_missing_was_lost():
+    # Without counters all that is missing was lost.
     flow = flow_of(direction(), read_ends(ended(CLIENT), ended(SERVER), 16, {}), 64, asked=None, before=NEITHER, after=NEITHER)
     assert isinstance(direction(), Direction) and flow.balances
     assert (flow.intended_frames, flow.sent_frames, flow.lost_frames, flow.places) == (163_340, 163_340, 93_389, {})

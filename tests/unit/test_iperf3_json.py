@@ -61,14 +61,12 @@ def test_a_whole_report_gives_what_the_sink_received_and_not_what_was_sent():
     assert result.repairs == ()
 
 
-def test_intervals_leave_out_omitted_seconds_but_count_their_time():
+def test_intervals_leave_out_omitted_seconds_but_count_their_time_and_a_sliver_is_no_rate():
     intervals = parse(OK).intervals
     assert [round(i.end_s) for i in intervals] == [2, 3]
     assert intervals[0].goodput_bps == pytest.approx(27966806107.479668)
     assert intervals[0].retransmits == 5545
-
-
-def test_a_servers_last_sliver_of_an_interval_is_no_rate():
+    # A servers last sliver of an interval is no rate.
     document, _ = json_text.read_object(recorded("server.json"))
     assert len(document["intervals"]) == 4
     assert len(parse(recorded("server.json")).intervals) == 2

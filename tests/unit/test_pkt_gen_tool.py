@@ -104,15 +104,13 @@ async def test_a_trial_has_what_both_ends_say_and_their_reports_meet_in_time(for
     assert set(outcome.raw) == {"pkt-gen-a-tx.txt", "pkt-gen-a-rx.txt"}
 
 
-async def test_it_is_told_sizes_without_fcs_a_number_of_frames_and_its_cores():
+async def test_it_is_told_sizes_without_fcs_its_cores_and_a_number_of_frames_unless_as_many_as_it_can():
     _, (warm, rx, counted) = await offered(streams=2, warmup=0.2)
     assert "-n 1000" in warm
     assert "-i netmap:eth1 -f tx" in counted
     assert "-l 60 -s 10.0.1.2:49152 -d 10.0.2.2:7 -D 02:00:00:00:00:02 -p 2 -R 5000 -n 5000 -a 1" in counted
     assert "-i netmap:eth1 -f rx" in rx
-
-
-async def test_as_fast_as_it_can_is_ended_after_its_time():
+    # As fast as it can is ended after its time.
     outcome, ran = await offered(100, rate=None)
     assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames == 5000 and "-n" not in ran[-1].split()
 

@@ -19,9 +19,7 @@ def test_a_function_has_its_own_share_and_that_of_what_it_called():
     alone, whole = alone_and_whole(folded(TEXT))
     assert alone == {"copy": pytest.approx(0.6), "tcp_send": pytest.approx(0.2), "idle": pytest.approx(0.2)}
     assert (whole["write"], whole["iperf3"], whole["swapper"]) == pytest.approx((0.8, 0.8, 0.2))
-
-
-def test_a_function_that_calls_itself_counts_once_a_sample():
+    # A function that calls itself counts once a sample.
     assert alone_and_whole(folded("a;f;f 10\n"))[1]["f"] == 1.0
 
 

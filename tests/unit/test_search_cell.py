@@ -192,16 +192,18 @@ def test_a_setting_that_is_no_search_cannot_be_made(params, words):
         cell(**params)
 
 
-async def test_goals_of_the_users_own_are_searched():
+async def test_goals_of_the_users_own_and_links_of_any_speed_are_searched():
     goals = ({"name": "mine", "loss_ratio": 0.002, "exceed_ratio": 0.25, "final_s": 2, "sum_s": 8, "width": 0.01},)
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals))
     assert measured.figures["a"]["mine_lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine_upper_pps"]
-
-
-async def test_links_of_unknown_speed_are_searched_as_far_as_the_generator_reaches():
+    # Links of unknown speed are searched as far as the generator reaches.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6), {"a": None}), cell(preset="quick"))
     assert measured.found.highest_pps == 5e6
     assert measured.figures["a"]["ndr_lower_pps"] <= 1e6 < measured.figures["a"]["ndr_upper_pps"]
+    # The slowest of several links sets the highest rate.
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
+    assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
+    assert "link b" in measured.found.highest_is
 
 
 async def test_a_generator_that_sends_nothing_at_full_speed_has_no_range():
@@ -210,12 +212,6 @@ async def test_a_generator_that_sends_nothing_at_full_speed_has_no_range():
 
     with pytest.raises(MeasurementError, match="sent nothing"):
         await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6, change=idle), {}), cell())
-
-
-async def test_the_slowest_of_several_links_sets_the_highest_rate():
-    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
-    assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
-    assert "link b" in measured.found.highest_is
 
 
 async def test_a_search_offers_its_lower_bound_once_more_in_a_full_trial_that_is_not_stopped():
@@ -228,8 +224,6 @@ async def test_a_search_offers_its_lower_bound_once_more_in_a_full_trial_that_is
     assert trial.row["loss_ratio"] == 0.0
     assert trial.row["received_pps"] == pytest.approx(offer.rate, rel=1e-4)
     assert measured.figures == figures
-
-
-async def test_without_a_lower_bound_there_is_no_limit_to_offer():
+    # Without a lower bound there is no limit to offer.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
     assert measured.at_limit is None

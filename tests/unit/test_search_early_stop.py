@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.methods.early_stop import Matters, allowance, most_frames
@@ -21,6 +21,7 @@ MIX = frame_mix(64)
 loss_ratios = st.sampled_from([0.0, 1e-7, 1e-5, 0.001, 0.005, 0.1, 1 / 3, 0.5, 0.999]) | st.floats(0, 0.999)
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 10**12), loss_ratios)
 def test_one_frame_beyond_the_allowance_is_above_the_loss_ratio_and_the_allowance_is_not(frames, ratio):
     n = allowance(frames, ratio)
@@ -28,6 +29,7 @@ def test_one_frame_beyond_the_allowance_is_above_the_loss_ratio_and_the_allowanc
     assert n / frames <= ratio < (n + 1) / frames
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 10**9), loss_ratios, st.integers(0, 10**9), st.floats(0, 1))
 def test_a_trial_that_lost_more_than_the_allowance_is_bad_whatever_more_it_loses_and_however_much_less_it_sent(frames, ratio, more, share):
     lost = allowance(frames, ratio) + 1 + more
@@ -78,7 +80,7 @@ MIXED = (*PRESETS["rfc2544"], *PRESETS["csit"], Goal("once", 0.005, 0.0, 1.0, 2.
 async def test_stopping_early_changes_no_answer_and_no_step_of_the_search(goals):
     """And so for RFC 2544 below; tests/bench/search_cost.py holds a thousand devices against one another."""
     saved = 0.0
-    for seed in range(5000, 5008):
+    for seed in range(5000, 5004):
         (stopped, at), (full, all_of) = [await search(seed, goals, how) for how in (EarlyStop.AT_ONCE, EarlyStop.NEVER)]
         assert stopped.results == full.results, f"seed {seed}"
         assert [(o.rate, o.duration) for o in at.offers] == [(o.rate, o.duration) for o in all_of.offers], f"seed {seed}"
@@ -135,7 +137,7 @@ async def test_a_search_of_rfc2544_costs_a_fifth_of_plain_bisection_at_most_and_
 
 
 async def test_on_a_device_without_noise_the_answer_is_bisections():
-    for seed in range(16):
+    for seed in range(10):
         dut = replace(any_dut(seed), capacity_spread=0.0, random_loss=0.0, stalls_per_s=0.0, slow_share=0.0)
         found = await find(Simulation(dut), Search(("a",), MIX, PRESETS["rfc2544"], LINE_PPS))
         result = found.results["throughput"]

@@ -45,9 +45,7 @@ def test_a_trial_whose_frames_were_not_taken_is_told_as_one_that_lost_them():
     assert refused.told(ask, 0.0025) == lost.told(ask, 0.0025)
     assert refused.point(0.0025) == lost.point(0.0025)
     assert refused.marks == ()
-
-
-def test_a_dut_that_takes_nothing_is_silent_and_no_contradiction():
+    # A dut that takes nothing is silent and no contradiction.
     offer = Offer(("a",), MIX, 1e6, 1.0)
     outcome = Simulation(Dut(capacity_pps=1e6), held_back=True, deaf_from=0).trial(offer)
     assert trial_of(offer, outcome, number=1, role=Role.SEARCH, tolerance=0.0025).marks == (Mark.SILENT,)

@@ -66,12 +66,10 @@ def test_a_loss_ratio_that_is_told_is_never_above_one():
     assert trial.told(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
 
 
-def test_a_rate_that_is_missed_by_less_than_the_tolerance_was_reached():
+def test_a_rate_missed_by_less_than_the_tolerance_or_before_a_stop_was_reached():
     assert kept(Simulation(Dut(capacity_pps=1e9), reach_pps=0.998e6), offer()).marks == ()
     assert kept(Simulation(Dut(capacity_pps=1e9), reach_pps=0.997e6), offer()).marks == (Mark.STARVED,)
-
-
-def test_a_generator_that_was_stopped_before_it_reached_the_rate_is_not_called_slow():
+    # A generator that was stopped before it reached the rate is not called slow.
     trial = kept(Simulation(Dut(capacity_pps=1e5), reach_pps=8e5), offer(allowed=0))
     assert trial.stopped_early_s == 0.1
     assert trial.marks == ()
@@ -89,24 +87,13 @@ def test_a_link_from_which_next_to_nothing_came_back_is_marked():
 
 def test_what_is_written_down_has_units_in_its_names():
     row = kept(Simulation(Dut(capacity_pps=1e9)), offer()).row(TOLERANCE)
-    assert row == {
-        "number": 1,
-        "role": "search",
-        "load_pps": 1e6,
-        "duration_s": 60.0,
-        "sent_s": 60.0,
-        "made_pps": 1e6,
-        "intended_frames": 60_000_000,
-        "sent_frames": 60_000_000,
-        "backpressure_frames": 0,
-        "received_frames": 60_000_000,
-        "lost_frames": 0,
-        "allowed_frames": None,
-        "stopped_early_s": None,
-        "counts": "no",
-        "marks": "",
-        "detail": "",
-        "loss_ratio": 0.0,
-        "known_loss_ratio": 0.0,
-        "exact": "yes",
-    }
+    assert (row["load_pps"], row["duration_s"], row["received_frames"], row["loss_ratio"], row["allowed_frames"]) == (
+        1e6,
+        60,
+        60_000_000,
+        0,
+        None,
+    )
+    assert (row["role"], row["counts"], row["exact"], row["marks"], row["detail"]) == ("search", "no", "yes", "", "")
+    plain = {"number", "role", "counts", "marks", "detail", "exact"}
+    assert all(name.rpartition("_")[2] in ("pps", "s", "frames", "ratio") for name in row.keys() - plain)

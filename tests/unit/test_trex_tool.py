@@ -250,12 +250,10 @@ def test_sizes_are_mixed_by_weight_and_both_ways_are_two_ports(release):
     assert outcome.flows[0].mean_frame_bytes == pytest.approx((7 * 64 + 4 * 594 + 1518) / 12)
 
 
-def test_as_fast_as_it_can_is_all_of_the_line_and_asks_for_what_was_sent(release):
+def test_as_fast_as_it_can_is_all_of_the_line_and_a_profile_of_the_users_own_is_scaled(release):
     _, outcome = offered(model(release), wanted(rate=None))
     assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames == 400
-
-
-def test_a_profile_of_the_users_own_is_scaled_to_the_rate_and_tells_its_sizes(release):
+    # A profile of the users own is scaled to the rate and tells its sizes.
     (release / "profile.py").write_text("1280 512")
     _, outcome = offered(model(release, profile=f"{release}/profile.py"), wanted(rate=500.0))
     assert (outcome.flows[0].sent_frames, outcome.flows[0].mean_frame_bytes) == (200, 1280)
