@@ -80,16 +80,14 @@ async def test_neither_as_many_as_were_asked_for_nor_a_slow_generator_is_taken_f
     assert "pps" not in " ".join([*measured.notes, *(d.detail for d in measured.doubts)])
 
 
-async def test_a_last_connection_that_begins_some_milliseconds_late_is_not_another_rate():
+async def test_a_late_last_connection_is_not_another_rate_and_a_trial_begins_in_an_empty_table():
     class Late(Firewall):
         async def carry_out(self, load):
             return replace(await super().carry_out(load), begun_s=load.count / load.rate_per_s + 0.015)
 
     _, figures = await found(Late(), tests=["rate"])
     assert figures["connections_lower_per_s"] <= 9000 < figures["connections_upper_per_s"]
-
-
-async def test_a_trial_begins_in_an_empty_table_and_does_not_fill_it():
+    # A trial begins in an empty table and does not fill it.
     states = States(most=5000)
     measured, figures = await found(Firewall(), states, tests=["rate"])
     assert figures["connections_lower_per_s"] == pytest.approx(5000 * 0.9, rel=0.06)

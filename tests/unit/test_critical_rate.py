@@ -88,20 +88,16 @@ def seen(capacity_pps, loads, seconds=60.0):
     return [LoadTrial(load, seconds, round(max(0.0, load - capacity_pps) * seconds)) for load in loads]
 
 
-def test_a_hard_limit_between_two_loads_is_found_between_them():
+def test_a_hard_limit_is_found_between_two_loads_and_more_loss_allowed_is_a_higher_rate():
     trials = seen(300e3, [200e3, 400e3, 290e3, 310e3, 299e3, 301e3, 299.5e3])
     found = rate_of(trials)
     assert 299e3 <= found.pps <= 300e3 / (1 - 1e-3) * 1.002
     assert found.low_pps <= found.pps <= found.high_pps
     assert rate_of(trials) == found, "chance has no part in it"
-
-
-def test_more_loss_allowed_is_a_higher_rate():
+    # More loss allowed is a higher rate.
     rates = [rate_of(seen(300e3, [200e3, 400e3, 305e3]), target=t).pps for t in (1e-4, 1e-1)]
     assert rates == sorted(rates) and rates[0] < rates[-1]
-
-
-def test_a_device_that_lost_nothing_may_do_more_than_was_tried():
+    # A device that lost nothing may do more than was tried.
     assert rate_of(seen(1e9, [200e3, 400e3, 400e3])).high_pps > 400e3
 
 
@@ -163,8 +159,13 @@ def test_what_the_dut_s_port_does_not_take_is_lost(soft):
     assert held_back.figures["a"]["critical_pps"] == pytest.approx(soft[1].figures["a"]["critical_pps"], rel=1e-3)
 
 
-def test_a_limit_above_the_highest_rate_is_said():
+def test_a_limit_above_the_highest_rate_is_said_and_a_generator_that_sends_nothing_has_none():
     assert len(run(Simulation(Dut(1e9)), cell(duration_s=3.0, target_loss_percent=1.0)).notes) == 1
+    # A generator that sends nothing has no rate.
+    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, intended_frames=0, received_frames=0, lost_frames=0))
+    with pytest.raises(MeasurementError):
+        run(mute)
+    assert len(mute.offers) == 1
 
 
 @pytest.mark.parametrize(
@@ -185,17 +186,14 @@ def test_losses_that_come_seldom_or_for_seconds_are_in_the_interval(kind, seed, 
     assert doubted is None or (DoubtKind.LOSSES_CLUSTER in {d.kind for d in found.doubts}) is doubted
 
 
-def test_capacities_of_trials_that_lost_and_of_those_that_did_not_make_a_rate():
+def test_capacities_of_all_trials_make_a_rate_and_those_of_one_stretch_are_drawn_together():
     """Half of the trials at 100 met a capacity of 80: a load x loses (x - 80) / 2, which is a tenth of 100. One without loss says the load or more."""
     loads, received, once = np.array([100.0, 100.0, 100.0, 100.0]), np.array([80.0, 100.0, 80.0, 100.0]), np.ones((1, 4))
     assert rates_at(loads, received, 0.1, 200.0, once) == pytest.approx([100.0])
     assert rates_at(loads, received, 0.05, 200.0, once) == pytest.approx([80 * 0.5 / 0.45])
     assert rates_at(loads, loads, 0.1, 200.0, once) == pytest.approx([200.0]), "nothing was lost: nothing limits the rate"
     assert rates_at(loads, received, 0.05, 200.0, np.array([[0.0, 1.0, 0.0, 1.0], [2.0, 0.0, 2.0, 0.0]])) == pytest.approx([200, 80 / 0.95])
-
-
-def test_the_capacities_of_one_stretch_are_drawn_together():
-    """Ten slow trials and then ten fast ones are two independent things, not twenty: the rate may be that of either."""
+    # Ten slow trials and then ten fast ones are two independent things, not twenty: the rate may be that of either.
     slow = np.array([80.0] * 10 + [100.0] * 10)
     together = capacity_interval(np.full(20, 100.0), slow, 0.1, 125.0)
     in_turn = capacity_interval(np.full(20, 100.0), np.tile([80.0, 100.0], 10), 0.1, 125.0)
@@ -210,13 +208,6 @@ def test_trials_fill_the_time_and_are_at_least_three(duration):
     assert found == sorted(found)
     csit = list(lengths(Seconds(1800.0)))
     assert [round(s, 3) for s in csit[:3]] == [5.1, 5.2, 5.3] and 140 <= len(csit) <= 150
-
-
-def test_a_generator_that_sends_nothing_has_no_rate():
-    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, intended_frames=0, received_frames=0, lost_frames=0))
-    with pytest.raises(MeasurementError):
-        run(mute)
-    assert len(mute.offers) == 1
 
 
 def test_the_report_has_the_rate_its_interval_and_how_it_closed_in(tmp_path):

@@ -97,12 +97,19 @@ def numbers(text: str) -> str:
     return (text.strip().lstrip("0,") or "0") + "\n" if text.startswith("0000") else text
 
 
-async def test_power_management_of_pcie_is_read_from_its_list_of_policies(machine):
+async def test_power_management_of_pcie_is_read_from_its_list_and_boost_of_intels_driver_is_the_opposite_of_its_file(machine):
     made = knob("pcie-aspm", "performance")
     (step,) = await made.undo({"dut": machine})
     assert "set -- default;" in step.argv[2]
     await made.apply({"dut": machine})
     assert machine.files()["sys/module/pcie_aspm/parameters/policy"] == "performance\n"
+    # Boost of intels driver is the opposite of its file.
+    (machine.root / "sys/devices/system/cpu/intel_pstate").mkdir()
+    no_turbo = machine.root / "sys/devices/system/cpu/intel_pstate/no_turbo"
+    no_turbo.write_text("0\n")
+    await knob("boost", "off").apply({"dut": machine})
+    assert no_turbo.read_text() == "1\n"
+    assert (await knob("boost", "off").verify({"dut": machine}))[0].passed
 
 
 async def test_the_clock_of_an_openbsd_is_set_by_its_sysctl_and_one_that_the_kernel_keeps_is_named_with_what_to_do(machine):
@@ -123,15 +130,6 @@ async def test_the_clock_of_an_openbsd_is_set_by_its_sysctl_and_one_that_the_ker
     (machine.root / "auto").touch()
     with pytest.raises(HostError, match=r"Operation not permitted"):
         await made.apply({"dut": machine})
-
-
-async def test_boost_of_intels_driver_is_the_opposite_of_its_file(machine):
-    (machine.root / "sys/devices/system/cpu/intel_pstate").mkdir()
-    no_turbo = machine.root / "sys/devices/system/cpu/intel_pstate/no_turbo"
-    no_turbo.write_text("0\n")
-    await knob("boost", "off").apply({"dut": machine})
-    assert no_turbo.read_text() == "1\n"
-    assert (await knob("boost", "off").verify({"dut": machine}))[0].passed
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def freebsd(folder: Path, *, slots: str = PCICONF) -> None:
     program(folder, "arp", f'[ "$*" = "-an" ] && cat {folder}/table')
 
 
-def test_pciconf_tells_each_link_up_to_the_root_and_buses_that_lead_to_themselves_end() -> None:
+def test_pciconf_and_pcidump_tell_each_link_up_to_the_root_and_buses_that_lead_to_themselves_end() -> None:
     card, port = way_to_root(pciconf_devices(PCICONF), "ixl0")
     assert (card.address, card.link_gts, card.link_width, card.link_gts_most, card.link_width_most) == ("0:101:0:0", 8.0, 4, 8.0, 8)
     assert (card.payload_bytes, card.payload_bytes_most, card.read_request_bytes, card.aspm) == (128, 2048, 512, "L1")
@@ -80,9 +80,7 @@ def test_pciconf_tells_each_link_up_to_the_root_and_buses_that_lead_to_themselve
     # Buses that lead to themselves end.
     circle = PCICONF.replace("bus range  = 101-102", "bus range  = 0-102")
     assert [step.address for step in way_to_root(pciconf_devices(circle), "ixl0")] == ["0:101:0:0"]
-
-
-def test_pcidump_tells_each_link_up_to_the_root_of_a_card_that_dmesg_names() -> None:
+    # Pcidump tells each link up to the root of a card that dmesg names.
     names = addresses(DMESG)
     assert names["1:0:0"] == "em0"  # as at the last of two boots
     card, port = way_to_root(pcidump_devices(PCIDUMP, names), "em0")

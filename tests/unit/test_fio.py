@@ -348,22 +348,18 @@ def found_on(host, **how):
     return asyncio.run(find(host, {"d1": DriveSpec(name="d1", serial="S1", destroy=True)}, **how))
 
 
-def test_what_is_on_a_drive_is_looked_at_only_where_it_will_be_written():
+def test_a_drive_in_use_or_of_the_system_or_with_the_number_of_another_is_refused_where_it_will_be_written():
     host = Lsblk({"path": "/dev/sdx", "mountpoints": ["/data"]})
     insist_unused(found_on(host))
     assert "look" not in host.asked
     with pytest.raises(TestbedError, match="/data"):
         insist_unused(found_on(host, written={"d1"}))
     assert "look" in host.asked
-
-
-def test_a_serial_number_that_two_drives_have_is_refused_with_both():
+    # A serial number that two drives have is refused with both.
     with pytest.raises(TestbedError, match="/dev/sdx, /dev/sdy") as both:
         found_on(Lsblk({"path": "/dev/sdx"}, {"path": "/dev/sdy"}))
     assert "by-id" in str(both.value)
-
-
-def test_the_drive_of_the_system_itself_is_refused_with_all_reasons_at_once():
+    # The drive of the system itself is refused with all reasons at once.
     part = {"path": "/dev/sdx2", "type": "part", "size": "1000000000", "mountpoints": ["/"]}
     signatures = "signature /dev/sdx gpt at 0x200\nsignature /dev/sdx2 ext4 at 0x438\n"
     host = Lsblk({"path": "/dev/sdx", "mountpoints": [None], "children": [part]}, signatures=signatures)

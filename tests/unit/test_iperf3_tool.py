@@ -134,13 +134,16 @@ async def test_a_good_test_gives_the_sinks_figures_readings_and_both_raw_files_o
     assert longest_s == 3 + iperf3.GRACE_S
 
 
-async def test_links_at_once_are_summed_under_their_joint_name():
+async def test_links_at_once_are_summed_under_their_joint_name_and_doubted_where_they_were_not_loaded_together():
     tool, ends = fake()
     measured = await tool.measure(cell(links=("a", "b")))
     assert list(measured.figures) == ["a", "b", "a+b"]
     assert measured.figures["a+b"]["goodput_bps"] == pytest.approx(2 * 28307347759.1236)
     assert measured.figures["a+b"]["retransmits"] == 2 * 10753
     assert (len(measured.raw), len(ends.listening), measured.doubts) == (4, 2, ())
+    # Links that were not loaded together are a doubt.
+    tool, _ = fake(lambda argv: (OK, b"", 6.0 if "172.16.11.2" in argv else 3.0))
+    assert [(d.kind, d.about) for d in (await tool.measure(cell(links=("a", "b")))).doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
 
 
 def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
@@ -157,11 +160,6 @@ def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
 async def test_a_test_that_is_not_whole_is_a_doubt_on_its_link(client, server, asked):
     measured = await fake(client, server=server)[0].measure(cell(**asked))
     assert [(d.kind, d.about) for d in measured.doubts] == [(DoubtKind.TOOL_INCOMPLETE, "a")]
-
-
-async def test_links_that_were_not_loaded_together_are_a_doubt():
-    tool, _ = fake(lambda argv: (OK, b"", 6.0 if "172.16.11.2" in argv else 3.0))
-    assert [(d.kind, d.about) for d in (await tool.measure(cell(links=("a", "b")))).doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
 
 
 async def test_a_refused_connection_is_tried_again_and_told_and_not_for_ever():

@@ -222,15 +222,13 @@ def _odd(values: list[float], *, every: float = 1.0, ended_s: float | None = Non
     return list(oddities(readings, 0.0, len(values) * every if ended_s is None else ended_s, every_s=every))
 
 
-def test_readings_that_are_right_have_no_doubt() -> None:
+def test_what_makes_readings_doubtful_is_said_and_right_ones_have_no_doubt(golden: Golden) -> None:
     assert _odd([70.1, 70.3, 69.9, 90.2, 90.4, 15.0, 15.1]) == []
     assert _odd([70.0] * 100) == [], "a meter in whole watts may say the same for long"
     assert _odd([71.3] * 10) == []
     assert _odd([70.0, 0.0]) == []
     assert _odd([-12.0, -11.0], unit="degC") == []
-
-
-def test_what_makes_readings_doubtful_is_said(golden: Golden) -> None:
+    # What makes readings doubtful is said.
     odd: list[tuple[list[float], float | None]] = [
         ([70.0, -3.0], None),
         ([0.0, 0.0, 0.0], None),

@@ -89,16 +89,14 @@ def test_all_reasons_are_told_at_once_and_the_connection_of_the_caller_is_one():
     assert reasons(QUIET, login="198.51.100.4 51234 10.0.9.9 22") == []
 
 
-def test_what_cannot_carry_a_frame_is_told_apart_from_what_should_not():
+def test_what_cannot_carry_a_frame_is_told_apart_and_a_veth_is_no_part_of_its_other_end():
     loopback = {**ETH1, "flags": ["LOOPBACK", "UP", "LOWER_UP"], "link_type": "loopback"}
     tunnel = {**ETH1, "link_type": "none"}
     unplugged = {**ETH1, "flags": ["UP", "NO-CARRIER"]}
     for link, words in ((loopback, "loopback"), (tunnel, "type none"), (unplugged, "no carrier")):
         (why,) = unusable(read_port("eth1", replace(QUIET, links=[link])))
         assert words in why
-
-
-def test_a_veth_is_no_part_of_its_other_end_and_has_no_speed():
+    # A veth is no part of its other end and has no speed.
     ends = [
         {**ETH1, "link": "eth9", "linkinfo": {"info_kind": "veth"}},
         {**ETH1, "ifname": "eth9", "link": "eth1", "linkinfo": {"info_kind": "veth"}},

@@ -97,13 +97,11 @@ async def test_a_generator_that_cannot_look_meanwhile_gives_the_same_answers():
         assert deaf_to_it.saved_s == 0
 
 
-async def test_the_first_two_trials_run_in_full_because_their_loss_says_where_to_look():
+async def test_the_first_two_trials_run_in_full_and_a_stopped_one_tells_when_it_was_stopped_and_what_it_had_lost():
     found, simulation = await search(3, PRESETS["rfc2544"], EarlyStop.AT_ONCE)
     assert [o.stop_after_lost for o in simulation.offers[:3]] == [None, None, 0]
     assert found.trials[0].lost_frames > 0
-
-
-async def test_a_stopped_trial_tells_when_it_was_stopped_and_what_it_had_lost():
+    # A stopped trial tells when it was stopped and what it had lost.
     simulation = Simulation(Dut(capacity_pps=1e6), reach_pps=1e12)
     found = await find(simulation, Search(("a",), MIX, PRESETS["rfc2544"], LINE_PPS))
     stopped = [t for t in found.trials if t.stopped_early_s is not None]
@@ -113,9 +111,7 @@ async def test_a_stopped_trial_tells_when_it_was_stopped_and_what_it_had_lost():
         assert t.lost_frames == pytest.approx((t.load_pps - 1e6) * 0.1, abs=2)
         assert t.intended_frames == round(t.load_pps * t.duration_s)
         assert t.allowed_frames == 0
-
-
-async def test_with_several_goals_a_trial_runs_until_it_is_lost_for_the_most_lenient():
+    # With several goals a trial runs until it is lost for the most lenient.
     found = await find(Simulation(Dut(capacity_pps=1e6)), Search(("a",), MIX, PRESETS["csit"], LINE_PPS))
     later = [t for t in found.trials if t.allowed_frames is not None]
     assert all(t.allowed_frames == pytest.approx(0.005 * t.intended_frames, rel=0.01) for t in later)

@@ -18,15 +18,13 @@ def four(goal):
     return goal.final_s, goal.sum_s, goal.loss_ratio, goal.exceed_ratio
 
 
-def test_presets_are_what_their_documents_say():
+def test_presets_are_what_their_documents_say_and_are_searched_alone_or_together():
     # RFC 9971 on compliance with RFC 2544 and TST 009; FD.io CSIT's NDR and PDR
     assert [four(g) for g in PRESETS["rfc2544"]] == [(60, 60, 0, 0)]
     assert [four(g) for g in PRESETS["csit"]] == [(1, 21, 0, 0.5), (1, 21, 0.005, 0.5)]
     assert [four(g) for g in PRESETS["tst009"]] == [(60, 120, 0, 0.5)]
     assert {g.width for name in ("rfc2544", "csit", "tst009") for g in PRESETS[name]} == {0.005}
-
-
-def test_presets_are_searched_alone_or_together():
+    # Presets are searched alone or together.
     assert {name: goals_named(name) for name in PRESETS} == PRESETS
     assert [g.name for g in goals_named("rfc2544, csit")] == ["throughput", "ndr", "pdr"]
 

@@ -65,9 +65,7 @@ async def test_a_slow_generator_before_a_dut_that_takes_all_is_the_limit_and_a_d
     held = await find(Simulation(Dut(capacity_pps=1e6), held_back=True, reach_pps=3e6), asked("rfc2544"))
     assert held.results["throughput"].regular
     assert held.results["throughput"].lower_pps <= 1e6 < held.results["throughput"].upper_pps
-
-
-async def test_without_a_highest_rate_the_search_goes_to_twice_what_the_dut_took():
+    # Without a highest rate the search goes to twice what the dut took.
     found = await find(Simulation(Dut(capacity_pps=1e6), held_back=True, reach_pps=9e6), asked(highest=None))
     assert found.highest_pps == pytest.approx(2e6), "twice what the DUT took at full speed"
     assert all(r.regular for r in found.results.values())

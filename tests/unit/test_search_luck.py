@@ -59,15 +59,13 @@ async def test_a_device_that_dies_in_mid_search_ends_it_and_is_not_called_slow(f
     assert not any(t.counts for t in found.trials if t.received_frames == 0)
 
 
-async def test_a_device_that_was_away_for_one_trial_is_searched_on():
+async def test_a_device_that_was_away_or_contradicted_itself_for_one_trial_is_searched_on():
     found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=4, deaf_until=5), asked())
     assert all(r.regular for r in found.results.values())
     assert [t.role for t in found.trials[4:6]] == [Role.SEARCH, Role.CONTROL]
     assert found.trials[4].counts
     assert Mark.SILENT in found.trials[4].marks
-
-
-async def test_a_negative_loss_is_marked_and_the_trial_offered_once_more():
+    # A negative loss is marked and the trial offered once more.
     simulation = Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n == 3 else flow)
     found = await find(simulation, asked())
     assert all(r.regular for r in found.results.values())

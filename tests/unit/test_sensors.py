@@ -55,14 +55,12 @@ async def until(what: Callable[[], Any]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_every_kind_that_can_be_written_has_a_module_that_makes_it() -> None:
+def test_every_kind_that_can_be_written_has_a_module_and_cores_are_watched_where_they_can_be() -> None:
     assert SENSORS.keys() == watch.MODULES.keys()
     for kind, module in watch.MODULES.items():
         assert callable(importlib.import_module(module).make), kind
         assert SENSORS[kind].measures
-
-
-def test_a_family_whose_cores_cannot_be_watched_has_no_such_sensor() -> None:
+    # A family whose cores cannot be watched has no such sensor.
     assert watch.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut", system=WINDOWS))) is None
     assert watch.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"))) is not None
 

@@ -136,19 +136,24 @@ async def test_frames_lost_to_the_rate_alone_are_tried_more_slowly_and_do_not_co
     assert {r["fill_per_s"] for r in measured.tables["concurrent_trials"]} >= {16_000.0, 8_000.0}
 
 
-async def test_a_search_that_takes_longer_than_it_was_given_ends_with_what_it_has():
+async def test_a_search_without_time_or_with_a_slow_or_dying_generator_ends_with_what_it_has():
     measured, figures = await found(dut(States(most=9000)), tests=["concurrent"], fill_rate=1000.0, budget=25.0)
     assert figures == {"concurrent_flows": 9000}
     (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
     assert "raise budget or fill_rate" in doubt.detail
-
-
-async def test_a_generator_that_is_too_slow_is_named_as_the_limit():
+    # A generator that is too slow is named as the limit.
     generator = dut(States(most=9000))
     generator.simulation.reach_pps = 100.0
     measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
     assert figures == {}
     assert any("the generator began" in d.detail and "lower fill_rate" in d.detail for d in measured.doubts)
+    # A generator that dies in mid search leaves what was found until then.
+    generator = dut(States(most=9000))
+    generator.simulation.dumb_from = 5
+    measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
+    assert figures == {"concurrent_flows": 9000}
+    assert len(measured.tables["concurrent_trials"]) == 2
+    assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
 
 
 async def test_the_rate_of_a_short_table_is_searched_no_higher_than_a_trial_may_fill_it():
@@ -185,15 +190,6 @@ async def test_what_cannot_be_set_or_is_not_there_fails_in_words():
 def test_what_makes_no_sense_is_refused(body, says):
     with pytest.raises(ValidationError, match=says):
         StateWorkload.model_validate(body)
-
-
-async def test_a_generator_that_dies_in_mid_search_leaves_what_was_found_until_then():
-    generator = dut(States(most=9000))
-    generator.simulation.dumb_from = 5
-    measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
-    assert figures == {"concurrent_flows": 9000}
-    assert len(measured.tables["concurrent_trials"]) == 2
-    assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
 
 
 async def test_a_limit_that_the_dut_does_not_explain_is_doubted():

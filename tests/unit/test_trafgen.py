@@ -89,7 +89,7 @@ def fake(tmp_path, monkeypatch):
         ("exit 3", "ended with 3"),
         ("kill -SEGV $$", r"ended with (139|-11)"),
         ("trap '' INT; sleep 30 & wait; sleep 30", "printed nothing"),
-        ("head -c 5000000 /dev/urandom", "no count"),
+        ("head -c 500000 /dev/urandom", "no count"),
     ],
 )
 async def test_a_program_that_dies_hangs_or_talks_nonsense_is_one_failed_trial(fake, monkeypatch, script, why):

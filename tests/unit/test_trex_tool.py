@@ -326,12 +326,10 @@ def test_a_frame_is_as_long_as_asked_without_its_fcs_and_its_checksums_hold(sour
         assert checksum(pseudo + udp) == 0
 
 
-def test_the_checksum_of_rfc_1071():
+def test_the_checksum_is_that_of_rfc_1071_and_the_configuration_names_interfaces_in_the_order_of_the_links():
     # RFC 1071 section 3: 0001 f203 f4f5 f6f7 add up to ddf2
     assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xFFFF - 0xDDF2
-
-
-def test_the_configuration_names_interfaces_in_the_order_of_the_links():
+    # The configuration names interfaces in the order of the links.
     text = config_of(
         [TrexPort("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02"), TrexPort("eth2", "02:00:00:00:00:04", "02:00:00:00:00:03")]
     )
