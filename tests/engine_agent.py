@@ -20,7 +20,7 @@ BED = description("three-node").testbed
 SCHEMA = json.loads((Path(__file__).parents[1] / "contracts" / "protocol.schema.json").read_text())
 
 # An agent that keeps to the protocol: every frame arrives, 2 of them twice. `twist(op, request, ok)` may change, replace or withhold an answer.
-AGENT = """#!{python}
+AGENT = """#!{python} -IS
 import json, sys, time, os
 from pathlib import Path
 def out(line): print(line, flush=True)

@@ -20,10 +20,11 @@ says so. A command that it does not hold is refused, with the nearest that it ho
 from __future__ import annotations
 
 import difflib
+import functools
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -32,6 +33,11 @@ from dutlab.systems.linux import LINUX
 from dutlab.systems.system import System
 
 TRANSCRIPTS = Path(__file__).parent / "data" / "transcripts"
+
+
+@functools.cache
+def _text(file: str) -> str:
+    return (TRANSCRIPTS / f"{file}.txt").read_text()
 
 
 class NotInTranscript(AssertionError):
@@ -78,6 +84,9 @@ def read_transcript(text: str) -> tuple[dict[str, str], list[Exchange]]:
     return state, found
 
 
+_read = functools.cache(read_transcript)
+
+
 def _add(exchange: Exchange, sign: str, rest: str, lines: str) -> None:
     if sign == "if":
         exchange.needs.update(_facts(rest))
@@ -101,14 +110,14 @@ class TranscriptHost:
 
     def __init__(self, name: str, text: str, changes: Mapping[str, str] | None = None, system: System = LINUX) -> None:
         self.name, self.system = name, system
-        self.state, self.exchanges = read_transcript(text)
-        self.state.update(changes or {})
+        state, exchanges = _read(text)
+        self.state, self.exchanges = {**state, **(changes or {})}, [replace(e, sets=dict(e.sets)) for e in exchanges]
         self.ran: list[tuple[tuple[str, ...], str]] = []
 
     @classmethod
     def of(cls, *files: str, name: str = "dut", **changes: str) -> Self:
         """From files of TRANSCRIPTS; `changes` is what stands differently at the beginning."""
-        return cls(name, "\n".join((TRANSCRIPTS / f"{file}.txt").read_text() for file in files), changes)
+        return cls(name, "\n".join(map(_text, files)), changes)
 
     @property
     def commands(self) -> list[str]:

@@ -9,8 +9,12 @@ its caller raises TRexTimeoutError, and what a stopped trial left in the sender'
 """
 
 import os
-import time
 from pathlib import Path
+
+try:
+    import time_of_the_stand_in as time
+except ImportError:
+    import time
 
 IN_FLIGHT_S = 0.2
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_interface
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.spec.address_blocks import MOST_SOURCES, block_of, most_sources
 
 
+@settings(max_examples=40)
 @given(st.integers(16, 29), st.integers(1, 63), st.lists(st.integers(1, 2**13 - 2), max_size=6))
 def test_a_block_is_in_the_network_and_holds_no_address_that_is_taken(prefix, count, places):
     network = ip_interface(f"10.0.0.0/{prefix}").network

@@ -56,6 +56,10 @@ def test_full_speed_says_what_the_sink_takes_and_the_other_loads_are_shares_of_i
     assert found[0].failed_ratio == pytest.approx(0.5)
     assert [p.failed_ratio for p in found[1:]] == [0, 0, 0]
     assert [p.rate_error_ratio for p in found[1:]] == pytest.approx([0, 0, 0], abs=1e-9)
+    # The loss floor is the least of all loads.
+    found = points(random_loss=0.01)
+    least = min(p.failed_ratio for p in found)
+    assert 0.005 < least < 0.02
 
 
 def test_a_rig_of_which_nothing_comes_back_is_an_error_not_a_figure():
@@ -63,21 +67,11 @@ def test_a_rig_of_which_nothing_comes_back_is_an_error_not_a_figure():
         asyncio.run(calibrate(Simulation(Dut(1e6), deaf_from=0), ("a",), SHORT))
 
 
-def test_the_loss_floor_is_the_least_of_all_loads():
-    found = points(random_loss=0.01)
-    least = min(p.failed_ratio for p in found)
-    assert 0.005 < least < 0.02
-
-
-def test_a_forwarding_rate_is_held_against_what_the_rig_received():
+def test_a_result_is_held_against_what_the_rig_received_or_carried_and_a_sum_against_its_sum():
     assert headroom({"a": {"received_pps": 4e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.5)}
-
-
-def test_a_bound_without_loss_is_held_against_the_highest_load_that_the_rig_carried():
+    # A bound without loss is held against the highest load that the rig carried.
     assert headroom({"a": {"ndr_lower_pps": 4.5e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.0)}
-
-
-def test_the_sum_of_links_is_held_against_the_sum_of_the_rigs():
+    # The sum of links is held against the sum of the rigs.
     figures = {"a": {"received_pps": 5e5}, "a+b": {"received_pps": 1e6}}
     found = headroom(figures, points(1e6, links=("a", "b")), ("a", "b"), "64")
     assert found["a+b"] == pytest.approx(found["a"])
@@ -135,17 +129,25 @@ def test_both_ways_are_held_against_a_rig_loaded_both_ways():
 def test_each_mix_on_each_set_of_links_is_calibrated_once():
     found = loads_of([cell(), cell(rate_pps=5.0), cell(links=("a", "b")), cell_of("iperf3"), cell(frame_size="imix")])
     assert [(load.links, mix_key(load.mix)) for load in found] == [(("a",), "64"), (("a", "b"), "64"), (("a",), "64:7,594:4,1518:1")]
-
-
-def test_two_mixes_of_one_name_are_two():
+    # Two mixes of one name are two.
     assert mix_key(Mix(name="x", parts=((64, 1), (128, 2)))) != mix_key(Mix(name="x", parts=((64, 2), (128, 1))))
 
 
-def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others(tmp_path):
+def test_a_calibration_is_found_again_by_the_same_facts_and_by_no_others_unless_its_file_was_cut(tmp_path):
     made = calibration(points())
     assert keep(made, tmp_path) == cache_file(made.facts, tmp_path)
     assert cached({"kernel": "6.18"}, tmp_path, now=NOW) == made
     assert cached({"kernel": "6.19"}, tmp_path, now=NOW) is None
+    # A file that was cut is measured again.
+    made = calibration(points())
+    cache_file(made.facts, tmp_path).write_bytes(keep(made, tmp_path).read_bytes()[:40])
+    assert cached(made.facts, tmp_path, now=NOW) is None
+    # A cache that cannot be written is no fault of the rig.
+    (tmp_path / "file").write_text("")
+    assert keep(calibration(points()), tmp_path / "file") is None
+    # The cache lies where the xdg specification puts it.
+    assert str(cache_folder({"XDG_CACHE_HOME": "/var/c"})) == "/var/c/dutlab/calibrations"
+    assert cache_folder({"XDG_CACHE_HOME": "relative"}) == cache_folder({})
 
 
 def test_what_another_version_of_a_generator_made_is_not_taken(tmp_path):
@@ -177,40 +179,22 @@ def test_what_has_changed_since_the_rig_was_last_measured_is_named(tmp_path):
     assert superseded({**now, "rig": "generator-alone"}, tmp_path) is None
 
 
-def test_a_generator_alone_tells_what_it_makes_and_nothing_of_the_dut():
+def test_a_generator_alone_tells_what_it_makes_and_needs_nothing_to_come_back():
     rig = Simulation(Dut(1e5), reach_pps=2e6)
     found = asyncio.run(calibrate(rig, ("a",), SHORT, loads=LOADS_ALONE, rig=Rig.GENERATOR))
     assert [p.intended_pps for p in found] == [None, pytest.approx(1e6)]
     assert found[0].offered_pps == pytest.approx(2e6)
     assert {(p.received_pps, p.failed_ratio, p.latency_min_ns) for p in found} == {(None, None, None)}
     assert headroom({"a": {"ndr_lower_pps": 1e5}}, found, ("a",), "64") == {"a": pytest.approx(20)}
-
-
-def test_a_generator_alone_needs_nothing_to_come_back():
+    # A generator alone needs nothing to come back.
     deaf = Simulation(Dut(1e5), reach_pps=2e6, deaf_from=0)
     assert asyncio.run(calibrate(deaf, ("a",), SHORT, loads=LOADS_ALONE, rig=Rig.GENERATOR))
-
-
-def test_a_file_that_was_cut_is_measured_again(tmp_path):
-    made = calibration(points())
-    cache_file(made.facts, tmp_path).write_bytes(keep(made, tmp_path).read_bytes()[:40])
-    assert cached(made.facts, tmp_path, now=NOW) is None
 
 
 def test_newer_points_replace_those_of_the_same_load():
     made = calibration(points(1e6)).with_points(points(2e6, reach_pps=4e6), NOW)
     assert len(made.points) == len(LOADS)
     assert made.points[0].received_pps == pytest.approx(2e6)
-
-
-def test_a_cache_that_cannot_be_written_is_no_fault_of_the_rig(tmp_path):
-    (tmp_path / "file").write_text("")
-    assert keep(calibration(points()), tmp_path / "file") is None
-
-
-def test_the_cache_lies_where_the_xdg_specification_puts_it():
-    assert str(cache_folder({"XDG_CACHE_HOME": "/var/c"})) == "/var/c/dutlab/calibrations"
-    assert cache_folder({"XDG_CACHE_HOME": "relative"}) == cache_folder({})
 
 
 @pytest.mark.parametrize("name", lab_names())
@@ -246,17 +230,15 @@ async def measured_beside(taken, monkeypatch, disturbed="repeat"):
     return found, failed, busy.offers
 
 
-async def test_a_load_of_the_rig_that_other_work_disturbs_is_offered_again(monkeypatch):
+async def test_a_load_of_the_rig_that_other_work_disturbs_is_offered_again_and_then_left_out(monkeypatch):
     found, failed, offers = await measured_beside(lambda n: 0.4 if n == 2 else 0.0, monkeypatch)
     assert (len(offers), failed) == (2 * len(LOADS) + 1, [])
     assert not any(p.disturbed for p in found.points)
-
-
-async def test_a_mix_that_other_work_disturbs_every_time_is_not_in_the_calibration_and_the_user_is_told(monkeypatch):
+    # A mix that other work disturbs every time is not in the calibration and the user is told.
     found, failed, _ = await measured_beside(lambda n: 0.4 if n <= 2 else 0.0, monkeypatch)
     assert {p.mix for p in found.points} == {"512"}
     ((mix, why),) = failed
-    assert mix == "64" and "machine too busy: other work disturbed the same load 3 times" in why
+    assert mix == "64" and "3 times" in why
 
 
 async def test_where_disturbed_loads_count_they_are_marked_and_the_cache_has_them_for_such_runs_alone(monkeypatch, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.tools.engine.clocks import Offset, exchange
@@ -11,6 +11,7 @@ from dutlab.tools.engine.clocks import Offset, exchange
 DELAYS = st.integers(0, 50_000_000)
 
 
+@settings(max_examples=40)
 @given(st.integers(-(10**18), 10**18), DELAYS, DELAYS, st.integers(0, 10**9))
 def test_the_true_offset_is_within_the_bound_of_an_exchange(ahead, there, back, inside):
     asked = 10**19
@@ -25,6 +26,7 @@ def test_the_example_of_ntp():
     assert exchange(asked_ns=0, received_ns=120, replied_ns=130, heard_ns=50) == Offset(100, 20)
 
 
+@settings(max_examples=40)
 @given(
     st.integers(-1000, 1000), st.integers(-1000, 1000), st.integers(0, 50), st.integers(0, 50), st.integers(-50, 50), st.integers(-50, 50)
 )

@@ -69,29 +69,25 @@ async def test_both_limits_are_found_and_what_was_seen_at_the_rate():
     assert all(load.requests == 1 for load in firewall.loads if load.hold)
 
 
-async def test_as_many_as_were_asked_for_is_no_limit_of_the_dut():
+async def test_neither_as_many_as_were_asked_for_nor_a_slow_generator_is_taken_for_the_duts_limit():
     measured, figures = await found(Firewall(holds=10**9), tests=["concurrent"], fill_rate=5000, most=4000)
     assert (figures["concurrent_connections"], "concurrent_upper_connections" in figures) == (4000, False)
-    assert any("the DUT may hold more" in note for note in measured.notes)
-
-
-async def test_a_generator_that_is_too_slow_is_not_taken_for_the_dut():
+    assert any("may hold more" in note for note in measured.notes)
+    # A generator that is too slow is not taken for the dut.
     measured, figures = await found(Firewall(per_s=1e9, per_s_made=3000.0), tests=["rate"])
     assert "connections_upper_per_s" not in figures
     assert any("generator" in note for note in measured.notes)
     assert "pps" not in " ".join([*measured.notes, *(d.detail for d in measured.doubts)])
 
 
-async def test_a_last_connection_that_begins_some_milliseconds_late_is_not_another_rate():
+async def test_a_late_last_connection_is_not_another_rate_and_a_trial_begins_in_an_empty_table():
     class Late(Firewall):
         async def carry_out(self, load):
             return replace(await super().carry_out(load), begun_s=load.count / load.rate_per_s + 0.015)
 
     _, figures = await found(Late(), tests=["rate"])
     assert figures["connections_lower_per_s"] <= 9000 < figures["connections_upper_per_s"]
-
-
-async def test_a_trial_begins_in_an_empty_table_and_does_not_fill_it():
+    # A trial begins in an empty table and does not fill it.
     states = States(most=5000)
     measured, figures = await found(Firewall(), states, tests=["rate"])
     assert figures["connections_lower_per_s"] == pytest.approx(5000 * 0.9, rel=0.06)

@@ -43,7 +43,7 @@ def rate_of(trials, highest_pps=400e3, target=1e-3):
     return [estimate.add(trial) for trial in trials][-1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.sampled_from(sorted(CURVES)), st.floats(0.05, 1.2), st.floats(0.3, 1.1), st.floats(0.005, 0.5))
 def test_a_curve_is_the_integral_of_its_rise(name, load, capacity, width):
     whole, _ = quad(lambda x: RISES[name]((x - capacity) / width), 0, load, points=[min(capacity, load)], epsabs=0, limit=400)
@@ -51,6 +51,7 @@ def test_a_curve_is_the_integral_of_its_rise(name, load, capacity, width):
     assert CURVES[name].lost(*arrays(load, capacity, width))[0] == pytest.approx(whole, rel=1e-4, abs=1e-15)
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(CURVES)), st.floats(0.01, 1.25), st.floats(1e-5, 0.3), st.floats(-6, -1))
 def test_at_the_capacity_of_a_rate_that_rate_loses_its_share(name, rate, width, magnitude):
     assume(width <= rate / 4)
@@ -87,20 +88,16 @@ def seen(capacity_pps, loads, seconds=60.0):
     return [LoadTrial(load, seconds, round(max(0.0, load - capacity_pps) * seconds)) for load in loads]
 
 
-def test_a_hard_limit_between_two_loads_is_found_between_them():
+def test_a_hard_limit_is_found_between_two_loads_and_more_loss_allowed_is_a_higher_rate():
     trials = seen(300e3, [200e3, 400e3, 290e3, 310e3, 299e3, 301e3, 299.5e3])
     found = rate_of(trials)
     assert 299e3 <= found.pps <= 300e3 / (1 - 1e-3) * 1.002
     assert found.low_pps <= found.pps <= found.high_pps
     assert rate_of(trials) == found, "chance has no part in it"
-
-
-def test_more_loss_allowed_is_a_higher_rate():
-    rates = [rate_of(seen(300e3, [200e3, 400e3, 310e3, 305e3]), target=t).pps for t in (1e-4, 1e-2, 1e-1)]
+    # More loss allowed is a higher rate.
+    rates = [rate_of(seen(300e3, [200e3, 400e3, 305e3]), target=t).pps for t in (1e-4, 1e-1)]
     assert rates == sorted(rates) and rates[0] < rates[-1]
-
-
-def test_a_device_that_lost_nothing_may_do_more_than_was_tried():
+    # A device that lost nothing may do more than was tried.
     assert rate_of(seen(1e9, [200e3, 400e3, 400e3])).high_pps > 400e3
 
 
@@ -121,11 +118,18 @@ def soaked(dut):
     return asyncio.run(critical_rate.measure(Bench(dut), cell(), offer, dut.target))
 
 
+@pytest.fixture(scope="module")
+def soft():
+    """A soak of 20 s of a device with a hard limit, and what it was offered."""
+    generator = Simulation(Dut(300e3))
+    return generator, run(generator, cell(duration_s=20.0))
+
+
 def test_the_interval_holds_the_true_rate_whatever_the_loss_is_like():
-    """tests/bench/critical_coverage.py does this with hundreds of devices."""
+    """tests/bench/critical_coverage.py does this with hundreds of devices and longer soaks."""
     held, doubted = {}, 0
     for kind in CLAIMED:
-        dut = LossyDut(kind, seed=3)
+        dut = LossyDut(kind, seed=3, trials=25)
         found = soaked(dut)
         figures = found.figures["a"]
         held[kind] = figures["critical_low_pps"] <= dut.true_pps <= figures["critical_high_pps"]
@@ -136,13 +140,13 @@ def test_the_interval_holds_the_true_rate_whatever_the_loss_is_like():
 
 
 def test_a_target_that_random_loss_alone_exceeds_is_far_below_the_capacity():
-    figures = run(Simulation(Dut(300e3, random_loss=1e-4), seed=1), cell(duration_s=30.0, target_loss_percent=1e-5)).figures["a"]
-    assert figures["critical_pps"] < 290e3
+    found = run(Simulation(Dut(300e3, random_loss=1e-4), seed=1), cell(duration_s=15.0, target_loss_percent=1e-5))
+    assert found.figures["a"]["critical_pps"] < 290e3
+    assert len(found.notes) == 1, "the target allows less than one burst"
 
 
-def test_rates_go_half_then_all_then_where_the_estimate_is():
-    generator = Simulation(Dut(300e3))
-    found = run(generator, cell(duration_s=25.0))
+def test_rates_go_half_then_all_then_where_the_estimate_is(soft):
+    generator, found = soft
     rates = [float(o.rate) for o in generator.offers]
     assert rates[:2] == [300e3, 600e3]
     assert all(abs(rate - 300e3) < 15e3 for rate in rates[12:])
@@ -150,53 +154,50 @@ def test_rates_go_half_then_all_then_where_the_estimate_is():
     assert not found.notes
 
 
-@pytest.mark.parametrize(("seed", "widest"), [(110, 0.003), (109, 0.04)])
-def test_bursts_too_rare_for_a_soak_to_meet_are_in_the_interval(seed, widest):
-    """Bursts that come 1.4 and 0.2 times in the soak take up to 30 % of the target; the knees are 0.002 % and 1.6 % wide."""
-    dut = LossyDut("rare-bursts", seed=seed)
-    figures = soaked(dut).figures["a"]
-    assert figures["critical_low_pps"] <= dut.true_pps <= figures["critical_high_pps"]
-    assert figures["critical_high_pps"] - figures["critical_low_pps"] < widest * dut.true_pps
+def test_what_the_dut_s_port_does_not_take_is_lost(soft):
+    held_back = run(Simulation(Dut(300e3), held_back=True), cell(duration_s=20.0))
+    assert held_back.figures["a"]["critical_pps"] == pytest.approx(soft[1].figures["a"]["critical_pps"], rel=1e-3)
 
 
-@pytest.mark.parametrize(("seed", "doubted"), [(106, True), (121, True), (102, False), (116, True)])
-def test_a_slow_state_of_seconds_is_in_the_interval(seed, doubted):
-    """Half of the time 2 to 20 % slower, for 4 to 20 s: the posterior alone has the first, third and fourth too low, and the second too high."""
-    dut = LossyDut("dwell", seed=seed)
+def test_a_limit_above_the_highest_rate_is_said_and_a_generator_that_sends_nothing_has_none():
+    assert len(run(Simulation(Dut(1e9)), cell(duration_s=3.0, target_loss_percent=1.0)).notes) == 1
+    # A generator that sends nothing has no rate.
+    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, intended_frames=0, received_frames=0, lost_frames=0))
+    with pytest.raises(MeasurementError):
+        run(mute)
+    assert len(mute.offers) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "widest", "doubted"),
+    [
+        ("rare-bursts", 110, 0.003, None),
+        ("rare-bursts", 109, 0.04, None),
+        *(("dwell", s, 2, d) for s, d in ((106, True), (121, True), (102, False))),
+    ],
+)
+def test_losses_that_come_seldom_or_for_seconds_are_in_the_interval(kind, seed, widest, doubted):
+    """Bursts that come 1.4 and 0.2 times in the soak take up to 30 % of the target; the knees are 0.002 % and 1.6 % wide. Half of the time
+    2 to 20 % slower, for 4 to 20 s: the posterior alone has the first and third too low, and the second too high."""
+    dut = LossyDut(kind, seed=seed)
     found = soaked(dut)
-    assert found.figures["a"]["critical_low_pps"] <= dut.true_pps <= found.figures["a"]["critical_high_pps"]
-    assert (DoubtKind.LOSSES_CLUSTER in {d.kind for d in found.doubts}) is doubted
+    low, high = (found.figures["a"][f"critical_{end}_pps"] for end in ("low", "high"))
+    assert low <= dut.true_pps <= high and high - low < widest * dut.true_pps
+    assert doubted is None or (DoubtKind.LOSSES_CLUSTER in {d.kind for d in found.doubts}) is doubted
 
 
-def test_a_target_that_allows_less_than_one_burst_is_said():
-    notes = [run(Simulation(Dut(300e3)), cell(duration_s=10.0, target_loss_percent=t)).notes for t in (0.01, 1.0)]
-    assert "one burst of 4096 frames" in notes[0][0] and not notes[1]
-
-
-def test_capacities_of_trials_that_lost_and_of_those_that_did_not_make_a_rate():
+def test_capacities_of_all_trials_make_a_rate_and_those_of_one_stretch_are_drawn_together():
     """Half of the trials at 100 met a capacity of 80: a load x loses (x - 80) / 2, which is a tenth of 100. One without loss says the load or more."""
     loads, received, once = np.array([100.0, 100.0, 100.0, 100.0]), np.array([80.0, 100.0, 80.0, 100.0]), np.ones((1, 4))
     assert rates_at(loads, received, 0.1, 200.0, once) == pytest.approx([100.0])
     assert rates_at(loads, received, 0.05, 200.0, once) == pytest.approx([80 * 0.5 / 0.45])
     assert rates_at(loads, loads, 0.1, 200.0, once) == pytest.approx([200.0]), "nothing was lost: nothing limits the rate"
     assert rates_at(loads, received, 0.05, 200.0, np.array([[0.0, 1.0, 0.0, 1.0], [2.0, 0.0, 2.0, 0.0]])) == pytest.approx([200, 80 / 0.95])
-
-
-def test_the_capacities_of_one_stretch_are_drawn_together():
-    """Ten slow trials and then ten fast ones are two independent things, not twenty: the rate may be that of either."""
+    # Ten slow trials and then ten fast ones are two independent things, not twenty: the rate may be that of either.
     slow = np.array([80.0] * 10 + [100.0] * 10)
     together = capacity_interval(np.full(20, 100.0), slow, 0.1, 125.0)
     in_turn = capacity_interval(np.full(20, 100.0), np.tile([80.0, 100.0], 10), 0.1, 125.0)
     assert together[1] - together[0] > in_turn[1] - in_turn[0]
-
-
-def test_what_the_dut_s_port_does_not_take_is_lost():
-    taken = [run(Simulation(Dut(300e3), held_back=held), cell(duration_s=10.0)).figures["a"]["critical_pps"] for held in (False, True)]
-    assert taken[0] == pytest.approx(taken[1], rel=1e-3)
-
-
-def test_a_limit_above_the_highest_rate_is_said():
-    assert "may lie above" in run(Simulation(Dut(1e9)), cell(duration_s=6.0)).notes[0]
 
 
 @given(st.floats(3.0, 86_400.0))
@@ -205,22 +206,12 @@ def test_trials_fill_the_time_and_are_at_least_three(duration):
     assert len(found) >= 3 and sum(found) <= max(duration, 3.0) + 1e-6
     assert sum(found) >= duration * 0.7 or len(found) == 3
     assert found == sorted(found)
-
-
-def test_half_an_hour_has_the_trials_of_csit():
-    found = list(lengths(Seconds(1800.0)))
-    assert [round(s, 3) for s in found[:3]] == [5.1, 5.2, 5.3]
-    assert 140 <= len(found) <= 150
-
-
-def test_a_generator_that_sends_nothing_has_no_rate():
-    mute = Simulation(Dut(300e3), change=lambda _, flow: replace(flow, sent_frames=0, intended_frames=0, received_frames=0, lost_frames=0))
-    with pytest.raises(MeasurementError, match="sent nothing"):
-        run(mute)
+    csit = list(lengths(Seconds(1800.0)))
+    assert [round(s, 3) for s in csit[:3]] == [5.1, 5.2, 5.3] and 140 <= len(csit) <= 150
 
 
 def test_the_report_has_the_rate_its_interval_and_how_it_closed_in(tmp_path):
-    of = cell(duration_s=6.0)
+    of = cell(duration_s=3.0)
     folder = write_imported(
         tmp_path, "soak", [Imported(of, run(Simulation(Dut(3e5)), of), {})], command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
     )
@@ -229,4 +220,3 @@ def test_the_report_has_the_rate_its_interval_and_how_it_closed_in(tmp_path):
     assert next(c.median for c in grid.rows[0].cells if isinstance(c, Figure)) == pytest.approx(1e-3)
     (curve,) = section.curves
     assert [line.label for line in curve.lines] == ["offered", "critical rate", "at least", "at most"]
-    assert "credible at 95 %" in section.lead and "loss event" not in section.lead

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import cell_of
@@ -42,33 +43,27 @@ def new_run(tmp_path: Path, trials: int = 3, modes: tuple[str, ...] = ("router",
 def test_a_trial_that_lost_more_than_a_tenth_of_its_cpu_time_to_others_is_disturbed() -> None:
     calm, busy = {"this-machine": interference(0.09)}, {"this-machine": interference(0.11)}
     assert disturbed_alone(calm) == ""
-    assert disturbed_alone(busy) == "this-machine: other work took 11% of the CPU time of the threads that send, forward and receive"
-
-
-def test_threads_that_wait_for_one_another_are_not_disturbed() -> None:
+    assert disturbed_alone(busy).startswith("this-machine: ") and "11%" in disturbed_alone(busy)
+    # Threads that wait for one another are not disturbed; an engine that somebody suspended is.
+    assert "1.2 s" in disturbed_alone({"this-machine": replace(interference(0.0), stopped_s=1.25)})
     assert disturbed_alone({"this-machine": interference(0.0, wait_share=0.95)}) == ""
 
 
-def test_where_others_are_not_known_a_trial_is_compared_with_the_calmest_of_its_cell() -> None:
+def test_a_trial_is_compared_with_the_calmest_of_its_cell_host_by_host() -> None:
     cell = [{"sink": interference(None, wait_share=share)} for share in (0.45, 0.35, 0.46)]
     assert [bool(why) for why in disturbed(cell)] == [False, False, True]
     assert disturbed_alone(cell[2]) == ""
-
-
-def test_a_little_work_of_others_that_keeps_threads_waiting_much_longer_than_in_the_calmest_trial_disturbs() -> None:
+    # A little work of others that keeps threads waiting much longer than in the calmest trial disturbs.
     cell = [{"lab": interference(taken, wait_share=share)} for taken, share in ((0.0, 0.05), (0.05, 0.25), (0.05, 0.14), (0.01, 0.25))]
-    why = (
-        "lab: other work used 0.1 s of CPU time, and the threads that send, forward and receive waited 25% of their time for a CPU, "
-        "in the calmest trial of the cell 5%"
-    )
-    assert disturbed(cell) == ("", why, "", ""), "the last waited as long, and others did next to nothing meanwhile"
-
-
-def test_hosts_are_judged_each_by_itself() -> None:
+    calm, why, *others = disturbed(cell)
+    assert (calm, others) == ("", ["", ""]), "the last waited as long, and others did next to nothing meanwhile"
+    assert all(fact in why for fact in ("lab: ", "0.1 s", "25%", "5%"))
+    # Hosts are judged each by itself.
     cell = [{"source": interference(0.0), "sink": interference(0.5)}, {"source": interference(0.0)}, {}]
     assert [why.partition(":")[0] for why in disturbed(cell)] == ["sink", "", ""]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.one_of(st.none(), st.floats(0, 0.9)), st.floats(0, 0.9)), max_size=8))
 def test_a_cell_never_loses_its_calmest_trial_to_a_comparison(cell: list[tuple[float | None, float]]) -> None:
     found = disturbed([{"h": interference(taken, wait_share=wait)} for taken, wait in cell])
@@ -82,9 +77,7 @@ def test_a_loss_that_fits_into_the_time_that_threads_waited_is_the_rigs() -> Non
     assert explains_loss(found, failed_frames=300, made_pps=1e6, by_rig=False)
     assert not explains_loss(found, failed_frames=300_000, made_pps=1e6, by_rig=False)
     assert not explains_loss(found, failed_frames=0, made_pps=1e6, by_rig=False)
-
-
-def test_next_to_no_waiting_explains_a_loss_only_where_counters_place_it_in_the_rig() -> None:
+    # Next to no waiting explains a loss only where counters place it in the rig.
     found = {"this-machine": interference(0.01)}
     assert not explains_loss(found, failed_frames=300, made_pps=1e6, by_rig=False)
     assert explains_loss(found, failed_frames=300, made_pps=1e6, by_rig=True)
@@ -93,16 +86,24 @@ def test_next_to_no_waiting_explains_a_loss_only_where_counters_place_it_in_the_
 
 def test_a_machine_is_too_busy_when_nearly_every_attempt_was_disturbed() -> None:
     assert machine_too_busy(attempts=4, disturbed=4) == ""
-    assert machine_too_busy(attempts=5, disturbed=4) == "machine too busy: other work disturbed 4 of 5 attempts"
+    assert "4 of 5" in machine_too_busy(attempts=5, disturbed=4)
     assert machine_too_busy(attempts=6, disturbed=4) == ""
 
 
 def test_a_disturbed_trial_is_no_measured_one_and_says_why() -> None:
     first, second = judged([record(1), record(2, 0.4, repeat=2)])
     assert (first.status, second.status) == ("measured", "disturbed")
-    assert "other work took 40%" in second.why
+    assert "40%" in second.why
     assert [d.kind for d in second.doubts] == ["DISTURBED"]
     assert judged([second])[0].doubts == second.doubts
+    # Cells are not mixed.
+    assert [r.status for r in judged([record(1, None, wait_share=0.1), record(2, None, wait_share=0.9, mode="nat")])] == ["measured"] * 2
+    # A method that judged each of its offers is not judged as a whole.
+    searched = record(1, 0.4).model_copy(update={"offers": OfferCount(made=20, disturbed=9)})
+    assert judged([searched])[0].status == "measured"
+    # A trial of one offer is compared with its cell.
+    waited = record(2, 0.05, wait_share=0.25, repeat=2).model_copy(update={"offers": OfferCount(made=1, disturbed=0)})
+    assert [r.status for r in judged([record(1, wait_share=0.05), waited])] == ["measured", "disturbed"]
 
 
 def test_disturbed_trials_that_are_to_count_are_measured_and_carry_the_doubt(tmp_path: Path) -> None:
@@ -112,20 +113,6 @@ def test_disturbed_trials_that_are_to_count_are_measured_and_carry_the_doubt(tmp
     run.write_trial(record(1, 0.4), {})
     (found,) = run.records()
     assert (found.status, [d.kind for d in found.doubts]) == ("measured", ["DISTURBED"])
-
-
-def test_cells_are_not_mixed() -> None:
-    assert [r.status for r in judged([record(1, None, wait_share=0.1), record(2, None, wait_share=0.9, mode="nat")])] == ["measured"] * 2
-
-
-def test_a_method_that_judged_each_of_its_offers_is_not_judged_as_a_whole() -> None:
-    searched = record(1, 0.4).model_copy(update={"offers": OfferCount(made=20, disturbed=9)})
-    assert judged([searched])[0].status == "measured"
-
-
-def test_a_trial_of_one_offer_is_compared_with_its_cell() -> None:
-    waited = record(2, 0.05, wait_share=0.25, repeat=2).model_copy(update={"offers": OfferCount(made=1, disturbed=0)})
-    assert [r.status for r in judged([record(1, wait_share=0.05), waited])] == ["measured", "disturbed"]
 
 
 def test_an_attempt_is_kept_whole_beside_the_trial_that_counts(tmp_path: Path) -> None:
@@ -176,39 +163,32 @@ def keep(run: RunFolder, attempts: Attempts, found: TrialRecord) -> TrialRecord:
 
 def test_a_disturbed_trial_is_done_again_a_bounded_number_of_times(run: RunFolder) -> None:
     notes: list[str] = []
-    journal = Journal(run.journal)
-    try:
+    with closing(Journal(run.journal)) as journal:
         attempts = attempts_of(run, journal, notes)
         done = []
         while True:
             done.append(keep(run, attempts, record(1, 0.4)))
             if not attempts.once_more(1, AttemptReason.DISTURBED, done[-1].why):
                 break
-    finally:
-        journal.close()
     assert [(r.status, r.attempt) for r in done] == [("disturbed", 1), ("disturbed", 2), ("disturbed", 3)]
     assert [a.folder.name for a in run.attempts()] == ["0001.disturbed-1", "0001.disturbed-2"]
     assert run.finished() == {1}
     assert [e["attempt"] for e in read_journal(run.journal) if e["event"] == "attempt-set-aside"] == [1, 2]
-    assert notes[0].startswith("1 1 disturbed this-machine: other work took 40%")
+    assert notes[0].startswith("1 1 disturbed this-machine: ")
 
 
 def test_the_bound_holds_over_a_resume(run: RunFolder) -> None:
     for _ in range(2):
-        journal = Journal(run.journal)
-        try:
+        with closing(Journal(run.journal)) as journal:
             attempts = attempts_of(run, journal, [], most=1)
             keep(run, attempts, record(1, 0.4))
             again = attempts.once_more(1, AttemptReason.DISTURBED, "")
-        finally:
-            journal.close()
     assert not again
     assert len(run.attempts()) == 1
 
 
 def test_reasons_are_counted_apart(run: RunFolder) -> None:
-    journal = Journal(run.journal)
-    try:
+    with closing(Journal(run.journal)) as journal:
         attempts = attempts_of(run, journal, [], most=1)
         keep(run, attempts, record(1, 0.4))
         assert attempts.once_more(1, AttemptReason.DISTURBED, "")
@@ -216,24 +196,17 @@ def test_reasons_are_counted_apart(run: RunFolder) -> None:
         assert attempts.once_more(1, AttemptReason.TOOL_ENDED, "the engine was killed")
         assert keep(run, attempts, record(1)).attempt == 3
         assert not attempts.once_more(1, AttemptReason.TOOL_ENDED, "")
-    finally:
-        journal.close()
 
 
 def test_a_machine_that_is_too_busy_ends_the_repeating_and_is_named_once(run: RunFolder) -> None:
     notes: list[str] = []
-    journal = Journal(run.journal)
-    try:
+    with closing(Journal(run.journal)) as journal:
         attempts = attempts_of(run, journal, notes, most=10)
         for _ in range(5):
             keep(run, attempts, record(1, 0.4))
             again = attempts.once_more(1, AttemptReason.DISTURBED, "")
         assert not again and not attempts.once_more(1, AttemptReason.DISTURBED, "")
-    finally:
-        journal.close()
-    assert [n for n in notes if "too busy" in n] == [
-        "machine too busy: other work disturbed 5 of 5 attempts; disturbed trials are no longer repeated"
-    ]
+    assert ["5 of 5" in note for note in notes if "too busy" in note] == [True]
 
 
 def test_a_report_says_which_trials_were_done_again_and_counts_the_others(run: RunFolder) -> None:
@@ -244,9 +217,7 @@ def test_a_report_says_which_trials_were_done_again_and_counts_the_others(run: R
     run.write_trial(record(3, 0.5, repeat=3), {})
     found = gather(run.path, run.path)
     assert found.busy == ""
-    assert found.repeated == (
-        "Other work on the machine disturbed 2 trials; figures are of undisturbed trials only. Done again: 1. Without an undisturbed attempt: 3."
-    )
+    assert all(words in found.repeated for words in ("2 trials", "again: 1.", "attempt: 3."))
     (value,) = [v for row in found.sections[0].tables[0].rows for v in row.cells]
     assert (value.n, value.median) == (2, 9e9)
     assert [(t.number, t.status) for t in found.unsuccessful] == [(3, "disturbed")]
@@ -258,7 +229,7 @@ def test_a_report_of_a_machine_that_was_too_busy_says_so_first_and_answers_nothi
         mode = "router" if n < 4 else "nat"
         run.write_trial(record(n, 0.0 if n == 1 else 0.5, mode=mode, repeat=(n - 1) % 3 + 1), {})
     found = gather(run.path, run.path)
-    assert found.busy.startswith("machine too busy: other work disturbed 5 of 6 attempts")
+    assert "5 of 6" in found.busy
     assert found.headlines == ()
     written = {p.suffix: p for p in write_report([run.path], formats=("html", "md"), out=None)}
     page, text = written[".html"].read_text(), written[".md"].read_text()
@@ -273,7 +244,7 @@ def test_a_cell_without_an_undisturbed_trial_has_no_figure_and_hides_no_other(tm
         run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
     found = gather(run.path, run.path)
     assert found.busy == ""
-    assert found.repeated.endswith("Without an undisturbed attempt: 4–6. No figure: 1 cell.") and found.repeated in found.answer.sure
+    assert found.repeated.endswith("attempt: 4–6. No figure: 1 cell.") and found.repeated in found.answer.sure
     assert "9.0" in " ".join(found.answer.fast), "the other cell's figure is in the answer"
     values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
     assert "disturbed" in values["nat"].why
@@ -313,10 +284,4 @@ def test_a_report_gives_rates_per_cpu_second_only_where_trials_were_disturbed(ru
     assert gather(run.path, run.path).per_cpu == ()
     run.write_trial(costly(3, 0.5), {})
     (said,) = gather(run.path, run.path).per_cpu
-    assert said.startswith("router, iperf3 (") and said.endswith("2 Gbit per CPU second of the testbed's threads, median of 3 attempts")
-
-
-def test_an_engine_that_somebody_suspended_makes_a_trial_disturbed() -> None:
-    assert disturbed_alone({"this-machine": replace(interference(0.0), stopped_s=1.25)}) == (
-        "this-machine: a program that sends or receives was suspended for 1.2 s"
-    )
+    assert said.startswith("router, iperf3 (") and "2 Gbit" in said and "3 attempts" in said

@@ -60,7 +60,7 @@ def test_the_table_goes_with_the_text_of_the_testbed(tmp_path: Path) -> None:
     [
         ("name,read_iops\nx,1\n", 1, "no column `model`"),
         ("model,read_iop\nx,1\n", 1, "unknown column read_iop"),
-        ("model,read_iops\nx,many\n", 2, "read_iops: 'many' is not a number"),
+        ("model,read_iops\nx,many\n", 2, "'many'"),
         ("model,read_iops\nx,-1\n", 2, "read_iops"),
         ("model,read_iops\nx,nan\n", 2, "read_iops"),
         ("model,read_iops\nx,1\n\nx,2\n", 4, "x is there twice"),
@@ -81,10 +81,10 @@ def test_a_wrong_table_is_refused_with_its_line(table: str, where: int, what: st
 @pytest.mark.parametrize(
     ("bed", "what"),
     [
-        (BED.replace("model: ACME X1}", "model: ACME X2}"), "is not in the table (known: ACME X1, ACME X1 3.84TB; did you mean ACME X1?)"),
+        (BED.replace("model: ACME X1}", "model: ACME X2}"), "did you mean ACME X1?"),
         (BED.replace("models.csv", "others.csv"), "cannot be read"),
-        (BED.replace("drive-models: models.csv", "generator: engine"), "which table has it? write drive-models: FILE.csv"),
-        (BED.replace("models.csv", "[a]"), "must be the name of a CSV file"),
+        (BED.replace("drive-models: models.csv", "generator: engine"), "drive-models: FILE.csv"),
+        (BED.replace("models.csv", "[a]"), "a CSV file"),
     ],
 )
 def test_a_testbed_that_names_no_row_is_refused(tmp_path: Path, bed: str, what: str) -> None:
@@ -110,4 +110,4 @@ def test_limits_without_such_a_row_name_those_there_are(tmp_path: Path) -> None:
     assert done.exit_code != 0
     assert "has no model Y" in done.output + str(done.exception)
     done = CliRunner().invoke(limits, ["raid", "5", "--drives", "4", "--model", "Y"])
-    assert "needs both --models and --model" in done.output + str(done.exception)
+    assert "both --models and --model" in done.output + str(done.exception)

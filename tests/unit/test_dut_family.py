@@ -86,9 +86,12 @@ async def failed(mode, prober, *, forwards="1", flows="", legacy="", most="26214
     return {c.what for c in await family("linux").modes[mode].verify(dut, LAB, prober) if not c.passed}
 
 
-def test_the_family_has_the_modes_that_files_may_name():
+def test_the_family_has_the_modes_that_files_may_name_and_an_unknown_one_is_refused():
     assert set(family("linux").modes_among({})) == set(FAMILY_MODES["linux"])
     assert all(name == mode.name for name, mode in family("linux").modes.items())
+    # An unknown family is refused with the known ones.
+    with pytest.raises(InputError, match=r"'vms'.*linux"):
+        family("vms")
 
 
 @pytest.mark.parametrize("name", [name for name, modes in FAMILY_MODES.items() if modes])
@@ -133,31 +136,17 @@ def test_the_page_says_in_which_sources_a_family_was_read_and_that_it_never_ran(
     assert all(version in section for version in versions)
 
 
-def test_an_unknown_family_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match=r"'vms': unknown family; known families: .*linux"):
-        family("vms")
-
-
 async def test_each_mode_is_verified_by_its_own_signs():
     assert await failed("router", ScriptedProber()) == set()
     assert await failed("filter-empty", ScriptedProber(), flows=FLOWS) == set()
     assert await failed("filter-default", ScriptedProber(back=NONE), flows=FLOWS) == set()
 
 
-async def test_a_router_that_tracks_flows_is_none():
+async def test_a_router_that_tracks_flows_is_none_nor_is_a_filter_that_tracks_none_or_those_of_others():
     assert await failed("router", ScriptedProber(), flows=FLOWS) == {"link a: the flow is not tracked", "link b: the flow is not tracked"}
-
-
-async def test_a_filter_that_tracks_nothing_is_none():
     assert await failed("filter-empty", ScriptedProber()) == {"link a: the flow is tracked", "link b: the flow is tracked"}
-
-
-async def test_flows_of_others_and_replies_do_not_count_as_tracked():
     others = tracked(("172.16.10.2", "172.16.0.2"), ("172.16.0.2", "172.16.11.2"), ("172.16.0.20", "172.16.10.2"))
     assert "link a: the flow is tracked" in await failed("filter-empty", ScriptedProber(), flows=others)
-
-
-async def test_flows_left_by_earlier_work_change_no_verdict():
     left = tracked(("172.16.0.2", "172.16.10.2"), ("172.16.1.2", "172.16.11.2"), port=4322)
     assert await failed("router", ScriptedProber(), flows=left) == set()
     assert await failed("filter-empty", ScriptedProber(), flows=left) == {"link a: the flow is tracked", "link b: the flow is tracked"}
@@ -176,76 +165,60 @@ async def test_a_kernel_without_a_list_answers_for_one_flow(answer, found):
     assert await is_tracked(dut, FLOW_OF["a"]) is found
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [("unreadable", "it has none of conntrack, perl, python3; install conntrack"), ("1", "its kernel answers with errno 1")],
-)
+@pytest.mark.parametrize(("said", "why"), [("unreadable", "install conntrack"), ("1", "errno 1")])
 async def test_flows_that_cannot_be_forgotten_stop_the_mode(said, why):
-    with pytest.raises(HostError, match=f"dut: the flows that it tracks cannot be forgotten: {why}"):
+    with pytest.raises(HostError, match=why):
         await family("linux").modes["nat"].apply(ScriptedHost({"conntrack -F": (0, said)}), LAB)
     await family("linux").modes["router"].apply(ScriptedHost({"conntrack -F": (0, said)}), LAB)
 
 
-async def test_a_firewall_that_lets_new_flows_in_is_none():
+async def test_a_mode_whose_frames_do_not_behave_is_none():
     assert await failed("filter-default", ScriptedProber(), flows=FLOWS) == {
         "link a: a new flow from outside is dropped",
         "link b: a new flow from outside is dropped",
     }
-
-
-async def test_a_flow_that_was_never_sent_was_not_dropped_by_a_rule():
+    # One that was never sent was not dropped by a rule.
     assert "link a: a new flow from outside is dropped" in await failed("filter-default", ScriptedProber(back=(0, 0)), flows=FLOWS)
-
-
-async def test_a_router_through_which_nothing_passes_is_none():
+    # A router through which nothing passes is none.
     silent = await failed("router", ScriptedProber(out=NONE))
     assert {"link a: a permitted flow passes", "link a: it arrives untranslated from 172.16.0.2"} <= silent
+    # Nat that does not translate is none and so is a router that does.
+    found = await failed("nat", ScriptedProber(back=NONE), flows=FLOWS)
+    assert found == {"link a: it arrives translated to 172.16.10.1", "link b: it arrives translated to 172.16.11.1"}
+    assert "link a: it arrives untranslated from 172.16.0.2" in await failed("router", ScriptedProber(seen_as="172.16.10.1"))
 
 
 async def test_frames_missing_once_are_asked_for_again_because_neighbours_take_their_time():
     prober = ScriptedProber(fewer_at_first=3)
     assert await failed("router", prober) == set()
     assert prober.asked == [(("a", "b"), False), (("a",), False), (("a", "b"), True)]  # all links at once, then the one that was short
-
-
-async def test_frames_missing_twice_are_not_forgiven():
     assert "link a: a permitted flow passes" in await failed("router", ScriptedProber(out=(10, 9)))
 
 
-async def test_nat_that_does_not_translate_is_none_and_so_is_a_router_that_does():
-    found = await failed("nat", ScriptedProber(back=NONE), flows=FLOWS)
-    assert found == {"link a: it arrives translated to 172.16.10.1", "link b: it arrives translated to 172.16.11.1"}
-    assert "link a: it arrives untranslated from 172.16.0.2" in await failed("router", ScriptedProber(seen_as="172.16.10.1"))
-
-
-async def test_forwarding_that_is_off_and_rules_that_nft_does_not_see_are_found():
+async def test_what_the_dut_says_against_its_mode_is_found():
     assert await failed("router", ScriptedProber(), forwards="0", legacy="filter\n") == {
         "the DUT forwards IPv4",
         "no rules outside nftables",
     }
-
-
-async def test_a_mode_with_states_records_how_many_the_machine_takes():
+    # A mode with states records how many the machine takes.
     assert await failed("filter-default", ScriptedProber(back=NONE), flows=FLOWS, most="") == {
         "connection tracking has the machine's own limit"
     }
     assert await failed("router", ScriptedProber(), most="") == set()
 
 
-@pytest.mark.parametrize(
-    ("flows", "said"),
-    [(262144, "nf_conntrack_max is 262144"), (262145, "nf_conntrack_max is 262144, fewer than the 262145 flows of the experiment")],
-)
+@pytest.mark.parametrize(("flows", "said"), [(262144, ""), (262145, "262145 flows")])
 @pytest.mark.parametrize("mode", ["filter-empty", "filter-own", "nat-open"])
 async def test_the_record_says_whether_the_flows_of_the_experiment_fit_the_table(mode, flows, said):
     sized = family("linux").modes[mode].sized_for(flows)
     dut = ScriptedHost({"ip_forward": (0, "1"), "nf_conntrack_max": (0, "262144\n"), "tables_names": (0, "")})
-    assert said in [check.found for check in await sized.checks_of_state(dut, LAB)]
+    (found,) = [check.found for check in await sized.checks_of_state(dut, LAB) if "nf_conntrack_max is 262144" in check.found]
+    assert said in found and ("fewer" in found) is bool(said)
 
 
 async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():
     dut = ScriptedHost({"nft list ruleset": (0, 'table ip filter { xt match "state" }'), "nft -c": (1, "syntax error, unexpected string")})
-    with pytest.raises(HostError, match="cannot be fed back to nft, so it could not be restored: syntax error"):
+    with pytest.raises(HostError, match="syntax error"):
         await family("linux").modes["router"].undo(dut, LAB)
     assert not [c for c in dut.ran if c == "nft -f -"]
 
@@ -271,9 +244,6 @@ async def test_a_mode_of_commands_applies_and_restores_in_the_files_order():
     assert dut.ran == []
     await mode.apply(dut, LAB)
     assert dut.ran == ["sh -c one", "sh -c two"]
-
-
-async def test_a_mode_of_commands_stops_at_the_first_that_fails():
     dut = ScriptedHost({"one": (3, "no")})
     with pytest.raises(CommandFailed):
         await custom_mode("mine", Commands()).apply(dut, LAB)
@@ -307,10 +277,10 @@ async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():
 @pytest.mark.parametrize(
     ("prober", "held", "words"),
     [
-        (ScriptedProber(), True, "as it was sent: 172.16.0.2"),
-        (ScriptedProber(back=NONE, seen_as="10.0.0.1"), True, "translated: it is 10.0.0.1"),
-        (ScriptedProber(out=NONE), False, "0 of 10 probe frames arrived; the other way they pass: name the ports in the other order"),
-        (ScriptedProber(out=NONE, back=NONE), False, "0 of 10 probe frames arrived"),
+        (ScriptedProber(), True, "172.16.0.2"),
+        (ScriptedProber(back=NONE, seen_as="10.0.0.1"), True, "10.0.0.1"),
+        (ScriptedProber(out=NONE), False, "the other order"),
+        (ScriptedProber(out=NONE, back=NONE), False, "0 of 10"),
     ],
 )
 async def test_a_black_box_is_taken_as_it_is_if_frames_pass_it(prober, held, words):
@@ -320,7 +290,7 @@ async def test_a_black_box_is_taken_as_it_is_if_frames_pass_it(prober, held, wor
     await mode.apply(dut, LAB)
     checks = [check for check in await mode.verify(dut, LAB, prober) if check.what.startswith("link a")]
     assert all(check.passed for check in checks) is held
-    assert words in [check.found for check in checks]
+    assert any(words in check.found for check in checks)
     with pytest.raises(HostError, match="black box"):
         await dut.run(["true"])
 

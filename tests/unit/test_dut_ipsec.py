@@ -33,18 +33,10 @@ async def test_both_ends_are_keyed_alike_and_the_way_leads_back(ends: Ends, mode
     assert len(set(keys)) == len(keys), "no key twice"
     checks = await ends.made(mode, hosts).verify(hosts["dut"], ends.bed, Silence())
     assert [c for c in checks if not c.passed] == []
+    told = repr([*(argv for host in hosts.values() for argv, _ in host.ran), *map(asdict, steps), *map(asdict, checks)])
+    assert not [key for host in hosts.values() for key in KEY.findall(host.tunnels) if key in told], "no key is shown anywhere"
     await carry_out(steps, hosts)
     assert {name: host.state for name, host in hosts.items()} == before
-
-
-@each_way
-async def test_a_key_stands_on_no_command_line_in_no_undo_step_and_in_no_check(ends: Ends, mode: str) -> None:
-    hosts = ends.hosts()
-    steps = await ends.made(mode, hosts).undo(hosts["dut"], ends.bed)
-    await ends.made(mode, hosts).apply(hosts["dut"], ends.bed)
-    checks = await ends.made(mode, hosts).verify(hosts["dut"], ends.bed, Silence())
-    told = repr([*(argv for host in hosts.values() for argv, _ in host.ran), *map(asdict, steps), *map(asdict, checks)])
-    assert not [key for host in hosts.values() for key in KEY.findall(host.tunnels) if key in told]
 
 
 @each_way
@@ -107,30 +99,28 @@ async def test_the_router_below_the_tunnels_is_looked_at_too(name: str, tampered
 async def test_tunnels_of_somebodys_are_never_taken_away(ends: Ends, end: str) -> None:
     hosts = ends.hosts()
     hosts[end].state["tunnels"] = "theirs"
-    with pytest.raises(HostError, match=f"{end}: it has IPsec of its own, whose keys could not be restored"):
+    with pytest.raises(HostError, match=f"^{end}: "):
         await ends.made("ipsec-cbc", hosts).undo(hosts["dut"], ends.bed)
 
 
 @each_way
 async def test_a_source_whose_kernel_cannot_encrypt_is_refused_in_its_words_before_anything_changes(ends: Ends, mode: str) -> None:
     hosts = ends.hosts(esp="no")
-    said = {"ipsec": "Requested AEAD algorithm not found", "ipsec-cbc": "Requested type not found"}[mode]
-    with pytest.raises(
-        HostError, match=rf"source: its kernel cannot encrypt as mode {mode} needs: Error: {said}.; boot a kernel with CONFIG_INET_ESP"
-    ):
+    said = {"ipsec": "AEAD algorithm not found", "ipsec-cbc": "type not found"}[mode]
+    with pytest.raises(HostError, match=f"^source: .* {mode} .*{said}.*CONFIG_INET_ESP"):
         await ends.made(mode, hosts).undo(hosts["dut"], ends.bed)
 
 
 async def test_what_cannot_be_found_out_is_not_guessed() -> None:
     ends = OF["vpp"]
     hosts = ends.hosts(esp="unknown")
-    with pytest.raises(ToolMissing, match="source: unshare is not there, so nothing tells whether its kernel has ESP; install util-linux"):
+    with pytest.raises(ToolMissing, match="install util-linux"):
         await ends.made("ipsec", hosts).undo(hosts["dut"], ends.bed)
 
 
 @each_family
 async def test_a_tunnel_without_its_other_end_is_none(ends: Ends) -> None:
-    with pytest.raises(HostError, match="source: a tunnel has two ends"):
+    with pytest.raises(HostError, match="two ends"):
         await family(ends.name).modes_among({})["ipsec-cbc"].apply(ends.hosts()["dut"], ends.bed)
 
 
@@ -160,18 +150,17 @@ async def test_a_line_that_the_kernel_refuses_is_a_failure_although_setkey_ends_
     ends = OF["freebsd-pf"]
     hosts = ends.hosts()
     hosts["dut"].says = "The result of line 3: Invalid argument.\n"
-    with pytest.raises(CommandFailed, match="The result of line 3: Invalid argument"):
+    with pytest.raises(CommandFailed, match="line 3: Invalid argument"):
         await ends.made("ipsec", hosts).apply(hosts["dut"], ends.bed)
     assert hosts["source"].tunnels == ""
 
 
 def test_frames_that_no_kernel_encrypts_are_refused_before_the_run(tmp_path: Path) -> None:
-    text = f"experiment: e\ntestbed: {EXAMPLES / 'e302-9d.yaml'}\nfactors: {{mode: [router, ipsec]}}\nworkloads: [iperf3, {{sweep: {{frame_sizes: [64]}}}}]\n"
+    text = f"experiment: e\ntestbed: {EXAMPLES / 'e302-9d.yaml'}\nfactors: {{mode: [router, ipsec]}}\nworkloads: [{{iperf3: {{}}}}, {{sweep: {{frame_sizes: [64]}}}}]\n"
     (tmp_path / "e.yaml").write_text(text)
-    with pytest.raises(
-        SpecRefused, match=r"workloads\.1\.sweep: its frames pass no kernel that encrypts them, so none would pass in mode ipsec"
-    ):
+    with pytest.raises(SpecRefused) as refused:
         load_experiment(tmp_path / "e.yaml")
+    assert [fault.path for fault in refused.value.faults] == ["workloads.1.sweep"]
 
 
 async def test_a_module_that_setkey_loads_by_asking_is_gone_again_where_it_was_not_there_before() -> None:
@@ -189,5 +178,6 @@ async def test_a_module_that_setkey_loads_by_asking_is_gone_again_where_it_was_n
 def test_frames_that_would_go_past_a_tunnel_are_refused_before_the_run(tmp_path: Path) -> None:
     text = "experiment: e\ntestbed: {lab: uml-two-sites}\nfactors: {mode: [router, gre]}\nworkloads: [{sweep: {frame_sizes: [64]}}]\n"
     (tmp_path / "e.yaml").write_text(text)
-    with pytest.raises(SpecRefused, match=r"workloads\.0\.sweep: its frames .* go past the tunnel in mode gre"):
+    with pytest.raises(SpecRefused) as refused:
         load_experiment(tmp_path / "e.yaml")
+    assert [fault.path for fault in refused.value.faults] == ["workloads.0.sweep"]

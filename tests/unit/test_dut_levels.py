@@ -14,23 +14,7 @@ from dutlab.hosts.reboot import insist_on_rebootable
 from dutlab.labs import description
 from dutlab.spec.factors import LevelCommands
 
-ETHTOOL = r"""#!/bin/sh
-# ethtool of a card: its state is a file of `name value` for each of -k, -g, -c; a feature `fixed` it refuses, and -G and -C refuse no change.
-state=$ROOT/ethtool$(echo "$1" | tr KGC kgc)
-case $1 in
-  -k) sed 's/ /: /' "$state";;
-  -g) printf 'Ring parameters for %s:\nPre-set maximums:\nRX:\t\t4096\nTX:\t\t4096\nCurrent hardware settings:\n' "$2"
-      sed 's/^rx /RX:\t\t/; s/^tx /TX:\t\t/' "$state";;
-  -c) printf 'Coalesce parameters for %s:\nAdaptive RX: %s  TX: n/a\n' "$2" "$(sed -n 's/^adaptive-rx //p' "$state")"
-      sed -n 's/ /:\t/; /usecs/p' "$state";;
-  *) long=$3; case $3 in gro) long=generic-receive-offload;; tso) long=tcp-segmentation-offload;; sg) long=scatter-gather;; lro) long=large-receive-offload;; esac
-     was=$(sed -n "s/^$long //p" "$state")
-     case $was in *fixed*) echo "Could not change any device features"; exit 1;; esac
-     [ "$1" = -K ] || [ "$was" != "$4" ] || { echo "no parameters changed, aborting"; exit 80; }
-     sed -i "s/^$long .*/$long $4/" "$state"
-     if [ "$long $4" = "scatter-gather off" ]; then sed -i 's/^tcp-segmentation-offload .*/tcp-segmentation-offload off/' "$state"; fi;;
-esac
-"""
+ETHTOOL = (Path(__file__).parents[1] / "stand_ins" / "ethtool.sh").read_text()
 FILES = {
     "ethtool-k": "scatter-gather on\ntcp-segmentation-offload on\ngeneric-receive-offload on\nlarge-receive-offload off [fixed]\n",
     "ethtool-g": "rx 256\ntx 256\n",
@@ -113,12 +97,19 @@ def numbers(text: str) -> str:
     return (text.strip().lstrip("0,") or "0") + "\n" if text.startswith("0000") else text
 
 
-async def test_power_management_of_pcie_is_read_from_its_list_of_policies(machine):
+async def test_power_management_of_pcie_is_read_from_its_list_and_boost_of_intels_driver_is_the_opposite_of_its_file(machine):
     made = knob("pcie-aspm", "performance")
     (step,) = await made.undo({"dut": machine})
     assert "set -- default;" in step.argv[2]
     await made.apply({"dut": machine})
     assert machine.files()["sys/module/pcie_aspm/parameters/policy"] == "performance\n"
+    # Boost of intels driver is the opposite of its file.
+    (machine.root / "sys/devices/system/cpu/intel_pstate").mkdir()
+    no_turbo = machine.root / "sys/devices/system/cpu/intel_pstate/no_turbo"
+    no_turbo.write_text("0\n")
+    await knob("boost", "off").apply({"dut": machine})
+    assert no_turbo.read_text() == "1\n"
+    assert (await knob("boost", "off").verify({"dut": machine}))[0].passed
 
 
 async def test_the_clock_of_an_openbsd_is_set_by_its_sysctl_and_one_that_the_kernel_keeps_is_named_with_what_to_do(machine):
@@ -141,25 +132,16 @@ async def test_the_clock_of_an_openbsd_is_set_by_its_sysctl_and_one_that_the_ker
         await made.apply({"dut": machine})
 
 
-async def test_boost_of_intels_driver_is_the_opposite_of_its_file(machine):
-    (machine.root / "sys/devices/system/cpu/intel_pstate").mkdir()
-    no_turbo = machine.root / "sys/devices/system/cpu/intel_pstate/no_turbo"
-    no_turbo.write_text("0\n")
-    await knob("boost", "off").apply({"dut": machine})
-    assert no_turbo.read_text() == "1\n"
-    assert (await knob("boost", "off").verify({"dut": machine}))[0].passed
-
-
 @pytest.mark.parametrize(
     ("name", "level", "gone", "said"),
     [
-        ("offloads", "lro on", "", "dut: lro of in-a: off [fixed]; `ethtool -k` of the port shows what its driver has"),
-        ("offloads", "nosuch on", "", "dut: nosuch of in-a: no feature nosuch; `ethtool -k`"),
-        ("governor", "performance", "sys/devices/system/cpu/cpu*", "governor of the cores: there is no "),
-        ("boost", "on", "sys/devices/system/cpu/cpufreq/boost", "the kernel has no such switch there; set it in the firmware"),
-        ("rps", "0", "sys/class/net/in-a/queues/*", "the kernel has no RPS (CONFIG_RPS)"),
-        ("irq-affinity", "0", "sys/class/net/in-a/device/msi_irqs", "there is no interrupt of its own; a virtual port has none"),
-        ("sysctl.net.no.such_thing", "1", "", "dut: net.no.such_thing: sysctl: cannot stat"),
+        ("offloads", "lro on", "", "off [fixed]"),
+        ("offloads", "nosuch on", "", "no feature nosuch"),
+        ("governor", "performance", "sys/devices/system/cpu/cpu*", "governor of the cores"),
+        ("boost", "on", "sys/devices/system/cpu/cpufreq/boost", "in the firmware"),
+        ("rps", "0", "sys/class/net/in-a/queues/*", "CONFIG_RPS"),
+        ("irq-affinity", "0", "sys/class/net/in-a/device/msi_irqs", "a virtual port"),
+        ("sysctl.net.no.such_thing", "1", "", "sysctl: cannot stat"),
     ],
 )  # fmt: skip
 async def test_what_the_kernel_does_not_have_is_named_with_what_to_do_and_never_begun(machine, name, level, gone, said):
@@ -168,24 +150,21 @@ async def test_what_the_kernel_does_not_have_is_named_with_what_to_do_and_never_
     (fault,) = await knob(name, level).faults({"dut": machine})
     assert said in fault
     if "[fixed]" not in fault:
-        with pytest.raises(HostError, match="cannot be put back, since nothing says what is there"):
+        with pytest.raises(HostError) as cannot:
             await knob(name, level).undo({"dut": machine})
+        assert cannot.value.host == "dut", "nothing says what is there, so it could not be put back"
 
 
 async def test_a_value_that_the_kernel_refuses_is_said_with_host_and_answer(machine):
     with pytest.raises(HostError) as refused:
         await knob("offloads", "lro on, gro off").apply({"dut": machine})
-    assert str(refused.value).startswith(
-        "dut: offloads lro on, gro off cannot be set: lro of in-a to on: Could not change any device features"
-    )
+    assert refused.value.host == "dut" and "lro of in-a to on: Could not change" in refused.value.what
     assert "generic-receive-offload off" in machine.files()["ethtool-k"], "the others are set all the same"
 
 
 async def test_of_many_values_that_cannot_be_set_the_message_has_the_first_whole():
     made = KnobLevel("mtu 9000", {"dut": settings_of("mtu", "9000", [f"absent-{n}" for n in range(20)])})
-    with pytest.raises(
-        HostError, match=r"^dut: mtu 9000 cannot be set: MTU of absent-0 to 9000: .*absent-0.*; see the largest that its driver"
-    ):
+    with pytest.raises(HostError, match=r"absent-0 to 9000: .*absent-0"):
         await made.apply({"dut": LocalHost("dut")})
 
 
@@ -222,9 +201,7 @@ class _OverSsh(LocalHost):
     connections, renewals, is_lost = 1, (), False
 
 
-@pytest.mark.parametrize(
-    ("kind", "why"), [(LocalHost, "it is this machine, or a namespace of it"), (_OverSsh, "its kernel is that of this machine")]
-)
+@pytest.mark.parametrize(("kind", "why"), [(LocalHost, "it is this machine"), (_OverSsh, "its kernel")])
 async def test_a_host_with_the_kernel_of_this_machine_is_never_rebooted(kind, why):
-    with pytest.raises(HostError, match=f"dut: cannot be rebooted: {why}"):
+    with pytest.raises(HostError, match=why):
         await insist_on_rebootable(kind("dut"))

@@ -26,11 +26,11 @@ workloads: [{{sweep: {{rates: [1kpps], frame_sizes: [64]}}}}]
 """
 
 
-def faults(tmp_path: Path, text: str, bed: Path = EXAMPLES / "manual.yaml") -> list[str]:
+def faults(tmp_path: Path, text: str, bed: Path = EXAMPLES / "manual.yaml") -> list[tuple[int, str]]:
     (tmp_path / "e.yaml").write_text(text.format(bed=bed))
     with pytest.raises(SpecRefused) as refused:
         load_experiment(tmp_path / "e.yaml")
-    return [str(f).rpartition("/")[2] for f in refused.value.faults]
+    return [(fault.line, fault.path) for fault in refused.value.faults]
 
 
 def test_a_plan_names_what_a_person_would_have_to_do(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_plan_names_what_a_person_would_have_to_do(tmp_path: Path) -> None:
 
 
 def test_a_question_says_what_a_mode_means_and_leaves_other_factors_alone() -> None:
-    assert question("mode", "nat") == "set mode to nat (as filter-default, and flows leave with the address of the outer port)"
+    assert question("mode", "nat").startswith("set mode to nat (as filter-default")
     assert question("mode", "of-my-own") == "set mode to of-my-own"
     assert question("cable", "nat") == "set cable to nat"
 
@@ -60,29 +60,29 @@ async def test_nothing_reaches_it_by_commands() -> None:
     assert sorted(hosts_of(BED)) == ["sink", "source"]
     nowhere = BlackBox("dut")
     for asked in (nowhere.run(["ls", "-l"]), nowhere.spawn(["ls"]), nowhere.put(b"", "/x"), nowhere.get("/x")):
-        with pytest.raises(HostError, match=r"dut: .* cannot be had of a black box; give it a family and a way in"):
+        with pytest.raises(HostError, match=r"^dut: .*black box"):
             await asked
 
 
 def test_what_needs_commands_is_refused_before_the_run(tmp_path: Path) -> None:
     own = EXPERIMENT + "modes: {{mine: {{apply: [x], restore: [y]}}, bare: {{}}}}\n"
-    assert faults(tmp_path, own) == ["e.yaml:7:9: modes.mine: has commands, but none reaches the DUT of testbed by-hand, of family manual"]
+    assert faults(tmp_path, own) == [(7, "modes.mine")]
     steps = EXPERIMENT.replace("{{sweep: {{rates: [1kpps], frame_sizes: [64]}}}}", "{{steps: {{run: {{dut: [ls]}}}}}}")
-    assert faults(tmp_path, steps) == ["e.yaml:6:28: workloads.0.steps.run.dut: testbed by-hand has no host 'dut' (known: sink, source)"]
+    assert faults(tmp_path, steps) == [(6, "workloads.0.steps.run.dut")]
     change = EXPERIMENT.replace("sweep: {{rates: [1kpps], frame_sizes: [64]}}", "reconf: {{to: [nat], rate: 1kpps}}")
-    assert "changes the mode within a trial, but no command reaches the DUT" in faults(tmp_path, change)[0]
+    assert [line for line, _ in faults(tmp_path, change)][:1] == [6]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
+    ("old", "new", "at"),
     [
-        ("{family: manual}", "{family: manual, ssh: root@192.0.2.1}", "hosts.dut.family: manual cannot be combined with a way in; leave ssh and local out, or name the family"),
-        ("sink:   {", "sink:   {family: manual, ", "hosts.sink.family: only the DUT may be manual: the others are given commands"),
-        ("{family: manual}", "{family: linux}", "hosts.dut.ssh: missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"),
+        ("{family: manual}", "{family: manual, ssh: root@192.0.2.1}", "hosts.dut.family"),
+        ("sink:   {", "sink:   {family: manual, ", "hosts.sink.family"),
+        ("{family: manual}", "{family: linux}", "hosts.dut.ssh"),
     ],
 )  # fmt: skip
-def test_a_testbed_that_mixes_hand_and_login_is_refused_where_it_does(tmp_path: Path, old: str, new: str, expected: str) -> None:
+def test_a_testbed_that_mixes_hand_and_login_is_refused_where_it_does(tmp_path: Path, old: str, new: str, at: str) -> None:
     (tmp_path / "bed.yaml").write_text((EXAMPLES / "manual.yaml").read_text().replace(old, new, 1))
     with pytest.raises(SpecRefused) as refused:
         load_testbed(tmp_path / "bed.yaml")
-    assert any(str(f).endswith(expected) for f in refused.value.faults), refused.value
+    assert at in {fault.path for fault in refused.value.faults}

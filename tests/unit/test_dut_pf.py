@@ -17,7 +17,6 @@ FAMILIES = tuple(TRANSCRIPTS)
 MODES = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
 WAYS = ways_of(MODES)
 each_family = pytest.mark.parametrize("name", FAMILIES)
-each_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def found(name: str, **changes: str) -> TranscriptHost:
@@ -31,19 +30,19 @@ async def applied(name: str, mode: str, **changes: str) -> TranscriptHost:
 
 
 @each_family
-@each_mode
-async def test_every_mode_holds_once_it_was_applied(name: str, mode: str) -> None:
-    dut = await applied(name, mode)
-    assert dut.state["forwarding"] == dut.state["forwarding6"] == "1"
-    assert (dut.state["pf"], dut.state["rules"]) == (("off", "found") if mode == "router" else ("on", mode))
-    assert await failed(name, mode, dut) == {}
+async def test_every_mode_holds_once_it_was_applied(name: str) -> None:
+    for mode in MODES:
+        dut = await applied(name, mode)
+        assert dut.state["forwarding"] == dut.state["forwarding6"] == "1"
+        assert (dut.state["pf"], dut.state["rules"]) == (("off", "found") if mode == "router" else ("on", mode))
+        assert await failed(name, mode, dut) == {}
 
 
 @each_family
-@pytest.mark.parametrize("modes", WAYS, ids="-then-".join)
 @pytest.mark.parametrize("pf", ["on", "off"])
-async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(name: str, modes: tuple[str, ...], pf: str) -> None:
-    await there_and_back(name, modes, found(name, pf=pf))
+async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(name: str, pf: str) -> None:
+    for modes in WAYS:
+        await there_and_back(name, modes, found(name, pf=pf))
 
 
 async def test_openbsd_runs_at_full_speed_where_it_can_and_gets_its_policy_back() -> None:
@@ -62,7 +61,7 @@ async def test_pfsense_gets_the_ruleset_back_that_its_own_software_wrote() -> No
     assert 'table <bogons> persist file "/etc/bogons"' in steps[2].stdin
     lost = found("pfsense")
     next(e for e in lost.exchanges if e.argv == ("cat", "/tmp/rules.debug")).status = 1
-    with pytest.raises(HostError, match=r"the ruleset in /tmp/rules.debug cannot be loaded again"):
+    with pytest.raises(HostError, match=r"/tmp/rules.debug"):
         await family("pfsense").modes["nat"].undo(lost, E302)
 
 
@@ -96,9 +95,7 @@ async def test_a_router_is_pf_switched_off() -> None:
         "pfctl -s info",
         "pfctl -d",
     ]
-
-
-async def test_a_filter_is_a_ruleset_and_pf_switched_on_where_it_was_off() -> None:
+    # A filter is a ruleset, and pf switched on where it was off.
     commands = (await applied("freebsd-pf", "nat", pf="off", forwarding="1", forwarding6="1")).commands
     assert commands[3:] == ["kldstat -q -m pf", "pfctl -F all -f -", "pfctl -s info", "pfctl -e"]
     assert "pfctl -e" not in (await applied("freebsd-pf", "nat", pf="on")).commands
@@ -108,15 +105,10 @@ async def test_a_kernel_without_pf_gets_the_module_and_loses_it_again() -> None:
     dut = found("freebsd-pf", module="no", pf="off", rules="none")
     await there_and_back("freebsd-pf", ("nat", "router"), dut)
     assert [c for c in dut.commands if "load" in c] == ["kldload pf", "sh -c 'if kldstat -q -m pf; then kldunload pf; fi'"]
-
-
-async def test_a_kernel_without_pf_is_a_router_already() -> None:
     dut = await applied("freebsd-pf", "router", module="no", pf="off", rules="none")
     assert not [c for c in dut.commands if c.startswith("pfctl")]
     assert await failed("freebsd-pf", "router", dut) == {}
-    assert await failed("freebsd-pf", "filter-empty", dut) == {
-        "pf is on": "it is off",
-    }
+    assert await failed("freebsd-pf", "filter-empty", dut) == {"pf is on": "it is off"}
 
 
 @each_family
@@ -138,15 +130,12 @@ async def test_what_somebody_changed_meanwhile_is_noticed(name: str, mode: str, 
     assert set(await failed(name, mode, dut)) == noticed
 
 
-async def test_frames_that_do_not_behave_are_noticed_whatever_pf_says() -> None:
+async def test_frames_that_do_not_behave_and_another_firewall_are_noticed_whatever_pf_says() -> None:
     dut = await applied("freebsd-pf", "nat")
     assert set(await failed("freebsd-pf", "nat", dut, ProberOf("router"))) == {
         "link a: it arrives translated to 172.16.10.1", "link a: a new flow from outside is dropped",
         "link b: it arrives translated to 172.16.11.1", "link b: a new flow from outside is dropped",
     }  # fmt: skip
-
-
-async def test_another_firewall_beside_pf_is_noticed() -> None:
     dut = await applied("freebsd-pf", "router", ipfw="on")
     assert await failed("freebsd-pf", "router", dut) == {"no other firewall: net.inet.ip.fw.enable is not 1": "1"}
 
@@ -167,12 +156,12 @@ async def test_a_ruleset_that_pfctl_would_not_take_back_is_never_flushed() -> No
     dut = found("freebsd-pf")
     refused = next(e for e in dut.exchanges if e.argv == ("pfctl", "-n", "-f", "-"))
     refused.status, refused.stderr = 1, "stdin:19: syntax error\n"
-    with pytest.raises(HostError, match=r"cannot be fed back to pfctl, so it could not be restored: stdin:19: syntax error"):
+    with pytest.raises(HostError, match=r"stdin:19: syntax error"):
         await family("freebsd-pf").modes["router"].undo(dut, E302)
     assert not [c for c in dut.commands if "-F" in c]
     queues = found("freebsd-pf")
     next(e for e in queues.exchanges if e.argv[-1] == "queue").stdout = "queue std on ix2 bandwidth 100M default\n"
-    with pytest.raises(HostError, match="it has queues"):
+    with pytest.raises(HostError, match="queues"):
         await family("freebsd-pf").modes["router"].undo(queues, E302)
 
 
@@ -189,8 +178,8 @@ async def test_tables_that_pfsense_filled_while_it_ran_come_back_and_names_are_r
 @pytest.mark.parametrize(
     ("argv", "said", "why"),
     [
-        (("pfctl", "-s", "ether"), "ether block in proto 0x88cc\n", "it has rules about Ethernet"),
-        (("pfctl", "-v", "-s", "info"), "Syncookies\n  mode                      adaptive\n", "its syncookies are adaptive"),
+        (("pfctl", "-s", "ether"), "ether block in proto 0x88cc\n", "Ethernet"),
+        (("pfctl", "-v", "-s", "info"), "Syncookies\n  mode                      adaptive\n", "syncookies are adaptive"),
     ],
 )
 async def test_what_a_flush_resets_and_pfctl_does_not_take_back_is_refused_before_anything_changes(
@@ -237,7 +226,7 @@ async def test_the_systems_own_ruleset_keeps_its_options_and_its_limit_which_the
     checks = await family("pfsense").modes["filter-own"].verify(dut, E302, ProberOf("filter-own"))
     assert ("pf's limit of states is the system's own", "100000") in {(c.what, c.found) for c in checks}
     next(e for e in dut.exchanges if e.argv == ("cat", "/tmp/rules.debug")).status = 1
-    with pytest.raises(HostError, match=r"it has no ruleset of its own in /tmp/rules.debug"):
+    with pytest.raises(HostError, match=r"/tmp/rules.debug"):
         await family("pfsense").modes["filter-own"].apply(dut, E302)
 
 

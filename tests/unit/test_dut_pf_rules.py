@@ -45,7 +45,7 @@ def test_versions_of_ip_do_not_mix_and_ipv6_may_look_for_its_neighbours() -> Non
 
 
 def test_a_name_that_pf_would_read_as_something_else_is_refused() -> None:
-    with pytest.raises(InputError, match="interface name '0ab' cannot be used in a pf rule; rename the port"):
+    with pytest.raises(InputError, match="'0ab'"):
         pf_rules.filter_default(bed(path=["source:ixl2", "dut:0ab", "dut:ixl0", "sink:ix0"]))
 
 

@@ -34,17 +34,15 @@ async def test_root_is_had_by_what_the_host_has(transcript: str, prefix: tuple[s
 @pytest.mark.parametrize(
     ("transcript", "said"),
     [
-        (
-            f"{NOBODY}{NO_DOAS}{ASKING_SUDO}",
-            r"`sudo -n true` ended with 1: sudo: a password is required; let this user of dut run it without",
-        ),
-        (f"{NOBODY}{ASKING_DOAS}{NO_SUDO}", r"`doas -n true` ended with 1: doas: Authorization required; .*nopass in doas.conf"),
-        (f"{NOBODY}{NO_DOAS}{NO_SUDO}", r"dut: its modes need root, and it has neither doas nor sudo; log in as root"),
+        (f"{NOBODY}{NO_DOAS}{ASKING_SUDO}", "NOPASSWD in sudoers"),
+        (f"{NOBODY}{ASKING_DOAS}{NO_SUDO}", "nopass in doas.conf"),
+        (f"{NOBODY}{NO_DOAS}{NO_SUDO}", "log in as root"),
     ],
 )
 async def test_a_password_that_would_be_asked_for_is_named_with_what_to_do(transcript: str, said: str) -> None:
-    with pytest.raises(HostError, match=said):
+    with pytest.raises(HostError) as refused:
         await Root.on(TranscriptHost("dut", transcript))
+    assert said in refused.value.remedy and refused.value.host == "dut"
 
 
 async def test_a_command_carries_the_prefix_and_its_standard_input() -> None:

@@ -28,14 +28,11 @@ async def applied(mode: str, **changes: str) -> TranscriptHost:
     return dut
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_every_mode_holds_once_it_was_applied(mode: str) -> None:
-    assert await failed("vpp", mode, await applied(mode), testbed=BED) == {}
-
-
-@pytest.mark.parametrize("modes", WAYS, ids="-then-".join)
-async def test_from_every_mode_and_pair_of_modes_the_way_leads_back(modes: tuple[str, ...]) -> None:
-    await there_and_back("vpp", modes, TranscriptHost.of("vpp"), BED)
+async def test_every_mode_holds_once_it_was_applied_and_the_way_leads_back_from_it_and_from_pairs() -> None:
+    for mode in MODES:
+        assert await failed("vpp", mode, await applied(mode), testbed=BED) == {}
+    for modes in WAYS:
+        await there_and_back("vpp", modes, TranscriptHost.of("vpp"), BED)
 
 
 async def test_a_filter_takes_off_what_was_applied_and_applies_its_own_lists() -> None:
@@ -75,12 +72,15 @@ async def test_what_somebody_changed_meanwhile_is_noticed(mode: str, tampered: d
     assert set(await failed("vpp", mode, dut, testbed=BED)) == noticed
 
 
-async def test_what_vpp_refuses_is_a_failure_although_vppctl_ends_with_0() -> None:
+async def test_what_vpp_refuses_is_a_failure_although_vppctl_ends_with_0_and_a_translation_of_somebodys_stays() -> None:
     dut = TranscriptHost.of("vpp")
     refusing = next(e for e in dut.exchanges if e.argv[:3] == ("vppctl", "nat44", "plugin"))
     refusing.stdout = "\x1b[0;31mnat44 plugin: enable failed\x1b[0m\n"
-    with pytest.raises(CommandFailed, match=r"`vppctl nat44 plugin enable sessions 64512` ended with 0: nat44 plugin: enable failed"):
+    with pytest.raises(CommandFailed, match="nat44 plugin: enable failed"):
         await family("vpp").modes["nat"].apply(dut, BED)
+    # A translation of somebodys is never taken away.
+    with pytest.raises(HostError, match="TenGigabitEthernet3/0/0, TenGigabitEthernet3/0/1"):
+        await family("vpp").modes["router"].undo(TranscriptHost.of("vpp", nat="on"), BED)
 
 
 async def test_a_list_that_is_deleted_says_so_in_words_of_its_own() -> None:
@@ -107,13 +107,13 @@ async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in
     assert {c.what: c.passed for c in await nat.verify(dut, BED, ProberOf("nat", BED))}["nat44 takes 64512 sessions a thread"]
 
 
-@pytest.mark.parametrize(("flows", "fit"), [(500_000, ""), (500_001, ", fewer than the 500001 flows of the experiment")])
-async def test_the_limit_of_sessions_that_vpp_does_not_show_is_named_beside_the_flows_of_the_experiment(flows: int, fit: str) -> None:
+@pytest.mark.parametrize(("flows", "few"), [(500_000, False), (500_001, True)])
+async def test_the_limit_of_sessions_that_vpp_does_not_show_is_named_beside_the_flows_of_the_experiment(flows: int, few: bool) -> None:
     mode = family("vpp").modes["filter-default"]
     assert isinstance(mode, SizedForFlows)
     checks = {c.what: c for c in await mode.sized_for(flows).verify(await applied("filter-default"), BED, ProberOf("filter-default", BED))}
     check = checks["acl-plugin takes as many sessions as VPP was started with"]
-    assert check.found == f"vppctl does not show it: 500000 in recent sources{fit}"
+    assert "500000" in check.found and (f"{flows} flows" in check.found) is few
     assert not [c for c in await family("vpp").modes["filter-25"].checks_of_state(await applied("filter-25"), BED) if "sessions" in c.what]
 
 
@@ -129,11 +129,6 @@ STATE = {"tests": "rate", "trial_s": 0.5, "loss_ratio": 0.001, "most_flows": 700
 )  # fmt: skip
 def test_a_setting_says_how_many_flows_a_link_has_at_once(workload: str, given: dict[str, Any], flows: int) -> None:
     assert setting_of(workload, **given).flows == flows
-
-
-async def test_a_translation_of_somebodys_is_never_taken_away() -> None:
-    with pytest.raises(HostError, match=r"it translates already, on TenGigabitEthernet3/0/0, TenGigabitEthernet3/0/1"):
-        await family("vpp").modes["router"].undo(TranscriptHost.of("vpp", nat="on"), BED)
 
 
 async def test_every_exchange_of_the_transcript_is_asked_for() -> None:

@@ -64,7 +64,7 @@ async def test_each_end_is_told_the_others_public_key_and_only_the_sinks_port_le
 def test_a_lab_without_it_names_the_one_that_has_it() -> None:
     text = "experiment: e\ntestbed: {{lab: {}}}\nfactors: {{mode: [wireguard]}}\nworkloads: [iperf3: {{links: [[a]]}}]\n"
     for lab in ("uml-router", "uml-two-sites", "qemu-router"):
-        with pytest.raises(SpecRefused, match=r"cannot have mode wireguard: .*use lab qemu-two-sites"):
+        with pytest.raises(SpecRefused, match="use lab qemu-two-sites"):
             given_experiment(text.format(lab).encode(), Path("e.yaml"))
     assert given_experiment(text.format("qemu-two-sites").encode(), Path("e.yaml"))
 
@@ -72,7 +72,7 @@ def test_a_lab_without_it_names_the_one_that_has_it() -> None:
 def test_frames_that_would_go_past_it_are_refused_and_goodput_has_the_ceiling_inside(tmp_path: Path) -> None:
     (tmp_path / "bed.yaml").write_text(BED)
     text = "experiment: e\ntestbed: bed.yaml\nfactors: {mode: [wireguard]}\nworkloads: [%s]\n"
-    with pytest.raises(SpecRefused, match="go past the tunnel in mode wireguard"):
+    with pytest.raises(SpecRefused, match="mode wireguard"):
         given_experiment((text % "sweep: {frame_sizes: [64]}").encode(), tmp_path / "e.yaml")
     experiment = given_experiment((text % "iperf3: {links: [[a]]}").encode(), tmp_path / "e.yaml").experiment
     plan = make_plan(experiment, load_testbed(tmp_path / "bed.yaml"))

@@ -45,8 +45,7 @@ async def test_work_that_is_cancelled_at_each_step_is_done_and_says_so_afterward
     assert isinstance(await outcome(task), asyncio.CancelledError)
     assert steps.done == 3
 
-
-async def test_work_that_nobody_cancels_gives_what_it_comes_to():
+    # Work that nobody cancels gives what it comes to.
     async def three():
         return 3
 

@@ -40,14 +40,10 @@ def test_rates_between_looks_once_a_second_and_losses_as_old_as_they_are_certain
         "lost_pps": [(1.0, 100.0), (2.0, 100.0)],
         "latency_mean_ns": [(1.0, 7.0), (2.0, 7.0), (3.0, 7.0)],
     }
-
-
-def test_what_was_lost_by_the_last_reading_is_a_count_and_as_old_as_the_reading():
+    # What was lost by the last reading is a count and as old as the reading.
     assert watched(1.0, 4).lost_so_far(lambda ns: ns / S - 5) == LostSoFar(2.0, 200 + 150)
     assert watched(1.0, 1).lost_so_far(lambda ns: ns / S - 5) is None, "nothing is certain yet"
-
-
-def test_looks_in_between_give_no_readings_and_unknown_clocks_no_latency():
+    # Looks in between give no readings and unknown clocks no latency.
     often = told(watched(0.2, 16), latency=False)
     assert often["received_pps"] == [(1.0, 900.0), (2.0, 900.0), (3.0, 900.0)]
     assert "latency_mean_ns" not in often

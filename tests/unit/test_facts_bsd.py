@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
@@ -43,26 +43,19 @@ def openbsd(folder: Path) -> None:
     program(folder, "ls", '[ "$1" = /var/db/kernel.SHA256 ] && echo "$1"')
 
 
-async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter(system: Path) -> None:
+async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter_and_what_spoils_measurements_is_found_from_that(
+    system: Path,
+) -> None:
     openbsd(system)
     facts = await collect_facts(LocalHost("dut"), [])
-    assert facts["kernel"] == {
-        "name": "OpenBSD",
-        "release": "7.6",
-        "version": "GENERIC.MP#338",
-        "machine": "amd64",
-        "relinks_at_boot": True,
-    }
+    kernel = {"name": "OpenBSD", "release": "7.6", "version": "GENERIC.MP#338", "machine": "amd64", "relinks_at_boot": True}
+    assert facts["kernel"] == kernel
     assert (facts["cpu"]["model"], facts["cpu"]["cores"], facts["memory_bytes"]) == ("AMD GX-412TC SOC", 4, 4_259_930_112)
     assert facts["sysctls"]["hw.setperf"] == "0"
     assert facts["sysctls"]["dev.cpu.0.freq"] is None
     assert "is invalid" in facts["absent"]["sysctls/dev.cpu.0.freq"]
     assert facts["firewall"]["pf_enabled"] is True
-
-
-async def test_what_spoils_measurements_on_it_is_found_from_those_facts(system: Path) -> None:
-    openbsd(system)
-    findings = examine(Inventory({"sink": await collect_facts(LocalHost("sink"), [])}))
+    findings = examine(Inventory({"sink": facts}))
     assert {"power-saving", "firewall-in-the-way", "clock-source", "kernel-relinking", "pool-debug"} <= {f.kind for f in findings}
     # 30.2, 23.1 and 16.0 %; the others have no price
     assert [f.kind for f in findings][:3] == ["power-saving", "clock-source", "firewall-in-the-way"]
@@ -76,7 +69,7 @@ def freebsd(folder: Path, *, slots: str = PCICONF) -> None:
     program(folder, "arp", f'[ "$*" = "-an" ] && cat {folder}/table')
 
 
-def test_pciconf_tells_each_link_up_to_the_root() -> None:
+def test_pciconf_and_pcidump_tell_each_link_up_to_the_root_and_buses_that_lead_to_themselves_end() -> None:
     card, port = way_to_root(pciconf_devices(PCICONF), "ixl0")
     assert (card.address, card.link_gts, card.link_width, card.link_gts_most, card.link_width_most) == ("0:101:0:0", 8.0, 4, 8.0, 8)
     assert (card.payload_bytes, card.payload_bytes_most, card.read_request_bytes, card.aspm) == (128, 2048, 512, "L1")
@@ -84,9 +77,10 @@ def test_pciconf_tells_each_link_up_to_the_root() -> None:
     (other,) = way_to_root(pciconf_devices(PCICONF), "ixl2")  # bus 101 of another domain is another bus
     assert other.address == "1:101:0:0"
     assert way_to_root(pciconf_devices(PCICONF), "hostb0") == way_to_root([], "ixl0") == []
-
-
-def test_pcidump_tells_each_link_up_to_the_root_of_a_card_that_dmesg_names() -> None:
+    # Buses that lead to themselves end.
+    circle = PCICONF.replace("bus range  = 101-102", "bus range  = 0-102")
+    assert [step.address for step in way_to_root(pciconf_devices(circle), "ixl0")] == ["0:101:0:0"]
+    # Pcidump tells each link up to the root of a card that dmesg names.
     names = addresses(DMESG)
     assert names["1:0:0"] == "em0"  # as at the last of two boots
     card, port = way_to_root(pcidump_devices(PCIDUMP, names), "em0")
@@ -95,11 +89,7 @@ def test_pcidump_tells_each_link_up_to_the_root_of_a_card_that_dmesg_names() -> 
     assert (port.address, port.link_gts_most, port.aspm) == ("0:2:2", 5.0, "L1")
 
 
-def test_buses_that_lead_to_themselves_end() -> None:
-    circle = PCICONF.replace("bus range  = 101-102", "bus range  = 0-102")
-    assert [step.address for step in way_to_root(pciconf_devices(circle), "ixl0")] == ["0:101:0:0"]
-
-
+@settings(max_examples=40)
 @given(st.text("ixl0@pci:.12 \nbusrange=-Domain/dv()x", max_size=300))
 def test_any_words_of_a_slot_are_read_without_an_error(text: str) -> None:
     assert way_to_root(pciconf_devices(PCICONF + text) + pcidump_devices(PCIDUMP + text, addresses(DMESG + text)), "em0")
@@ -114,8 +104,8 @@ async def test_a_narrow_slot_of_freebsd_is_found(system: Path) -> None:
     assert found["narrow-slot"].evidence[0].read == "pciconf -lc pci0:0:9:0"  # not the card's own link, but that above it
     assert found["narrow-slot"].evidence[0].said == "x1 of x8, 8.0 GT/s of 8.0"
     assert found["narrow-slot"].price.percent == pytest.approx(100 * (1 - 8e9 * 128 / 130 / 8 * 128 / 152 / (1.25e9 * 1514 / 1538)))
-    assert found["small-payload"].what == "PCI Express packets carry 128 bytes where every device on the path supports 256"
-    assert found["pcie-power"].cure[0].command == "by hand: disable ASPM in the BIOS"
+    assert "128 bytes" in found["small-payload"].what and "256" in found["small-payload"].what
+    assert found["pcie-power"].cure[0].command.startswith("by hand: ")
 
 
 async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
@@ -126,12 +116,12 @@ async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
     program(system, "grep", f'case "$*" in *"/var/run/dmesg.boot") exec /bin/grep -E "$2" {system}/words;; *) exec /bin/grep "$@";; esac')
     facts = await collect_facts(LocalHost("dut"), ["em0"])
     found = {f.kind: f for f in examine(Inventory({"dut": facts}))}
-    assert found["narrow-slot"].what == "the card sits behind a PCI Express link of Gen1 x1 where Gen2 x1 is possible"
+    assert "Gen1 x1" in found["narrow-slot"].what and "Gen2 x1" in found["narrow-slot"].what
     assert found["narrow-slot"].evidence[0].read == "pcidump -v 1:0:0"
     assert found["pcie-power"].evidence[0].said == "ASPM L1"
 
 
-@pytest.mark.parametrize(("way", "speed"), [("doas", 8.0), ("sudo", 8.0), (None, None)])
+@pytest.mark.parametrize(("way", "speed"), [("sudo", 8.0), (None, None)])
 async def test_what_only_root_is_told_is_asked_as_root_where_that_takes_no_password(
     system: Path, way: str | None, speed: float | None
 ) -> None:

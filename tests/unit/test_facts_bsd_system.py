@@ -74,7 +74,7 @@ def test_pfsense_says_what_it_is_in_freebsds_words() -> None:
     }
 
 
-def test_openbsd_says_its_clock_and_its_card() -> None:
+def test_openbsd_says_its_clock_and_its_card_under_the_names_of_linux() -> None:
     facts = facts_of("openbsd-facts", "OpenBSD", "em1")
     assert facts["os"] == "OpenBSD 7.5"
     assert facts["cpu"]["setperf_percent"] == 100
@@ -82,9 +82,7 @@ def test_openbsd_says_its_clock_and_its_card() -> None:
     assert facts["cpu"]["governor"] == "auto"
     port = facts["interfaces"]["em1"]
     assert (port["driver"], port["mtu"], port["speed_mbps"], port["duplex"], port["mac"]) == ("em", 9000, 1000, "full", "00:0d:b9:00:00:01")
-
-
-def test_its_facts_stand_beside_those_of_a_linux_host_under_the_same_names() -> None:
+    # Its facts stand beside those of a linux host under the same names.
     rows = fact_rows({"dut": facts_of("openbsd-facts", "OpenBSD", "em1"), "sink": {"machine": {"product": "other"}}})
     assert next(row.by_host for row in rows if row.name == "machine.product") == {"dut": "apu2", "sink": "other"}
 

@@ -13,15 +13,11 @@ from dutlab.hosts.local import LocalHost
 from dutlab.report.sections.drive_facts import drives_section
 from dutlab.systems.linux_facts.drives import health_of
 from dutlab.systems.linux_facts.text import command_line, dimms
+from outputs import output
 from sysfs import PciDevice, pcie_registers, write_drive
 
 # nvme-cli's Documentation/nvme-smart-log.txt and nvme-print-json.c: heat in kelvin, data in thousands of 512 bytes.
-NVME_SMART = """{
-  "critical_warning":0, "temperature":313, "avail_spare":100, "spare_thresh":10, "percent_used":3,
-  "endurance_grp_critical_warning_summary":0, "data_units_read":28167888, "data_units_written":19397424,
-  "host_read_commands":561183142, "host_write_commands":171788833, "controller_busy_time":1354, "power_cycles":2385,
-  "power_on_hours":1363, "unsafe_shutdowns":133, "media_errors":0, "num_err_log_entries":608
-}"""
+NVME_SMART = output("facts_drives", "nvme-smart").rstrip("\n")
 # smartctl(8), --json: of an NVMe drive, and of an SSD on SATA since 7.4 (`endurance_used`).
 SMARTCTL_NVME = {
     "json_format_version": [1, 0],
@@ -42,34 +38,7 @@ SMARTCTL_SATA = {
     "endurance_used": {"current_percent": 7}, "temperature": {"current": 30}, "power_on_time": {"hours": 2401},
 }  # fmt: skip
 # dmidecode(8), type 17: an empty place, and one that runs slower than it could.
-DMIDECODE = """# dmidecode 3.4
-Getting SMBIOS data from sysfs.
-SMBIOS 3.2.0 present.
-
-Handle 0x0039, DMI type 17, 84 bytes
-Memory Device
-\tArray Handle: 0x0031
-\tTotal Width: 72 bits
-\tData Width: 64 bits
-\tSize: 32 GB
-\tForm Factor: DIMM
-\tLocator: DIMM 1
-\tBank Locator: P0 CHANNEL A
-\tType: DDR4
-\tSpeed: 3200 MT/s
-\tManufacturer: Samsung
-\tSerial Number: 440FEB5D
-\tPart Number: M393A4K40DB2-CVF
-\tConfigured Memory Speed: 2933 MT/s
-
-Handle 0x003A, DMI type 17, 84 bytes
-Memory Device
-\tSize: No Module Installed
-\tLocator: DIMM 2
-\tBank Locator: P0 CHANNEL B
-\tType: Unknown
-\tSpeed: Unknown
-"""
+DMIDECODE = output("facts_drives", "dmidecode")
 FILES = {
     "size": "7501476528", "device/model": "ACME X1 3.84TB   ", "device/serial": "S3RIAL0001", "device/firmware_rev": "EPK98B5Q",
     "queue/logical_block_size": "512", "queue/physical_block_size": "4096", "queue/nr_requests": "1023", "queue/rotational": "0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.hosts.facts import collect_facts
@@ -22,23 +22,20 @@ def block(config: str) -> str:
     return f"device 0000:03:00.0\ncurrent_link_speed 5.0 GT/s PCIe\ncurrent_link_width 8\nmax_link_speed 5.0 GT/s PCIe\nmax_link_width 8\nconfig {config}\n"
 
 
-def test_the_registers_say_payload_read_request_and_power_saving() -> None:
+def test_the_registers_say_payload_read_request_and_power_saving_to_root() -> None:
     (step,) = pcie_path(block(REGISTERS))
     assert (step.payload_bytes_most, step.payload_bytes, step.read_request_bytes, step.aspm) == (512, 256, 512, "off")
     assert (step.link_gts, step.link_width, step.link_gts_most, step.link_width_most) == (5.0, 8, 5.0, 8)
-
-
-def test_an_ordinary_user_reads_64_bytes_and_learns_the_link_only() -> None:
+    # An ordinary user reads 64 bytes and learns the link only.
     (step,) = pcie_path(block(REGISTERS[:128]))
     assert step.link_gts == 5.0
     assert (step.payload_bytes, step.aspm) == (None, None)
-
-
-def test_what_is_no_link_is_not_known() -> None:
+    # What is no link is not known.
     (step,) = pcie_path("device 0000:00:03.0\ncurrent_link_speed Unknown\ncurrent_link_width 0\nmax_link_width 255\nconfig \n")
     assert step.link_gts is step.link_width is step.link_width_most is None
 
 
+@settings(max_examples=40)
 @given(st.binary(max_size=256))
 def test_any_registers_are_read_without_an_error(registers: bytes) -> None:
     (step,) = pcie_path(block(registers.hex()))

@@ -65,4 +65,4 @@ async def test_machine_and_adapters_are_told_by_the_names_of_linuxs_facts() -> N
 async def test_a_windows_that_does_not_answer_so_has_no_facts_and_says_why(stdout: str) -> None:
     found = await facts_of(Answering(stdout, "Get-CimInstance : Zugriff verweigert\r\n", 1), "Ethernet")
     assert found["kernel"] == {"name": None}
-    assert found["absent"]["kernel.name"] == "Windows did not answer: Get-CimInstance : Zugriff verweigert"
+    assert "Zugriff verweigert" in found["absent"]["kernel.name"]

@@ -17,7 +17,7 @@ def test_the_binary_named_in_the_environment_is_taken_or_missed_aloud(monkeypatc
     monkeypatch.setenv("DUTLAB_ENGINE", str(binary))
     assert find_engine() == binary
     monkeypatch.setenv("DUTLAB_ENGINE", str(tmp_path / "absent"))
-    with pytest.raises(ToolMissing, match=r"DUTLAB_ENGINE names .*absent, which cannot be run; correct or unset it"):
+    with pytest.raises(ToolMissing, match=r"DUTLAB_ENGINE names .*absent"):
         find_engine()
 
 

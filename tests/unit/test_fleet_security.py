@@ -19,9 +19,9 @@ from dutlab.spec.campaign import Campaign
     "address", ["tcp://192.0.2.1:8786", "tcp://controller.example:8786", "tcp://[2001:db8::1]:1", "tcp://0.0.0.0:8786"]
 )
 def test_without_tls_nothing_but_loopback_is_spoken_to(address: str) -> None:
-    with pytest.raises(InputError, match="only tls:// may leave this machine"):
+    with pytest.raises(InputError, match="tls://"):
         security_for(address)
-    with pytest.raises(ValidationError, match="only tls:// may leave this machine"):
+    with pytest.raises(ValidationError, match="tls://"):
         Campaign.model_validate({"campaign": "c", "experiments": ["e.yaml"], "fleet": address})
 
 
@@ -85,5 +85,5 @@ def test_a_run_whose_lease_another_took_ends_at_its_next_line_without_a_further_
         journal.write("mode-applying")
     journal.close()
     assert ends == [TestbedError.exit_status] and (tmp_path / "journal.jsonl").read_bytes() == before
-    assert "another process holds this place now" in capfd.readouterr().err
+    assert "another process" in capfd.readouterr().err
     assert not later.is_stale()

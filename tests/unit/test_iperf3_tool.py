@@ -1,83 +1,119 @@
-"""The iperf3 driver against programs that call themselves iperf3 and misbehave in every way that was thought of."""
+"""The iperf3 driver against ends that misbehave in every way that was thought of; tests/netns has the program itself."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cells import cell_of
 from dutlab.doubts import DoubtKind
-from dutlab.errors import ToolFailed, ToolsMissing
-from dutlab.hosts.local import LocalHost
+from dutlab.errors import CommandTimedOut, ToolFailed, ToolsMissing
+from dutlab.hosts.host import Done, no_such_program
 from dutlab.labs import description
 from dutlab.systems import SYSTEMS
+from dutlab.systems.linux import LINUX
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
-from processes import LIMIT_S, ended, eventually
-
-pytestmark = pytest.mark.timing
+from processes import LIMIT_S
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
-OK = (DATA / "ok.json").read_bytes()
-SERVER = (DATA / "server.json").read_bytes()
+OK, SERVER, REFUSED, NAN, TERMINATED = (
+    (DATA / f"{name}.json").read_bytes() for name in ("ok", "server", "error-refused", "nan", "error-server-terminated")
+)
 BED = description("three-node").testbed
-
-# As server it listens until somebody connects; as client it says what `reply` returns, or does what it does.
-FAKE = """#!{python}
-import json, os, socket, sys, time
-from pathlib import Path
-args, here = sys.argv[1:], Path({folder!r})
-option = lambda name: args[args.index(name) + 1]
-def say(data): sys.stdout.buffer.write(data); sys.stdout.flush()
-def turn():  # how many clients came before this one
-    with (here / "turns").open("ab") as f: f.write(b"."); return f.tell() - 1
-def dial(): socket.create_connection(("127.0.0.1", int(option("-p")))).close()
-OK, REFUSED = Path({ok!r}).read_bytes(), Path({refused!r}).read_bytes()
-if "--version" in args:
-    say(b"iperf 3.12 (cJSON 1.7.15)\\nLinux\\n")
-elif "-s" in args:
-    {server}
-else:
-    {client}
-"""
-LISTEN = """s = socket.create_server(("127.0.0.1", int(option("-p")))); s.accept(); say(Path({server!r}).read_bytes())"""
-DIAL = "dial(); say(OK)"
+LISTENING = replace(LINUX, listens=lambda port: ("listens", str(port)), is_listening=lambda text, _: text == "yes")
 
 
-@pytest.fixture
-def fake(tmp_path, monkeypatch):
-    """Puts a program in iperf3's place."""
+class Ends:
+    """What the ends of tests do. `client` gets an argv and returns (stdout, stderr, seconds), or raises; `refuses` is what a server says at once."""
 
-    def put(*, client=DIAL, server=LISTEN, whole=None):
-        path = tmp_path / "iperf3"
-        names = {
-            "python": sys.executable,
-            "folder": str(tmp_path),
-            "ok": str(DATA / "ok.json"),
-            "refused": str(DATA / "error-refused.json"),
-        }
-        server = server.replace("{server!r}", repr(str(DATA / "server.json")))
-        path.write_text(whole or FAKE.format(**names, client=client, server=server))
-        path.chmod(0o755)
-        for module in (iperf3, iperf3_program):
-            monkeypatch.setattr(module, "PROGRAM", str(path))
-        return Iperf3({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {})
+    def __init__(self, client, server, refuses):
+        self.client, self.server, self.refuses = client, server, list(refuses)
+        self.listening, self.clients, self.waited, self.ended = set(), [], [], 0
 
-    return put
+
+class Server:
+    """A server that listens until it is ended, or says why it does not."""
+
+    def __init__(self, host, argv, ends):
+        self.host_name, self.argv, self.ends, self.over = host, argv, ends, asyncio.Event()
+        self.said = ends.refuses.pop(0) if ends.refuses else None
+        if self.said is None:
+            ends.listening.add(argv[argv.index("-p") + 1])
+
+    async def readline(self):
+        if not self.said:  # a server that says nothing may be one that does not listen
+            await self.over.wait()
+        return self.said or b""
+
+    async def wait(self, timeout_s):
+        self.ends.waited.append(timeout_s)
+        return self._done(self.ends.server)
+
+    async def end(self, grace_s=2.0):
+        self.over.set()
+        self.ends.ended += 1
+        return self._done(b"")
+
+    def _done(self, said):
+        return Done(self.host_name, tuple(self.argv), 0, said, b"", 0.0, 1.0)
+
+
+class Machine:
+    system = LISTENING
+
+    def __init__(self, name, ends):
+        self.name, self.ends = name, ends
+
+    async def run(self, argv, *, stdin=b"", timeout_s=30.0, check=True):
+        if argv[0] == "listens":
+            said, errors, seconds = b"yes" if argv[1] in self.ends.listening else b"no", b"", 0.0
+        else:
+            self.ends.clients.append((tuple(argv), timeout_s))
+            answer = self.ends.client(argv)
+            said, errors, seconds = await answer if inspect.isawaitable(answer) else answer
+        return Done(self.name, tuple(argv), 0, said, errors, 100.0, seconds)
+
+    async def spawn(self, argv):
+        return Server(self.name, argv, self.ends)
+
+
+def says(said, errors=b"", seconds=3.0):
+    return lambda _: (said, errors, seconds)
+
+
+def fake(client=None, *, server=SERVER, refuses=()):
+    ends = Ends(client or says(OK), server, refuses)
+    return Iperf3({name: Machine(name, ends) for name in ("source", "sink")}, BED, {}), ends
 
 
 def cell(links=("a",), **params):
     return cell_of("iperf3", links=links, **({"streams": 2, "omit_s": 1, "duration_s": 2} | params))
 
 
-async def test_a_good_test_gives_the_sinks_figures_readings_and_both_raw_files(fake):
-    measured = await fake().measure(cell())
+async def failed(tool, links=("a",)):
+    with pytest.raises(ToolFailed) as caught:
+        await asyncio.wait_for(tool.measure(cell(links=links)), LIMIT_S)
+    assert caught.value.tool == "iperf3" and "\n" not in str(caught.value)
+    return caught.value
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(iperf3, "RETRY_PAUSE_S", 0.0)
+    monkeypatch.setattr(iperf3_program, "LISTEN_PAUSE_S", 0.0)
+
+
+async def test_a_good_test_gives_the_sinks_figures_readings_and_both_raw_files_of_the_command_that_was_asked_for():
+    tool, ends = fake()
+    measured = await tool.measure(cell())
     assert measured.figures == {
         "a": {
             "goodput_bps": pytest.approx(28307347759.1236),
@@ -92,23 +128,22 @@ async def test_a_good_test_gives_the_sinks_figures_readings_and_both_raw_files(f
     assert [r.value for r in measured.readings if r.name == "goodput_bps"] == pytest.approx([27966806107.479668, 28711140504.6145])
     assert {(r.link, r.name) for r in measured.readings} == {("a", "goodput_bps"), ("a", "retransmits")}
     assert measured.readings[-1].at_s - measured.readings[0].at_s == pytest.approx(1.0, abs=0.01)
+    assert ends.waited == [iperf3_program.SERVER_ENDS_S], "a server that gets no CPU for a while has not ended badly"
+    ((argv, longest_s),) = ends.clients
+    assert argv[1:] == ("-c", "172.16.10.2", "-p", argv[4], "-B", "172.16.0.2", "-P", "2", "-O", "1", "-t", "2", "-J")
+    assert longest_s == 3 + iperf3.GRACE_S
 
 
-async def test_links_at_once_are_summed_under_their_joint_name(fake):
-    measured = await fake().measure(cell(links=("a", "b")))
+async def test_links_at_once_are_summed_under_their_joint_name_and_doubted_where_they_were_not_loaded_together():
+    tool, ends = fake()
+    measured = await tool.measure(cell(links=("a", "b")))
     assert list(measured.figures) == ["a", "b", "a+b"]
     assert measured.figures["a+b"]["goodput_bps"] == pytest.approx(2 * 28307347759.1236)
     assert measured.figures["a+b"]["retransmits"] == 2 * 10753
-    assert len(measured.raw) == 4
-
-
-async def test_the_command_is_the_one_that_the_cell_asks_for(fake):
-    log = []
-    tool = fake()
-    tool._hosts = {**tool._hosts, "source": LocalHost("source", log.append)}
-    await tool.measure(cell(streams=4, omit_s=5, duration_s=30))
-    (argv,) = [d.argv for d in log]
-    assert argv[1:] == ("-c", "172.16.10.2", "-p", argv[4], "-B", "172.16.0.2", "-P", "4", "-O", "5", "-t", "30", "-J")
+    assert (len(measured.raw), len(ends.listening), measured.doubts) == (4, 2, ())
+    # Links that were not loaded together are a doubt.
+    tool, _ = fake(lambda argv: (OK, b"", 6.0 if "172.16.11.2" in argv else 3.0))
+    assert [(d.kind, d.about) for d in (await tool.measure(cell(links=("a", "b")))).doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
 
 
 def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
@@ -117,142 +152,88 @@ def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
     assert SYSTEMS["linux"].pinned(()) == SYSTEMS["windows"].pinned(()) == []
 
 
-async def test_a_repaired_report_is_a_doubt_on_its_link(fake):
-    measured = await fake(client=f"dial(); say(Path({str(DATA / 'nan.json')!r}).read_bytes())").measure(cell())
-    assert [(d.kind, d.detail, d.about) for d in measured.doubts] == [
-        (DoubtKind.TOOL_INCOMPLETE, "invalid numbers (nan, inf) were left out", "a")
-    ]
-
-
-async def test_a_test_that_was_shorter_than_asked_is_a_doubt(fake):
-    measured = await fake().measure(cell(duration_s=30))
-    assert [(d.kind, d.detail) for d in measured.doubts] == [(DoubtKind.TOOL_INCOMPLETE, "it measured 2.0 of 30 s")]
-
-
-async def test_a_server_that_ended_badly_is_a_doubt(fake):
-    measured = await fake(server=LISTEN.partition("say(")[0] + "say(b'')").measure(cell())
-    assert [d.detail for d in measured.doubts] == ["the server ended badly: it printed nothing"]
-
-
-async def test_a_server_that_gets_no_cpu_for_a_while_has_not_ended_badly(fake, monkeypatch):
-    monkeypatch.setattr(iperf3_program, "SERVER_FAILS_S", 0.2)
-    measured = await fake(server=LISTEN.replace("say(", "time.sleep(1); say(")).measure(cell())
-    assert (measured.doubts, measured.raw["iperf3-a-server.json"]) == ((), SERVER)
-
-
-async def test_links_that_were_not_loaded_together_are_a_doubt(fake):
-    measured = await fake(client="time.sleep(3 * (option('-c') == '172.16.11.2')); dial(); say(OK)").measure(cell(links=("a", "b")))
-    assert [(d.kind, d.about) for d in measured.doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
-
-
-async def test_a_refused_connection_is_tried_again_and_told(fake):
-    measured = await fake(client="say(REFUSED) if turn() == 0 else (dial(), say(OK))").measure(cell())
-    assert measured.facts["iperf3_connect_retries"] == "1"
-    assert measured.figures["a"]["goodput_bps"] > 0
-
-
-async def test_a_connection_refused_again_and_again_fails_in_one_sentence(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(iperf3_program, "SERVER_FAILS_S", 0.2)
-    with pytest.raises(ToolFailed, match=r"^source: iperf3: link a: it reports: unable to connect to server: Connection refused$"):
-        await fake(client="turn(); say(REFUSED); sys.exit(1)").measure(cell())
-    assert (tmp_path / "turns").read_bytes() == b"..."
-
-
 @pytest.mark.parametrize(
-    ("client", "says"),
-    [
-        ("dial(); say(b'')", "it printed nothing"),
-        ("dial(); say(b'Bus error')", "its output is not JSON: 'Bus error'"),
-        ("dial(); say(OK[:1000])", "its report is cut after"),
-        ("dial(); sys.exit('core dumped')", "it printed nothing; on stderr: core dumped"),
-        (f"dial(); say(Path({str(DATA / 'error-server-terminated.json')!r}).read_bytes())", "it reports: the server has terminated"),
-        ("dial(); os.kill(os.getpid(), 9)", "it printed nothing"),
-    ],
+    ("client", "server", "asked"),
+    [(says(NAN), SERVER, {}), (says(OK), SERVER, {"duration_s": 30}), (says(OK), b"", {})],
+    ids=["repaired", "shorter than asked", "server ended badly"],
 )
-async def test_output_that_is_no_result_fails_in_one_sentence_that_names_link_and_cause(fake, client, says):
-    with pytest.raises(ToolFailed) as caught:
-        await fake(client=client).measure(cell())
-    assert says in str(caught.value)
-    assert "link a" in str(caught.value)
-    assert "\n" not in str(caught.value)
+async def test_a_test_that_is_not_whole_is_a_doubt_on_its_link(client, server, asked):
+    measured = await fake(client, server=server)[0].measure(cell(**asked))
+    assert [(d.kind, d.about) for d in measured.doubts] == [(DoubtKind.TOOL_INCOMPLETE, "a")]
 
 
-async def test_a_client_that_hangs_is_ended_with_its_children_and_reported(fake, monkeypatch, tmp_path):
-    monkeypatch.setattr(iperf3, "GRACE_S", 2.0)
-    client = f"import subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path / 'child')!r}).write_text(str(p.pid)); time.sleep(60)"
-    with pytest.raises(ToolFailed, match=r"link a: the client did not end within 5 s and was ended; see whether the link lets TCP through"):
-        await fake(client=client).measure(cell())
-    assert await asyncio.to_thread(eventually, lambda: ended(int((tmp_path / "child").read_text())))
+async def test_a_refused_connection_is_tried_again_and_told_and_not_for_ever():
+    tool, ends = fake(lambda _: (REFUSED if len(ends.clients) == 1 else OK, b"", 3.0))
+    measured = await tool.measure(cell())
+    assert measured.facts["iperf3_connect_retries"] == "1" and measured.figures["a"]["goodput_bps"] > 0
+    tool, ends = fake(says(REFUSED))
+    assert (await failed(tool)).host == "source"
+    assert (len(ends.clients), ends.waited) == (3, [iperf3_program.SERVER_FAILS_S])
 
 
-async def test_one_link_that_fails_ends_the_test_of_the_other(fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(iperf3_program, "SERVER_FAILS_S", 0.2)
-    monkeypatch.setattr(iperf3_program, "SERVER_ENDS_S", 2 * LIMIT_S)  # only a client that has a result is worth the wait
-    client = (
-        f"say(b'no') if option('-c') == '172.16.11.2' else (Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())), time.sleep(60))"
-    )
-    running = fake(client=client, server="s = socket.create_server(('127.0.0.1', int(option('-p')))); time.sleep(3600)")
-    with pytest.raises(ToolFailed, match="link b: its output is not JSON"):
-        await asyncio.wait_for(running.measure(cell(links=("a", "b"))), LIMIT_S)
-    if (tmp_path / "pid").exists() and (pid := (tmp_path / "pid").read_text()):  # it may have been ended before it wrote that
-        assert ended(int(pid))
+async def test_output_that_is_no_result_fails_with_link_and_cause(golden):
+    told = []
+    for said in (b"", b"Bus error", OK[:1000], TERMINATED, REFUSED):
+        error = await failed(fake(says(said, b"core dumped"))[0])
+        assert error.host == "source" and error.raw == {"iperf3-a-client.json": said, "iperf3-a-server.json": SERVER}
+        told.append(str(error))
+    golden.check("iperf3-failures.txt", "\n".join(told) + "\n")
 
 
-async def test_a_server_that_does_not_start_is_reported_with_what_it_said(fake):
-    said = json.dumps({"error": "error - unable to start listener for connections: Cannot assign requested address"})
-    with pytest.raises(
-        ToolFailed,
-        match=r"sink: iperf3: the server on 172.16.10.2 port 52.. does not listen: unable to start listener .* requested address",
-    ):
-        await fake(server=f"say({said.encode()!r})").measure(cell())
+async def test_a_client_that_hangs_is_reported_with_what_to_look_at():
+    def hangs(argv):
+        raise CommandTimedOut(host="source", argv=argv, timeout_s=18.0)
+
+    error = await failed(fake(hangs)[0])
+    assert error.host == "source" and "TCP" in error.remedy
 
 
-async def test_a_server_that_loses_the_race_for_a_port_gets_the_next(fake):
-    said = json.dumps({"error": "unable to start listener for connections: Address already in use"})
-    server = f"if turn() == 0: say({said.encode()!r}); sys.exit()\n    {LISTEN}"
-    measured = await fake(server=server).measure(cell())
-    assert measured.figures["a"]["goodput_bps"] > 0
-    assert measured.raw["iperf3-a-server.json"] == SERVER
+async def test_one_link_that_fails_ends_the_test_of_the_other_and_every_server():
+    async def client(argv):
+        await asyncio.sleep(0 if "172.16.11.2" in argv else LIMIT_S)
+        return b"no", b"", 1.0
+
+    tool, ends = fake(client)
+    assert "link b" in (await failed(tool, ("a", "b"))).what
+    assert ends.ended == 2
 
 
-async def test_a_server_that_never_listens_is_reported(fake, monkeypatch):
+async def test_a_server_that_does_not_start_is_reported_with_what_it_said_and_one_that_loses_a_race_gets_the_next_port(monkeypatch):
+    said = json.dumps({"error": "error - unable to start listener for connections: Cannot assign requested address"}).encode()
+    error = await failed(fake(refuses=[said])[0])
+    assert error.host == "sink" and "Cannot assign requested address" in error.what
+    lost = json.dumps({"error": "unable to start listener for connections: Address already in use"}).encode()
+    tool, ends = fake(refuses=[lost])
+    assert (await tool.measure(cell())).raw["iperf3-a-server.json"] == SERVER
+    assert ends.listening == {str(iperf3_program.FIRST_PORT + 1)}
     monkeypatch.setattr(iperf3_program, "LISTEN_TRIES", 3)
-    with pytest.raises(ToolFailed, match="does not listen: it said nothing"):
-        await fake(server="time.sleep(60)").measure(cell())
-
-
-async def checked():
-    site = GeneratorSite({"source": LocalHost("source"), "sink": LocalHost("sink")}, BED, {}, None)
-    return await iperf3.check(site, [cell()])
-
-
-async def test_the_version_is_told(fake):
-    fake()
-    assert await checked() == "3.12"
+    assert (await failed(fake(refuses=[b""])[0])).host == "sink", "it says nothing and never listens"
 
 
 @pytest.mark.parametrize(
-    ("program", "says"),
+    ("said", "found"),
     [
-        ("#!/bin/sh\necho 'iperf 3.0.11'\n", "iperf3 3.0 is too old; install 3.1 or later"),
-        ("#!/bin/sh\necho 'iperf 2.1.8 (12 August 2022) pthreads'\n", "iperf3 2.1 is too old; install 3.1 or later"),
-        ("#!/bin/sh\necho garbage\n", "`iperf3 --version` says 'garbage', which reports no version; install it"),
-        ("#!/bin/sh\nexit 1\n", "`iperf3 --version` says '', which reports no version; install it"),
+        (b"iperf 3.12 (cJSON 1.7.15)\nLinux\n", "3.12"),
+        (b"iperf 3.0.11\n", "iperf3 3.0"),
+        (b"iperf 2.1.8 (12 August 2022) pthreads\n", "iperf3 2.1"),
+        (b"garbage\n", "'garbage'"),
+        (b"", "''"),
+        (None, "is not there"),
     ],
 )
-async def test_an_iperf3_that_cannot_be_used_is_named_with_the_remedy(fake, program, says):
-    fake(whole=program)
-    with pytest.raises(ToolsMissing) as caught:
-        await checked()
-    assert [says in str(missing) for missing in caught.value.missing] == [True, True], "one of each end"
+async def test_the_version_is_told_and_an_iperf3_that_cannot_be_used_is_named_at_each_end_with_the_remedy(said, found):
+    class Told(Machine):
+        async def run(self, argv, *, check=True, **_):
+            return no_such_program(self.name, argv) if said is None else Done(self.name, tuple(argv), 0, said, b"", 0.0, 0.0)
 
-
-async def test_an_absent_iperf3_is_named_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(iperf3_program, "PROGRAM", "/nowhere/iperf3")
+    site = GeneratorSite({name: Told(name, None) for name in ("source", "sink")}, BED, {}, None)
+    if found == "3.12":
+        assert await iperf3.check(site, [cell()]) == found
+        return
     with pytest.raises(ToolsMissing) as caught:
-        await checked()
-    ends = ("source", "sink")
-    assert str(caught.value).splitlines() == [f"{end}: iperf3 is not there; install it (Debian: apt install iperf3)" for end in ends]
+        await iperf3.check(site, [cell()])
+    assert [(missing.tool, missing.host) for missing in caught.value.missing] == [("iperf3", "source"), ("iperf3", "sink")]
+    assert all(found in missing.what and missing.remedy for missing in caught.value.missing)
 
 
 @pytest.mark.parametrize(

@@ -84,16 +84,17 @@ def test_merged_writes_pay_for_parity_once_a_stripe():
     assert found["random_write_merged_iops"] == 28 * 75_000
     assert found["random_write_md_iops"] < found["random_write_ssd_iops"] < found["random_write_merged_iops"]
     assert "random_write_merged_iops" not in {c.name for c in raid_ceilings(Array(10, 32), DriveRating(610_200, 75_000))}
+    # Merged writes of raid 50 give up a drive a group.
+    found = {c.name: c.value for c in raid_ceilings(Array(50, 32, 2), era())}
+    assert found["random_write_merged_iops"] == 30 * 75_000 == 2.25e6
 
 
-def test_a_request_is_no_faster_than_the_bytes_a_second_allow():
+def test_bytes_a_second_memory_and_the_busier_way_of_a_link_limit_too():
     drive = DriveRating(600_000, None, 2.8e9, None)
     assert rated_iops(drive, Load(4096)) == 600_000
     assert rated_iops(drive, Load(1 << 20)) == pytest.approx(2.8e9 / (1 << 20))
     assert rated_iops(drive, Load(4096, 0.5)) is None
-
-
-def test_memory_and_the_busier_way_of_a_link_limit_too():
+    # Memory and the busier way of a link limit too.
     found = ladder(4, DriveRating(1e6, 1e6), Load(4096, 1.0), array=Array(5, 4), path=DataPath(uplink=PcieLink(3, 1), memory=(1000, 1)))
     link = 8e9 * 128 / 130 / 8
     assert iops(found)["uplinks"] == pytest.approx(link / (4096 * 2)), "two reads and two writes, one each way at once"
@@ -103,10 +104,10 @@ def test_memory_and_the_busier_way_of_a_link_limit_too():
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--drives", "4"], "the rating of the drives"), (["--drives", "0", "--read-iops", "1k"], "the number of drives"),
+        (["--drives", "4"], "the rating"), (["--drives", "0", "--read-iops", "1k"], "the number of drives"),
         (["--drives", "4", "--read-iops", "1k", "--uplink", "fast"], "is not a link"), (["--drives", "4", "--read-iops", "1k", "--mts", "3200"], "both --mts"),
         (["--drives", "4", "--read-iops", "1k", "--block", "much"], "is not a size"), (["--drives", "3", "--read-iops", "1k", "--level", "10"], "even number"),
-        (["--drives", "4", "--read-iops", "1k", "--writes", "10%"], "the rating of the drives"),
+        (["--drives", "4", "--read-iops", "1k", "--writes", "10%"], "the rating"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_computed_says_why(words, why):
@@ -117,7 +118,7 @@ def test_what_cannot_be_computed_says_why(words, why):
 def test_the_command_names_the_rung_that_binds():
     words = ["--drives", "32", "--read-iops", "610200", "--uplink", "3x16", "--uplinks", "4", "--payload", "256", "--measured", "9999k"]
     said = CliRunner().invoke(dutlab, ["limits", "ladder", *words])
-    assert said.exit_code == 0 and "The lowest rung: uplinks; measured is 71.1% of it." in said.output, said.output
+    assert said.exit_code == 0 and "71.1%" in said.output, said.output
     assert "51.2%" in said.output
     told = json.loads(CliRunner().invoke(dutlab, ["limits", "ladder", *words, "--json"]).output)
     assert (told["binds"], [r["name"] for r in told["rungs"]]) == ("uplinks", ["drives, added up", "uplinks"])
@@ -147,10 +148,9 @@ def test_a_report_holds_drives_against_their_rating_fewer_of_them_and_other_arra
         measured("raw", (names[0],), 610_000),
     ]  # fmt: skip
     row, half, _, one = drive_limits(groups, DriveLadders(bed(32), {}), {})
-    assert "the path that drives share" in row.words and row.confidence == "likely", row
-    assert "32 drives reach 51% of their rating" in row.evidence and any("16 drives reach 55%" in e for e in row.evidence)
-    assert any("it is not the software" in e for e in row.evidence)
-    assert "what the drives are rated for" in one.words and one.confidence == "shown"
+    assert "path" in row.words and row.confidence == "likely", row
+    assert all(any(words in e for e in row.evidence) for words in ("32 drives reach 51%", "16 drives reach 55%", "not the software"))
+    assert "rated for" in one.words and one.confidence == "shown"
     assert half.links == "+".join(names[:16])
 
 
@@ -175,7 +175,7 @@ def server(drives: int, *, speed: float = 8.0, behind: int = 8) -> dict[str, obj
     return {"server": {"drives": {name: {"serial": f"S{n:02}", "pcie": way} for n, (name, way) in enumerate(ways.items())}}}
 
 
-def test_the_topology_finds_two_to_one_and_what_each_link_passes():
+def test_the_topology_finds_two_to_one_and_gives_the_ladder_of_the_command():
     (section,) = drives_section(server(32))
     assert [table.first for table in section.tables] == ["", ""], "no column of modes: all is read before the first"
     rows = [dict(zip((c.head for c in section.tables[1].columns), row.cells, strict=True)) for row in section.tables[1].rows]
@@ -183,12 +183,13 @@ def test_the_topology_finds_two_to_one_and_what_each_link_passes():
     assert (own["as trained"], own["drives"], own["4k reads a second"]) == ("Gen3 x4", "32: nvme0n1 to nvme31n1", "879 kIOPS")
     assert [(r["as trained"], r["oversubscription"]) for r in shared] == [("Gen3 x16", "2.00 : 1")] * 4
     assert own["oversubscription"] == "–"
-
-
-def test_the_topology_gives_the_ladder_of_the_command():
+    # The topology gives the ladder of the command.
     ways = {name: of["pcie"] for name, of in server(32)["server"]["drives"].items()}
     told = iops(ladder(32, era(), Load(4096), path=topology(ways)))
     assert told == pytest.approx(iops(ladder(32, era(), Load(4096), path=HALF_OF_THE_LANES)))
+    # Links that a host does not tell make no rung.
+    assert topology({"d0": [{"address": "a", "link_gts": None, "link_width": None}], "d1": []}).rungs(2, BlockLoad(4096, 1.0, 0.0)) == []
+    assert [rung.name for rung in ladder(2, era(), Load(4096), path=topology({"d0": [], "d1": []})).rungs] == ["drives, added up"]
 
 
 def test_what_comes_together_twice_passes_the_narrowest_way():
@@ -200,11 +201,6 @@ def test_what_comes_together_twice_passes_the_narrowest_way():
     assert (own.iops, shared.iops) == pytest.approx((24 * lane, 16 * lane)), "8 lanes of the near switch and 8 of two drives"
     ways["d5"][0]["link_width"] = 1
     assert topology(ways).rungs(6, BlockLoad(4096, 1.0, 0.0))[1].iops == pytest.approx(13 * lane)
-
-
-def test_links_that_a_host_does_not_tell_make_no_rung():
-    assert topology({"d0": [{"address": "a", "link_gts": None, "link_width": None}], "d1": []}).rungs(2, BlockLoad(4096, 1.0, 0.0)) == []
-    assert [rung.name for rung in ladder(2, era(), Load(4096), path=topology({"d0": [], "d1": []})).rungs] == ["drives, added up"]
 
 
 def test_a_report_has_the_ladder_and_blames_the_uplinks_that_it_found():
@@ -220,7 +216,7 @@ def test_a_report_has_the_ladder_and_blames_the_uplinks_that_it_found():
     assert (one["uplinks, of that"], one["lowest rung"]) == ("–", "drives, added up")
     row, _ = drive_limits(groups, ladders, {})
     assert "bus" in row.words or "path" in row.words, row
-    assert row.confidence == "shown" and "of what the uplinks pass" in row.evidence[0]
+    assert row.confidence == "shown" and "uplinks" in row.evidence[0]
 
 
 def test_memory_is_known_where_every_dimm_says_its_channel():
@@ -231,8 +227,3 @@ def test_memory_is_known_where_every_dimm_says_its_channel():
     ) == (4800, 2)
     assert memory_of({"dimms": [*dimms, {"bank": "BANK 0", "place": "DIMM 9", "mts": 3200}]}) is None
     assert memory_of({}) is None
-
-
-def test_merged_writes_of_raid_50_give_up_a_drive_a_group():
-    found = {c.name: c.value for c in raid_ceilings(Array(50, 32, 2), era())}
-    assert found["random_write_merged_iops"] == 30 * 75_000 == 2.25e6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.doubts import DoubtKind
@@ -16,7 +16,7 @@ from queueing import OWN_WAY_NS, Queueing, cell, run
 from simulated import Dut, in_flight
 
 
-def test_each_share_is_offered_once_and_has_its_figures():
+def test_each_share_is_offered_once_and_has_its_figures_and_its_whole_histogram():
     generator = Queueing(Dut(capacity_pps=105_000.0))
     found = run(generator)
     assert [o.rate for o in generator.seen] == pytest.approx([1000.0, 10e3, 50e3, 90e3, 100e3, 110e3])
@@ -31,21 +31,23 @@ def test_each_share_is_offered_once_and_has_its_figures():
     assert figures["knee_percent"] == 100.0, "the queue is full at 110 %"
     assert [row["load_percent"] for row in found.tables["points"]] == [0, 10, 50, 90, 100, 110]
     assert not found.doubts
+    # Histograms are kept whole.
+    found = run(Queueing(Dut(capacity_pps=1e9)), cell(shares_percent="0,50"))
+    kept = json.loads(found.raw["latency-histograms.json"])
+    assert set(kept["a"]) == {"0", "50"} and kept["a"]["0"] == [[OWN_WAY_NS, 999], [OWN_WAY_NS + 9000, 1]]
 
 
-def test_a_share_that_was_not_made_has_no_figures_and_is_no_knee():
+def test_a_share_that_was_not_made_or_that_the_link_does_not_carry_has_no_figures():
     found = run(Queueing(Dut(capacity_pps=105_000.0), reach_pps=102_000.0))
     assert "at_100_tl_ns" in found.figures["a"]
     assert not {name for name in found.figures["a"] if name.startswith("at_110")}
     assert "knee_percent" in found.figures["a"] and found.figures["a"]["knee_percent"] < 100
     assert any("no figures at 110 %" in note for note in found.notes)
     assert len(found.tables["points"]) == 6
-
-
-def test_histograms_are_kept_whole():
-    found = run(Queueing(Dut(capacity_pps=1e9)), cell(shares_percent="0,50"))
-    kept = json.loads(found.raw["latency-histograms.json"])
-    assert set(kept["a"]) == {"0", "50"} and kept["a"]["0"] == [[OWN_WAY_NS, 999], [OWN_WAY_NS + 9000, 1]]
+    # A share that the link does not carry is left out and said.
+    found = run(Queueing(Dut(capacity_pps=1e9)), cell(rate_pps=1_488_095.0), BpsL1(1e9))
+    assert "at_100_tl_ns" in found.figures["a"] and "at_110_tl_ns" not in found.figures["a"]
+    assert any("110 % was left out" in note for note in found.notes)
 
 
 def test_a_rate_that_is_not_given_is_searched_first():
@@ -55,23 +57,13 @@ def test_a_rate_that_is_not_given_is_searched_first():
     assert len(generator.seen) > 6 and any("found by" in note for note in found.notes)
 
 
-def test_a_dut_that_loses_everything_has_no_rate_to_take_shares_of():
-    with pytest.raises(MeasurementError, match="no rate without loss was found"):
+def test_a_dut_that_loses_everything_or_ends_without_a_common_clock_have_no_result():
+    with pytest.raises(MeasurementError, match="no rate without loss"):
         run(Queueing(Dut(capacity_pps=0.0)), cell(rate_pps=None), BpsL1(1e9))
-
-
-def test_a_share_that_the_link_does_not_carry_is_left_out_and_said():
-    found = run(Queueing(Dut(capacity_pps=1e9)), cell(rate_pps=1_488_095.0), BpsL1(1e9))
-    assert "at_100_tl_ns" in found.figures["a"] and "at_110_tl_ns" not in found.figures["a"]
-    assert any("110 % was left out" in note for note in found.notes)
-
-
-def test_without_a_common_clock_there_is_no_result():
+    # Without a common clock there is no result.
     with pytest.raises(MeasurementError, match="clocks"):
         run(Queueing(Dut(capacity_pps=1e9), clocks=False))
-
-
-def test_counters_read_in_flight_are_marked():
+    # Counters read in flight are marked.
     found = run(Queueing(Dut(capacity_pps=1e9), change=lambda _, flow: in_flight(flow)))
     assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in found.doubts}
 
@@ -102,6 +94,7 @@ def test_a_flat_curve_has_no_knee_and_a_bent_one_has_it_where_it_bends():
     assert knee([(0, 60), (10, 69), (50, 152), (90, 246), (100, 312), (110, 255)]) is None, "nor does a noisy one"
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 200), st.floats(0, 1e9)), max_size=12))
 def test_a_knee_is_one_of_the_loads_that_were_measured(points):
     found = knee(points)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -87,40 +89,38 @@ def test_tables_of_a_newer_dutlab_are_refused(opened: Callable[[], LeaseStore], 
     monkeypatch.setattr(fleet_tables, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",)))
     assert opened().take("rack", "a", LONG_S) is not None
     monkeypatch.setattr(fleet_tables, "MIGRATIONS", known)
-    with pytest.raises(StoreError, match="made by a newer dutlab"):
+    with pytest.raises(StoreError, match="newer dutlab"):
         opened().held()
     monkeypatch.setattr(fleet_tables, "MIGRATIONS", (*known, ("CREATE TABLE dutlab_more (x integer)",), ("DROP TABLE dutlab_more",)))
     assert [lease.holder for lease in opened().held()] == ["a"], "what was there stays, and the missing step alone is taken"
 
 
-@pytest.mark.parametrize("hours", [1, -1])
 def test_a_host_whose_clock_is_an_hour_off_neither_steals_nor_lends_a_lease(
-    opened: Callable[[], LeaseStore], tmp_path: Path, python: str, python_env: dict[str, str], hours: int
+    opened: Callable[[], LeaseStore], tmp_path: Path, python: str, python_env: dict[str, str]
 ) -> None:
-    (tmp_path / "added").write_text(str(hours * 3600))
     library = tmp_path / "wrong_clock.so"
     subprocess.run([need_program("cc"), "-shared", "-fPIC", "-o", str(library), str(WRONG_CLOCK), "-ldl"], check=True)
     store = opened()
     held = store.take("rack", "a", 600.0)
-    said = (
-        f"PostgresDatabase({store.database.where!r})"
-        if isinstance(store, PostgresLeases)
-        else f"SqliteDatabase(Path({str(store.database.path)!r}))"
-    )
-    made = f"{type(store).__name__}({said})"
+    if isinstance(store, PostgresLeases):
+        made = f"PostgresLeases(PostgresDatabase({store.database.where!r}))"
+    else:
+        made = f"SqliteLeases(SqliteDatabase(Path({str(store.database.path)!r})))"
     asks = (
-        "import time\nfrom pathlib import Path\nfrom dutlab.runner.fleet.leases import PostgresLeases, SqliteLeases\n"
+        "import os, time\nfrom pathlib import Path\nfrom dutlab.runner.fleet.leases import PostgresLeases, SqliteLeases\n"
         "from dutlab.store.fleet_database import PostgresDatabase, SqliteDatabase\n"
-        f"store = {made}\nprint(time.time(), store.take('rack', 'b', 600.0), store.take('shelf', 'b', 600.0) is not None)"
+        f"store = {made}\nfor hours in (1, -1):\n"
+        "    Path(os.environ['WRONG_CLOCK']).write_text(str(hours * 3600))\n"
+        "    print(time.time(), store.take('rack', 'b', 600.0), store.take(f'shelf{hours}', 'b', 600.0) is not None)"
     )
     env = {**python_env, "LD_PRELOAD": str(library), "WRONG_CLOCK": str(tmp_path / "added")}
-    said = subprocess.run([python, "-c", asks], env=env, capture_output=True, text=True, check=True).stdout.split()
-    import time  # noqa: PLC0415
-
-    assert abs(float(said[0]) - time.time() - hours * 3600) < 1800, "its clock was off"
-    assert said[1:] == ["None", "True"]
-    assert held in store.held() and {lease.testbed for lease in store.held()} == {"rack", "shelf"}
-    assert store.take("shelf", "a", 600.0) is None
+    done = subprocess.run([python, "-c", asks], env=env, capture_output=True, text=True, check=True)
+    for hours, line in zip((1, -1), done.stdout.splitlines(), strict=True):
+        clock, *said = line.split()
+        assert abs(float(clock) - time.time() - hours * 3600) < 1800, "its clock was off"
+        assert said == ["None", "True"]
+    assert held in store.held() and {lease.testbed for lease in store.held()} == {"rack", "shelf1", "shelf-1"}
+    assert store.take("shelf1", "a", 600.0) is store.take("shelf-1", "a", 600.0) is None
 
 
 def test_a_lease_of_an_earlier_boot_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,13 +134,11 @@ def test_a_lease_of_an_earlier_boot_has_ended(tmp_path: Path, monkeypatch: pytes
 
 
 def test_leases_and_tokens_survive_a_crash_of_the_database_and_meanwhile_it_is_away(cluster: PostgresCluster) -> None:
-    import signal  # noqa: PLC0415
-
     store = PostgresLeases(PostgresDatabase(cluster.where))
     lease = store.take("crashed", "a", LONG_S)
     assert lease is not None
     cluster.stop(signal.SIGQUIT)
-    with pytest.raises(FleetDatabaseAway, match="see that PostgreSQL runs"):
+    with pytest.raises(FleetDatabaseAway, match="PostgreSQL"):
         store.renew(lease, LONG_S)
     cluster.start()
     assert store.renew(lease, LONG_S) and PostgresLeases(PostgresDatabase(cluster.where)).take("crashed", "b", LONG_S) is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from dutlab.errors import CommandTimedOut
@@ -27,10 +25,8 @@ async def test_a_line_without_an_end_does_not_fill_the_memory_and_standard_input
 
 
 async def test_a_program_that_does_not_end_in_time_is_ended() -> None:
-    began_s = time.monotonic()
     with pytest.raises(CommandTimedOut, match=r"0\.2 s"):
         await run_heard(HERE, ["sh", "-c", "echo why >&2; sleep 600"], lambda _: None, timeout_s=0.2)
-    assert time.monotonic() - began_s < 300
 
 
 async def test_an_interface_that_is_not_there_costs_nothing_and_tells_nothing() -> None:

@@ -27,6 +27,7 @@ from dutlab.sensors.meter import make
 from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
 from dutlab.spec.sensors import MeterSensor
+from golden import Golden
 from meter_server import Answers, serve
 
 SHELLY = '{"sys":{"uptime":9},"switch:0":{"id":0,"output":true,"apower":70.4,"voltage":231.0},"switch:1":{"id":1,"apower":15.1}}'
@@ -96,23 +97,21 @@ async def test_any_json_has_a_number_somewhere_in_any_unit(answers: Answers, url
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (200, "<html>log in</html>", "it answered '<html>log in</html>', which is not JSON"),
-        (200, "[" * 1_100_000, "longer than 1048576 bytes"),
-        (200, "[" * 60_000, "which is not JSON"),
-        (200, '{"switch:0":{"output":true}}', "no number at switch:0.apower or pm1:0.apower or em1:0.act_power"),
+        (200, "<html>log in</html>", "not JSON"),
+        (200, "[" * 1_100_000, "1048576 bytes"),
+        (200, "[" * 60_000, "not JSON"),
+        (200, '{"switch:0":{"output":true}}', "pm1:0.apower or em1:0.act_power"),
         (200, '{"switch:0":{"apower":"70"}}', "no number at switch:0.apower"),
         (200, '{"switch:0":{"apower":true}}', "no number at switch:0.apower"),
-        (302, "", "it answered 302"),
-        (500, "", "it answered 500"),
+        (302, "", "302"),
+        (500, "", "500"),
     ],
 )
 async def test_what_is_no_number_is_a_fault_and_no_value(answers: Answers, url: str, status: int, body: str, said: str) -> None:
     answers.status, answers.body = status, body.encode()
     found = await read(MeterSensor(name="wall", url=url, model="shelly", every=0.1), lambda m: len(m._faults) > 1)
     assert not [s for s in found.samples if s.name == "wall"]
-    assert found.faults[0].startswith("wall: ")
-    assert said in found.faults[0]
-    assert "times)" in found.faults[0]
+    assert found.faults[0].startswith("wall: ") and said in found.faults[0] and "times)" in found.faults[0]
 
 
 async def test_what_calls_itself_not_valid_is_no_value(answers: Answers, url: str) -> None:
@@ -133,17 +132,11 @@ async def test_a_meter_that_refuses_a_password_is_asked_once(answers: Answers, u
     await asyncio.sleep(0.3)
     found = await sensor.stop(0.0)
     assert answers.asked == [("/status", "Basic YWRtaW46c2VjcmV0IHdvcmQ=")]
-    assert found.faults[0] == "wall: it refuses us (401 Unauthorized); not asked again"
-    assert "secret" not in repr(found) + repr(spec)
-
-
-async def test_who_refused_us_in_one_trial_is_not_asked_in_the_next(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLUG_PASSWORD", "secret word")
+    assert "401" in found.faults[0] and "secret" not in repr(found) + repr(spec)
     answers.status = 403
-    spec = MeterSensor(name="wall", url=url, model="shelly-gen1", user="admin", password_from="PLUG_PASSWORD", every=0.1)
-    found = [await read(spec, lambda m: m._faults) for _ in range(4)]
-    assert len(answers.asked) == 1, "a fourth wrong password might lock the account"
-    assert {of.faults[0] for of in found} == {"wall: it refuses us (403 Forbidden); not asked again"}
+    found_again = [await read(spec, lambda m: m._faults) for _ in range(4)]
+    assert len(answers.asked) == 1, "nor in the next trials: a fourth wrong password might lock the account"
+    assert {of.faults[0] for of in found_again} == {found.faults[0]}
 
 
 async def test_a_shelly_that_asks_for_a_digest_gets_one(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +150,7 @@ async def test_a_shelly_that_asks_for_a_digest_gets_one(answers: Answers, url: s
     assert answers.asked[0][1] == "", "nothing is told before it is asked for"
     monkeypatch.setenv("PLUG_PASSWORD", "wrong")
     found = await read(spec.model_copy(update={"every": 0.2}), lambda m: m._faults)
-    assert found.faults[0] == "wall: it refuses us (401 Unauthorized); not asked again"
+    assert "401" in found.faults[0]
 
 
 def test_a_password_may_lie_in_the_keyring_and_the_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,22 +167,19 @@ def test_a_password_may_lie_in_the_keyring_and_the_environment_comes_first(tmp_p
 
 async def test_a_password_that_is_not_in_the_environment_is_named_before_anything_is_asked(answers: Answers, url: str) -> None:
     spec = MeterSensor(name="wall", url=url, model="shelly-gen1", user="admin", password_from="NO_SUCH_PASSWORD")
-    with pytest.raises(HostError, match="the environment has no NO_SUCH_PASSWORD"):
+    with pytest.raises(HostError, match="NO_SUCH_PASSWORD"):
         await make(spec, HERE).start()
     assert answers.asked == []
 
 
-async def test_a_slow_meter_holds_no_trial_up(answers: Answers, url: str) -> None:
+async def test_a_slow_meter_holds_no_trial_up_and_is_a_fault(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers.wait = threading.Event()
     found = await read(MeterSensor(name="wall", url=url, model="shelly"), lambda _: answers.asked)
     assert found.samples == []
-
-
-async def test_a_meter_that_does_not_answer_in_time_is_a_fault(answers: Answers, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "PATIENCE_S", 0.2)
     answers.wait = threading.Event()
     found = await read(MeterSensor(name="wall", url=url, model="shelly", every=0.1), lambda m: m._faults)
-    assert found.faults[0].startswith("wall: it did not answer within 0.2 s")
+    assert "0.2 s" in found.faults[0]
 
 
 async def test_a_meter_that_is_gone_is_a_fault() -> None:
@@ -219,9 +209,9 @@ async def test_a_certificate_that_nobody_knows_is_refused_unless_it_is_pinned(an
     path, pin = _certificate(tmp_path)
     with serve(answers, path) as url:
         found = await read(MeterSensor(name="wall", url=url, model="shelly", every=0.1), lambda m: m._faults)
-        assert "its certificate is not trusted" in found.faults[0]
+        assert "not trusted" in found.faults[0]
         found = await read(MeterSensor(name="wall", url=url, model="shelly", certificate="0" * 64, every=0.1), lambda m: m._faults)
-        assert f"its certificate is {pin}, not the one of the testbed file; not asked again" in found.faults[0]
+        assert pin in found.faults[0]
         assert answers.asked == [], "nothing is told to who is not known"
         found = await read(MeterSensor(name="wall", url=url, model="shelly", certificate=pin, every=0.1), lambda m: m._readings)
         assert next(s.value for s in found.samples) == 70.4
@@ -232,36 +222,33 @@ def _odd(values: list[float], *, every: float = 1.0, ended_s: float | None = Non
     return list(oddities(readings, 0.0, len(values) * every if ended_s is None else ended_s, every_s=every))
 
 
-def test_readings_that_are_right_have_no_doubt() -> None:
+def test_what_makes_readings_doubtful_is_said_and_right_ones_have_no_doubt(golden: Golden) -> None:
     assert _odd([70.1, 70.3, 69.9, 90.2, 90.4, 15.0, 15.1]) == []
     assert _odd([70.0] * 100) == [], "a meter in whole watts may say the same for long"
     assert _odd([71.3] * 10) == []
     assert _odd([70.0, 0.0]) == []
     assert _odd([-12.0, -11.0], unit="degC") == []
-
-
-@pytest.mark.parametrize(
-    ("values", "ended_s", "said"),
-    [
-        ([70.0, -3.0], None, "it says -3 W: is the meter the wrong way round?"),
-        ([0.0, 0.0, 0.0], None, "it says 0 W all the time: an outlet without a meter does"),
-        ([71.3] * 40, None, "it says 71.3 W to the digit for 39 s: it may be stuck"),
-        ([70.0, 900.0, 71.0], None, "one reading of 900 W lies between 70 and 71"),
-        ([70.0, 0.0, 71.0], None, "one reading of 0 W lies between 70 and 71"),
-        ([70400.0, 70500.0], None, "it says 70500 W: if it tells milliwatts, write scale: 0.001"),
-        ([70.0, 71.0], 13.0, "it said nothing for 12 s"),
-        ([], 10.0, "no reading"),
-    ],
-)
-def test_what_makes_readings_doubtful_is_said(values: list[float], ended_s: float | None, said: str) -> None:
-    assert _odd(values, ended_s=ended_s) == [said]
+    # What makes readings doubtful is said.
+    odd: list[tuple[list[float], float | None]] = [
+        ([70.0, -3.0], None),
+        ([0.0, 0.0, 0.0], None),
+        ([71.3] * 40, None),
+        ([70.0, 900.0, 71.0], None),
+        ([70.0, 0.0, 71.0], None),
+        ([70400.0, 70500.0], None),
+        ([70.0, 71.0], 13.0),
+        ([], 10.0),
+    ]
+    said = [_odd(values, ended_s=ended_s) for values, ended_s in odd]
+    assert [len(of) for of in said] == [1] * len(odd)
+    golden.check("sensor-oddities.txt", "".join(f"{of[0]}\n" for of in said))
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
         ({"url": "http://admin:x@192.0.2.1", "model": "shelly"}, "password-from: VARIABLE"),
-        ({"url": "ftp://192.0.2.1", "model": "shelly"}, "not an address of http or https"),
+        ({"url": "ftp://192.0.2.1", "model": "shelly"}, "http or https"),
         ({"url": "http://192.0.2.1:99999", "model": "shelly"}, "not an address"),
         ({"url": "http://192.0.2.1"}, "say either model"),
         ({"url": "http://192.0.2.1", "model": "shelly", "value": "a.b"}, "say either model"),
@@ -269,7 +256,7 @@ def test_what_makes_readings_doubtful_is_said(values: list[float], ended_s: floa
         ({"url": "http://192.0.2.1", "model": "shelly", "user": "x"}, "belong together"),
         ({"url": "http://192.0.2.1", "model": "shelly", "certificate": "0" * 64}, "the address says http"),
         ({"url": "http://192.0.2.1", "model": "shelly", "scale": 0}, "a number other than 0"),
-        ({"url": "http://192.0.2.1/a b", "model": "shelly"}, "a character that an address cannot have"),
+        ({"url": "http://192.0.2.1/a b", "model": "shelly"}, "a character"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_what_to_write(keys: dict[str, Any], said: str) -> None:

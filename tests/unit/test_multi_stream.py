@@ -47,19 +47,15 @@ def experiment(tmp_path, body):
         ("streams: {}", "streams", "at least 1"),
         ("streams: {a: {frame_size: 60}}", "streams.a.frame_size", "64"),
         ("streams: {a: {frame_size: 64, traffic: {transport: tcp}}}", "streams.a.frame_size", "at least 76 bytes"),
-        ("streams: {a: {traffic: {burst: 8}}}", "streams.a.traffic.burst", "full speed has no pauses"),
+        ("streams: {a: {traffic: {burst: 8}}}", "streams.a.traffic.burst", "no pauses"),
         ("streams: {a: {traffic: {vary: {ttl: 1..999}}}}", "streams.a.traffic.vary.ttl.to", "8 bits"),
         ("streams: {a: {frame_size: 9000}}", "streams.a.frame_size", "do not pass link"),
         ("streams: {a: {frames: 5}}, chains: [[a, b]]", "chains.0.steps.1", "unknown stream 'b'"),
         ("streams: {a: {frames: 5}}, chains: [[a], [a]]", "chains.1.steps.0", "in a chain already"),
-        ("streams: {a: {rate: 1kpps}}, chains: [[a]]", "streams.a.frames", "missing; the next of a chain"),
+        ("streams: {a: {rate: 1kpps}}, chains: [[a]]", "streams.a.frames", "missing"),
         ("streams: {a: {frames: 5}}, chains: [{steps: [a], rounds: 0}]", "chains.0.rounds", "at least 1"),
         ("streams: {a: {}}, duration: 1ms", "duration", "0.1s"),
-        (
-            "streams: {a: {traffic: {vary: {source-address: 10.0.0.1..10.0.0.9}}}}, links: [[a, b]]",
-            "streams.a.traffic.vary",
-            "one way of one link",
-        ),
+        ("streams: {a: {traffic: {vary: {source-address: 10.0.0.1..10.0.0.9}}}}, links: [[a, b]]", "streams.a.traffic.vary", "one link"),
     ],
 )
 def test_a_stream_that_cannot_be_sent_is_refused_where_it_is_written(tmp_path, body, at, says):
@@ -79,7 +75,7 @@ def cell(*links):
     return cell_of("multi-stream", links=links, streams=(SYN, DATA, CALL), chains=(CHAIN,), duration_s=2.0)
 
 
-async def test_each_stream_of_each_link_has_figures_by_its_name():
+async def test_each_stream_of_each_link_has_figures_by_its_name_and_is_told_in_words():
     dut = HalvingDut()
     found = await multi_stream.measure(Bench(dut), cell("a", "b"))
     (offer,) = dut.offers
@@ -89,6 +85,11 @@ async def test_each_stream_of_each_link_has_figures_by_its_name():
     for link in ("a", "b"):
         assert found.figures[link]["received_a_call_pps"] == pytest.approx(5e5)
         assert found.figures[link]["loss_syn_ratio"] == pytest.approx(0.5) and found.figures[link]["latency_data_p99_ns"] == 30
+    # Streams and chains are told in words.
+    params = cell("a").params
+    assert params["stream_data"] == "1518 bytes at 2000pps, 300 frames, bursts of 10 frames"
+    assert params["stream_a-call"] == "218 bytes at 1000pps, dscp 0, 46 in turn"
+    assert params["chain_1"] == "syn, data after 0.01 s, 3 rounds"
 
 
 async def test_a_stream_that_was_never_begun_has_a_note_and_one_outside_of_chains_that_missed_its_rate_a_doubt():
@@ -100,7 +101,8 @@ async def test_a_stream_that_was_never_begun_has_a_note_and_one_outside_of_chain
         }[flow.link]
 
     found = await multi_stream.measure(Bench(HalvingDut(change=change)), cell("a"))
-    assert found.notes == ["link a: nothing of stream data was sent before the trial ended"]
+    (note,) = found.notes
+    assert "stream data" in note
     assert not any("data" in name for name in found.figures["a"])
     assert [d.about for d in found.doubts if d.kind is DoubtKind.TX_STARVED] == ["a:a-call"]
 
@@ -111,13 +113,6 @@ async def test_a_link_on_which_nothing_was_sent_is_no_measurement():
 
     with pytest.raises(MeasurementError, match="nothing on link a"):
         await multi_stream.measure(Bench(HalvingDut(change=change)), cell("a"))
-
-
-def test_streams_and_chains_are_told_in_words():
-    params = cell("a").params
-    assert params["stream_data"] == "1518 bytes at 2000pps, 300 frames, bursts of 10 frames"
-    assert params["stream_a-call"] == "218 bytes at 1000pps, dscp 0, 46 in turn"
-    assert params["chain_1"] == "syn, data after 0.01 s, 3 rounds"
 
 
 def measured(mode, of, links=("a",)):
@@ -143,16 +138,16 @@ ALL = {"syn": 1.0, "data": 1.0, "a_call": 1.0}
 def test_the_answer_begins_with_the_stream_that_a_mode_does_not_let_through(tmp_path):
     report = report_of(tmp_path, measured("router", {"a": ALL}), measured("filter", {"a": {**ALL, "data": 0.0}}))
     first, second, *rest = report.answer.fast
-    assert first == "filter: nothing of stream data came through."
-    assert "stream data through link a: router is the fastest at 1.0 kpps, filter the slowest at 0.0 kpps" in second
-    assert len(rest) == 2 and all("No difference shown" in sentence for sentence in rest), "the streams that come through are told too"
+    assert "stream data" in first and "filter" in first
+    assert "router is the fastest at 1.0 kpps" in second
+    assert len(rest) == 2 and all("No difference" in sentence for sentence in rest), "the streams that come through are told too"
     (table,) = (t for s in report.sections for t in s.tables if t.slug == "multi-stream-data")
     assert [row.cells[-1] for row in table.rows if row.label == "filter"] == ["–"], "no latency of what did not arrive"
 
 
 def test_a_stream_lost_on_one_of_two_links_driven_at_once_is_told_with_its_link(tmp_path):
     report = report_of(tmp_path, measured("router", {"a": ALL, "b": dict.fromkeys(ALL, 0.0)}, links=("a", "b")))
-    assert report.answer.fast[0] == "router, link b of a+b: nothing of any stream came through."
+    assert report.answer.fast[0].startswith("router, link b of a+b: nothing of any stream")
 
 
 def test_of_many_streams_the_answer_counts_comparisons_and_still_names_the_lost_ones(tmp_path):
@@ -162,8 +157,8 @@ def test_of_many_streams_the_answer_counts_comparisons_and_still_names_the_lost_
         measured("router", dict.fromkeys(links, ALL), links),
         measured("filter", {"a": {**ALL, "syn": 0.0, "a_call": 0.0}, "b": ALL}, links),
     )
-    assert report.answer.fast[0] == "filter, link a of a+b: nothing of streams syn and a-call came through."
-    assert "router is the fastest in 2, no difference shown in 4" in report.answer.fast[1]
+    assert report.answer.fast[0].startswith("filter, link a of a+b: ") and "syn and a-call" in report.answer.fast[0]
+    assert "fastest in 2" in report.answer.fast[1]
 
 
 def test_nothing_is_the_fastest_by_its_losses_or_times(tmp_path):

@@ -67,11 +67,11 @@ async def test_a_mode_holds_when_pings_pass_and_fail_as_its_frames_would(
 ) -> None:
     checks = await frame_checks(bed, prober(bed, there, back), behaviour, None)
     assert [c.passed for c in checks] == expected
-    assert all(c.by_ping and "(proof: ping, since an end of the link does not run the engine)" in c.found for c in checks)
+    assert all(c.by_ping and "(proof: ping" in c.found for c in checks)
 
 
 async def test_a_mode_of_ones_own_tells_its_proof_too(bed: Testbed) -> None:
     mode = custom_mode("own", CustomMode.model_validate({"name": "own"}))
     (check,) = await mode.verify(TranscriptHost("dut", ""), bed, prober(bed, ANSWER.format("10.0.1.2"), "> ok\n"))
     assert (check.passed, check.by_ping) == (True, True)
-    assert check.found == "answered (proof: ping, since an end of the link does not run the engine)"
+    assert check.found.startswith("answered (proof: ping")

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import ToolFailed, ToolMissing
-from dutlab.hosts.host import Done
-from dutlab.hosts.local import LocalHost
+from dutlab.hosts.host import Done, no_such_program
 from dutlab.labs import description
 from dutlab.methods.ports import Offer
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import frame_mix
+from dutlab.systems.linux import LINUX
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import pkt_gen
 from dutlab.tools.generators.pkt_gen import PktGenOutputs, flow_of, readings_of
 from dutlab.units import Pps, Seconds
 from generator_files import direction
 
-STAND_IN = Path(__file__).parents[1] / "stand_ins" / "pkt_gen.py"
+START_S = 5_000.0
 SENT = b"Sent 1000 packets 60000 bytes 10 events 60 bytes each in 2.00 seconds.\n"
 
 
@@ -38,85 +36,105 @@ def heard(sender=SENT, receiver=b"", *, reports=(b"", b""), ahead_s=0.0, started
     return PktGenOutputs(direction(), *ends, ahead_s)
 
 
-@pytest.fixture
-def came(tmp_path, monkeypatch):
-    """How many frames the receiver is to say it received."""
-    monkeypatch.setenv("PKT_GEN_CAME", str(tmp_path / "came"))
-    monkeypatch.setattr(pkt_gen, "LINK_WAIT_S", 0.5)
-    monkeypatch.setattr(pkt_gen, "READY_S", 0.2)
+class PktGenHost:
+    """A machine with netmap's pkt-gen: its options, its lines in the three forms that they have had, and its ends, without a port or a clock."""
 
+    name, system = "source", LINUX
+
+    def __init__(self, came, form):
+        self.came, self.form, self.ran = came, form, []
+
+    async def run(self, argv, *, timeout_s=30.0, check=True):
+        if argv == ["pkt-gen", "-h"]:
+            return self._done(argv, "", "usage: pkt-gen [-i interface] [-f tx|rx|ping|pong]")
+        if argv[0] != "timeout":
+            return no_such_program(self.name, argv) if "nonexistent" in argv[0] else self._done(argv, "", "")
+        longest_s, words = float(argv[3]), argv[5:]
+        self.ran.append(" ".join(words))
+        options = dict(zip(words[::2], words[1::2], strict=True))
+        sends, rate = options["-f"] == "tx", float(options.get("-R", "5000"))
+        seconds = min(longest_s, float(options["-n"]) / rate if "-n" in options else longest_s)
+        frames, word = (round(rate * seconds), "Sent") if sends else (self.came, "Received")
+        lines = [self._line(START_S + 0.1 * n, rate) for n in range(1, round(seconds / 0.1) + 1)]
+        end = f"{word} {frames} packets {frames * 60} bytes {frames} events 60 bytes each in {seconds:.2f} seconds."
+        return self._done(argv, f"{end}\nSpeed: 5.000 Kpps Bandwidth: 2.400 Mbps (raw 3.360 Mbps).", "\n".join(lines))
+
+    def _line(self, now, pps):
+        head, rate, packets = f"{now % 1000:010.6f} main_thread", f"{pps / 1e3:.3f} K", f"{pps / 1e4:.3f} K"
+        return {
+            "2015": f"{head} [1418] {pps:.0f} pps ({pps / 10:.0f} pkts in 100000 usec)",
+            "then": f"{head} [1708] {rate}pps ({packets}pkts 1.000 Mbps in 100000 usec) 3.00 avg_batch",
+            "now": f"{head} [2781] {rate}pps [avg/std {rate}pps/0.000 pps]({packets}pkts 1.000 Mbps in 100000 usec) 3.00 avg_batch 0 min_space",
+        }[self.form]
+
+    def _done(self, argv, said, errors):
+        return Done(self.name, tuple(argv), 0, said.encode(), errors.encode(), START_S, 2.0)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
     async def directions_of(*_):
         return [direction()]
 
-    monkeypatch.setattr(pkt_gen, "directions_of", directions_of)
-    return tmp_path / "came"
+    async def no_offset(_):
+        return 0
+
+    for name, value in {"LINK_WAIT_S": 0, "READY_S": 0.0, "directions_of": directions_of, "_clock_ns": no_offset}.items():
+        monkeypatch.setattr(pkt_gen, name, value)
 
 
-def offered(model, *, rate=5000.0, warmup=0.0):
-    async def drive():
-        host = LocalHost("source")
-        tool = pkt_gen.PktGen(
-            model, GeneratorSite({"source": host, "sink": host}, description("three-node").testbed, {"source": [1]}, None)
-        )
-        try:
-            await tool.check()
-            offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(1.0), Seconds(warmup), Seconds(0.1))
-            return await tool.offer(offer)
-        finally:
-            await host.close()
-
-    return asyncio.run(drive())
+async def offered(came=1, form="now", *, rate=5000.0, warmup=0.0, **model):
+    host = PktGenHost(came, form)
+    place = GeneratorSite({"source": host, "sink": host}, description("three-node").testbed, {"source": [1]}, None)
+    tool = pkt_gen.PktGen(PktGenModel.model_validate({"program": "pkt-gen", **model}), place)
+    await tool.check()
+    offer = Offer(("a",), frame_mix(64), None if rate is None else Pps(rate), Seconds(1.0), Seconds(warmup), Seconds(0.1))
+    return await tool.offer(offer), host.ran
 
 
 @pytest.mark.parametrize("form", ["2015", "then", "now"])
-def test_a_trial_has_what_both_ends_say_and_their_reports_meet_in_time(came, monkeypatch, form):
-    monkeypatch.setenv("PKT_GEN_FORM", form)
-    came.write_text("4900")
-    outcome = offered(PktGenModel.model_validate({"program": str(STAND_IN)}))
+async def test_a_trial_has_what_both_ends_say_and_their_reports_meet_in_time(form):
+    outcome, _ = await offered(4900, form)
     (flow,) = outcome.flows
     assert (flow.intended_frames, flow.sent_frames, flow.received_frames, flow.lost_frames) == (5000, 5000, 4900, 100)
     assert flow.balances
     assert {d.kind for d in outcome.doubts} == {DoubtKind.QUEUED_NOT_SENT}
     assert {r.name for r in outcome.readings} == {"offered_pps", "received_pps", "lost_pps"}
-    assert all(r.value == pytest.approx(5000, rel=0.2) for r in outcome.readings if r.name == "offered_pps")
+    assert all(r.value == pytest.approx(5000, rel=0.01) for r in outcome.readings if r.name == "offered_pps")
     assert set(outcome.raw) == {"pkt-gen-a-tx.txt", "pkt-gen-a-rx.txt"}
 
 
-def test_it_is_told_sizes_without_fcs_a_number_of_frames_and_its_cores(came):
-    came.write_text("1")
-    offered(PktGenModel.model_validate({"program": str(STAND_IN), "streams": 2}), warmup=0.2)
-    warm, counted = came.with_suffix(".tx").read_text().splitlines()
-    (rx,) = came.with_suffix(".rx").read_text().splitlines()
+async def test_it_is_told_sizes_without_fcs_its_cores_and_a_number_of_frames_unless_as_many_as_it_can():
+    _, (warm, rx, counted) = await offered(streams=2, warmup=0.2)
     assert "-n 1000" in warm
     assert "-i netmap:eth1 -f tx" in counted
     assert "-l 60 -s 10.0.1.2:49152 -d 10.0.2.2:7 -D 02:00:00:00:00:02 -p 2 -R 5000 -n 5000 -a 1" in counted
     assert "-i netmap:eth1 -f rx" in rx
+    # As fast as it can is ended after its time.
+    outcome, ran = await offered(100, rate=None)
+    assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames == 5000 and "-n" not in ran[-1].split()
 
 
-def test_as_fast_as_it_can_is_ended_after_its_time(came):
-    came.write_text("100")
-    outcome = offered(PktGenModel.model_validate({"program": str(STAND_IN)}), rate=None)
-    assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames > 1000
-
-
-def test_a_program_that_is_not_there_or_is_another_one_is_told():
+async def test_a_program_that_is_not_there_or_is_another_one_is_told():
     for program in ("/nonexistent/pkt-gen", "/bin/true"):
-        with pytest.raises(ToolMissing, match="source: pkt-gen is not there; build it from netmap"):
-            offered(PktGenModel.model_validate({"program": program}))
+        with pytest.raises(ToolMissing) as missing:
+            await offered(program=program)
+        assert (missing.value.tool, missing.value.host) == ("pkt-gen", "source")
 
 
 @pytest.mark.parametrize(
-    ("sender", "receiver", "why"),
+    ("sender", "receiver", "host", "why"),
     [
-        (b"", received(1), "source: pkt-gen: ended with 0 and no account of its frames: it printed nothing"),
-        (SENT, b"netmap: cannot open\n", "sink: pkt-gen: ended with 0 and no account of its frames: netmap: cannot open"),
-        (SENT, b"\xff\xfe\x00", "sink: pkt-gen: ended with 0"),
-        (b"Sent nothing.\n", received(1), "source: pkt-gen: sent nothing"),
+        (b"", received(1), "source", "printed nothing"),
+        (SENT, b"netmap: cannot open\n", "sink", "cannot open"),
+        (SENT, b"\xff\xfe\x00", "sink", "ended with 0"),
+        (b"Sent nothing.\n", received(1), "source", "sent nothing"),
     ],
 )
-def test_an_end_without_an_account_is_one_sentence_and_the_raw_output_stays(sender, receiver, why):
+def test_an_end_without_an_account_fails_and_the_raw_output_stays(sender, receiver, host, why):
     with pytest.raises(ToolFailed, match=why) as failed:
         flow_of(heard(sender, receiver), 64, asked=None)
+    assert failed.value.host == host
     assert failed.value.raw["pkt-gen-a-rx.txt"] == receiver
 
 

@@ -9,13 +9,11 @@ from dutlab.tools.generators.pktgen import read_results, settings
 from generator_files import PKTGEN_DOCUMENTED, asked, direction
 
 
-def test_the_documented_result_is_read():
+def test_the_documented_result_is_read_and_streams_add_their_frames():
     frames, seconds = read_results(PKTGEN_DOCUMENTED, 1, host="source", raw={})
     assert (frames, seconds) == (100_000, 0.01543)
     assert frames / seconds == pytest.approx(6_480_562, rel=1e-4), "the rate that is in the example itself"
-
-
-def test_streams_add_their_frames_and_the_longest_counts():
+    # Streams add their frames and the longest counts.
     longer = PKTGEN_DOCUMENTED.replace("15430(c15405", "20000(c19975")
     assert read_results(PKTGEN_DOCUMENTED + longer, 2, host="source", raw={}) == (200_000, 0.02)
 
@@ -23,8 +21,8 @@ def test_streams_add_their_frames_and_the_longest_counts():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "0 of 1 streams have a result: nothing"),
-        ("Result: Idle\n", "0 of 1 streams have a result: Result: Idle"),
+        ("", "0 of 1 streams"),
+        ("Result: Idle\n", "0 of 1 streams .*: Idle"),
         (PKTGEN_DOCUMENTED.replace("100000 (60byte", "0 (60byte"), "sent nothing"),
     ],
 )

@@ -35,14 +35,12 @@ def reasons(said, login=""):
     return list(in_use(port, login=login))
 
 
-def test_a_port_with_nothing_but_an_address_is_a_test_port():
+def test_a_port_with_nothing_but_an_address_and_one_neighbour_is_a_test_port():
     port = read_port("eth1", QUIET)
     assert (port.mtu, port.speed, port.kind, port.up, port.cabled) == (9000, 1e10, "physical", True, True)
     assert port.addresses == (ip_interface("10.0.1.2/24"),), "link-local addresses are everywhere"
     assert reasons(QUIET) == []
-
-
-def test_one_neighbour_is_the_box():
+    # One neighbour is the box.
     neighbours = [
         {"dst": "10.0.1.1", "lladdr": "02:00:00:00:00:01", "state": ["STALE"]},
         {"dst": "10.0.1.9", "state": ["FAILED"]},
@@ -77,7 +75,7 @@ def test_each_sign_of_a_network_in_use_is_a_reason_of_its_own(said, words):
     assert re.search(words, reason)
 
 
-def test_all_reasons_are_told_at_once():
+def test_all_reasons_are_told_at_once_and_the_connection_of_the_caller_is_one():
     said = replace(
         QUIET,
         links=[{**ETH1, "addr_info": [LEASED]}, VLAN],
@@ -86,23 +84,19 @@ def test_all_reasons_are_told_at_once():
         heard_pps=90.0,
     )
     assert len(reasons(said)) == 5
-
-
-def test_the_connection_that_the_caller_came_by_counts_without_its_socket():
+    # The connection that the caller came by counts without its socket.
     assert reasons(QUIET, login="198.51.100.4 51234 10.0.1.2 22") == ["carries an ssh login"]
     assert reasons(QUIET, login="198.51.100.4 51234 10.0.9.9 22") == []
 
 
-def test_what_cannot_carry_a_frame_is_told_apart_from_what_should_not():
+def test_what_cannot_carry_a_frame_is_told_apart_and_a_veth_is_no_part_of_its_other_end():
     loopback = {**ETH1, "flags": ["LOOPBACK", "UP", "LOWER_UP"], "link_type": "loopback"}
     tunnel = {**ETH1, "link_type": "none"}
     unplugged = {**ETH1, "flags": ["UP", "NO-CARRIER"]}
     for link, words in ((loopback, "loopback"), (tunnel, "type none"), (unplugged, "no carrier")):
         (why,) = unusable(read_port("eth1", replace(QUIET, links=[link])))
         assert words in why
-
-
-def test_a_veth_is_no_part_of_its_other_end_and_has_no_speed():
+    # A veth is no part of its other end and has no speed.
     ends = [
         {**ETH1, "link": "eth9", "linkinfo": {"info_kind": "veth"}},
         {**ETH1, "ifname": "eth9", "link": "eth1", "linkinfo": {"info_kind": "veth"}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.methods.search.method import find
@@ -54,10 +54,6 @@ async def test_every_trial_is_kept_with_what_was_asked_and_what_became_of_it():
     assert found.sent_s == pytest.approx(simulation.sent_s)
     assert sum(t.duration_s for t in found.trials) == pytest.approx(found.sent_s + found.saved_s)
     assert max(t.sent_s for t in found.trials) == 60
-
-
-async def test_the_lower_bound_of_rfc2544_was_confirmed_by_a_trial_of_sixty_seconds():
-    found = await find(Simulation(Dut(capacity_pps=1e6, buffer_frames=512)), asked("rfc2544"))
     lower = found.results["throughput"].lower_pps
     assert [t for t in found.trials if t.load_pps == lower and t.sent_s == 60 and t.lost_frames == 0]
 
@@ -82,6 +78,7 @@ duts = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(
     dut=duts,
     seed=st.integers(0, 10**6),

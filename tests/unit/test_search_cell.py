@@ -56,14 +56,12 @@ async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
     assert figures["ndr_lower_bps_l1"] == figures["ndr_lower_pps"] * 672  # RFC 2544 appendix B: 64 bytes take 672 bits of the wire
     assert figures["search_trials"] == len(found.trials)
     assert found.highest_pps == pytest.approx(14_880_952.38)
-    assert found.highest_is == "the line rate of link a"
 
 
 async def test_what_is_not_known_is_absent_from_the_figures():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e9)), SPEEDS), cell(preset="rfc2544"))
     assert "throughput_lower_pps" in measured.figures["a"]
     assert "throughput_upper_pps" not in measured.figures["a"]
-    assert measured.notes[0].startswith("throughput: the DUT met the goal even at the highest rate")
     silent = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
     assert "throughput_lower_pps" not in silent.figures["a"]
 
@@ -116,19 +114,17 @@ async def test_doubts_are_told_once_with_how_many_trials_they_touch():
     details = {d.kind: d.detail for d in measured.doubts}
     n = len(measured.found.trials)
     assert details[DoubtKind.RX_DROPPED] == f"in {n} of {n} trials"
-    assert details[DoubtKind.SHORT_TRIAL] == "1 s"
-    reached = "the generator reached 3 Mpps at most where it was asked for more"
-    assert [d.detail for d in measured.doubts if d.kind is DoubtKind.LIMIT_OF_GENERATOR] == [f"ndr: {reached}", f"pdr: {reached}"]
-    assert len(measured.doubts) == 4
+    limits = [DoubtKind.LIMIT_OF_GENERATOR] * 2
+    assert [d.kind for d in measured.doubts] == [DoubtKind.RX_DROPPED, *limits, DoubtKind.SHORT_TRIAL]
+    assert [d.about for d in measured.doubts if d.kind in limits] == ["ndr_lower_pps", "pdr_lower_pps"]
     assert measured.facts == {"engine_version": "1"}
 
 
 async def test_a_search_in_full_raises_no_doubt_about_short_trials_and_tells_its_waits():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="rfc2544"))
     assert measured.doubts == ()
-    assert "waits of 0.5 s after a trial, where RFC 2544 section 23 has 2 s and 5 s" in measured.notes
     patient = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="rfc2544", drain_s=7.0))
-    assert not any("waits" in note for note in patient.notes)
+    assert [note for note in measured.notes if note not in patient.notes] == [measured.notes[-1]], "that of its waits"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +141,6 @@ async def test_an_irregular_result_is_a_doubt_about_its_lower_bound(simulation, 
     measured = await measure(Bench(simulation, SPEEDS), cell(preset="rfc2544"))
     found = [d for d in measured.doubts if d.kind is kind]
     assert [d.about for d in found] == [about]
-    assert found[0].detail.startswith("throughput: ")
 
 
 async def test_a_search_cut_between_two_bounds_says_how_wide_they_are():
@@ -154,27 +149,25 @@ async def test_a_search_cut_between_two_bounds_says_how_wide_they_are():
     ndr = measured.found.results["ndr"]
     assert ndr.width > 0.005
     details = {d.kind: d.detail for d in measured.doubts}
-    assert details[DoubtKind.BOUNDS_WIDE] == f"ndr: {ndr.width:.2%} apart, 0.50% was requested"
-    assert "it was given 6 s" in details[DoubtKind.SEARCH_CUT]
+    assert f"{ndr.width:.2%}" in details[DoubtKind.BOUNDS_WIDE] and DoubtKind.SEARCH_CUT in details
 
 
 async def test_counters_that_contradict_one_another_are_the_gravest_doubt():
     simulation = Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n == 3 else flow)
     measured = await measure(Bench(simulation, SPEEDS), cell(preset="rfc2544"))
     assert [d.kind for d in measured.doubts] == [DoubtKind.LEDGER_OPEN]
-    assert measured.doubts[0].detail.startswith("trial 4: link a: 7 frames more came back")
 
 
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"highest_pps": 2e7}, "20 Mpps of 64 is above what link a carries, 14.88 Mpps"),
-        ({"highest_pps": 5.0}, "no room for a search"),
-        ({"lowest_pps": 2e7}, "no room for a search between 20 Mpps and 14.9 Mpps"),
-        ({"lowest_pps": 9.99e5, "highest_pps": 1e6}, "no room for a search"),
+        ({"highest_pps": 2e7}, "20 Mpps .* link a .* 14.88 Mpps"),
+        ({"highest_pps": 5.0}, "no room"),
+        ({"lowest_pps": 2e7}, "20 Mpps and 14.9 Mpps"),
+        ({"lowest_pps": 9.99e5, "highest_pps": 1e6}, "no room"),
     ],
 )
-async def test_what_cannot_be_searched_is_refused_in_words_before_anything_is_sent(params, words):
+async def test_what_cannot_be_searched_is_refused_before_anything_is_sent(params, words):
     simulation = Simulation(Dut(capacity_pps=1e6))
     with pytest.raises(InputError, match=words):
         await measure(Bench(simulation, SPEEDS), cell(**params))
@@ -185,7 +178,7 @@ async def test_what_cannot_be_searched_is_refused_in_words_before_anything_is_se
     ("params", "words"),
     [
         ({"preset": None}, "goals"),
-        ({"goals": ()}, "there is no goal"),
+        ({"goals": ()}, "no goal"),
         ({"goals": (Goal("a b", 0.0, 0.0, 1.0, 1.0),)}, "letters, digits"),
         ({"highest_pps": 0}, "highest_pps"),
         ({"highest_pps": -5.0}, "highest_pps"),
@@ -199,30 +192,26 @@ def test_a_setting_that_is_no_search_cannot_be_made(params, words):
         cell(**params)
 
 
-async def test_goals_of_the_users_own_are_searched():
+async def test_goals_of_the_users_own_and_links_of_any_speed_are_searched():
     goals = ({"name": "mine", "loss_ratio": 0.002, "exceed_ratio": 0.25, "final_s": 2, "sum_s": 8, "width": 0.01},)
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals))
     assert measured.figures["a"]["mine_lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine_upper_pps"]
-
-
-async def test_links_of_unknown_speed_are_searched_as_far_as_the_generator_reaches():
+    # Links of unknown speed are searched as far as the generator reaches.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6), {"a": None}), cell(preset="quick"))
     assert measured.found.highest_pps == 5e6
     assert measured.figures["a"]["ndr_lower_pps"] <= 1e6 < measured.figures["a"]["ndr_upper_pps"]
+    # The slowest of several links sets the highest rate.
+    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
+    assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
+    assert "link b" in measured.found.highest_is
 
 
 async def test_a_generator_that_sends_nothing_at_full_speed_has_no_range():
     def idle(_, flow):
         return replace(flow, sent_frames=0, received_frames=0, lost_frames=0)
 
-    with pytest.raises(MeasurementError, match="the generator sent nothing"):
+    with pytest.raises(MeasurementError, match="sent nothing"):
         await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6, change=idle), {}), cell())
-
-
-async def test_the_slowest_of_several_links_sets_the_highest_rate():
-    measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
-    assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
-    assert measured.found.highest_is == "the line rate of link b"
 
 
 async def test_a_search_offers_its_lower_bound_once_more_in_a_full_trial_that_is_not_stopped():
@@ -235,8 +224,6 @@ async def test_a_search_offers_its_lower_bound_once_more_in_a_full_trial_that_is
     assert trial.row["loss_ratio"] == 0.0
     assert trial.row["received_pps"] == pytest.approx(offer.rate, rel=1e-4)
     assert measured.figures == figures
-
-
-async def test_without_a_lower_bound_there_is_no_limit_to_offer():
+    # Without a lower bound there is no limit to offer.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
     assert measured.at_limit is None

@@ -35,52 +35,42 @@ def why(found):
     return {name: result.irregular for name, result in found.results.items()}
 
 
-async def test_a_device_that_loses_nothing_has_no_upper_bound_and_says_so():
+async def test_devices_that_lose_nothing_some_or_all_of_everything_are_told_apart():
     found = await find(Simulation(Dut(capacity_pps=1e9)), asked())
     assert why(found) == {"ndr": (Irregular.NO_UPPER,), "pdr": (Irregular.NO_UPPER,)}
     assert {(r.lower_pps, r.upper_pps, r.conditional_pps) for r in found.results.values()} == {(LINE_PPS, None, LINE_PPS)}
-
-
-async def test_a_device_that_loses_some_of_everything_has_no_lower_bound():
+    # A device that loses some of everything has no lower bound.
     found = await find(Simulation(Dut(capacity_pps=1e9, random_loss=0.01)), asked())
     assert why(found) == {"ndr": (Irregular.NO_LOWER,), "pdr": (Irregular.NO_LOWER,)}
     assert {(r.lower_pps, r.upper_pps, r.conditional_pps) for r in found.results.values()} == {(None, found.lowest_pps, None)}
-
-
-async def test_a_path_through_which_nothing_comes_is_told_from_a_slow_one():
+    # A path through which nothing comes is told from a slow one.
     found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=0), asked())
     assert why(found) == {"ndr": (Irregular.SILENT,), "pdr": (Irregular.SILENT,)}
     assert {r.lower_pps for r in found.results.values()} == {None}
     assert len(found.trials) <= 30  # and does not take an hour to be told
-    assert "is the path through the DUT open?" in found.notes[0]
 
 
-@pytest.mark.parametrize("from_trial", [1, 2, 3, 5, 8, 20])
+@pytest.mark.parametrize("from_trial", [1, 2, 5, 20])
 async def test_a_device_that_dies_in_mid_search_ends_it_and_is_not_called_slow(from_trial):
     found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=from_trial), asked())
     assert why(found) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
-    assert f"from trial {from_trial + 1} on nothing came back" in found.ended
-    assert "the DUT or the path is down" in found.ended
-    control = found.trials[-1]
-    assert (control.role, control.counts, control.received_frames) == (Role.CONTROL, False, 0)
+    silent, control = found.trials[-2:]
+    assert (silent.number, control.role, control.counts, control.received_frames) == (from_trial + 1, Role.CONTROL, False, 0)
     assert not any(t.counts for t in found.trials if t.received_frames == 0)
 
 
-async def test_a_device_that_was_away_for_one_trial_is_searched_on():
+async def test_a_device_that_was_away_or_contradicted_itself_for_one_trial_is_searched_on():
     found = await find(Simulation(Dut(capacity_pps=1e6), deaf_from=4, deaf_until=5), asked())
     assert all(r.regular for r in found.results.values())
     assert [t.role for t in found.trials[4:6]] == [Role.SEARCH, Role.CONTROL]
     assert found.trials[4].counts
     assert Mark.SILENT in found.trials[4].marks
-
-
-async def test_a_negative_loss_is_marked_and_the_trial_offered_once_more():
+    # A negative loss is marked and the trial offered once more.
     simulation = Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n == 3 else flow)
     found = await find(simulation, asked())
     assert all(r.regular for r in found.results.values())
     bad, again = found.trials[3:5]
     assert (bad.marks, bad.counts, bad.lost_frames) == ((Mark.CONTRADICTORY,), False, -7)
-    assert "link a: 7 frames more came back than were sent" in bad.detail
     assert Mark.REPEATED in again.marks
     assert again.counts
     assert (again.load_pps, again.duration_s) == (bad.load_pps, bad.duration_s)
@@ -93,41 +83,39 @@ async def test_a_negative_loss_that_stays_ends_the_search_irregularly_with_what_
     found = await find(simulation, asked("rfc2544"))
     result = found.results["throughput"]
     assert result.irregular == (Irregular.ENDED,)
-    assert "two trials in a row at" in found.ended
-    assert "7 frames more came back than were sent" in found.ended
+    assert {t.marks[0] for t in found.trials[-2:]} == {Mark.CONTRADICTORY} and {t.load_pps for t in found.trials[-2:]} == {
+        found.trials[-1].load_pps
+    }
     assert result.lower_pps is None  # the trial that would have confirmed it told nothing
     assert result.upper_pps == clean.results["throughput"].upper_pps
     assert [t.counts for t in found.trials[-2:]] == [False, False]
 
 
 @pytest.mark.parametrize(
-    ("tampered", "words", "doubt"),
+    ("tamper", "mark", "doubt"),
     [
-        ({"lost_frames": 5}, "do not add up", DoubtKind.LEDGER_OPEN),
-        (dict.fromkeys(COUNTS, 0), "nothing was sent on link a", DoubtKind.TX_STARVED),
-        ({"link": "z"}, "no account of link a", DoubtKind.LEDGER_OPEN),
+        (lambda flow: {"lost_frames": 5}, Mark.CONTRADICTORY, DoubtKind.LEDGER_OPEN),
+        (lambda flow: dict.fromkeys(COUNTS, 0), Mark.IDLE, DoubtKind.TX_STARVED),
+        (lambda flow: {"link": "z"}, Mark.CONTRADICTORY, DoubtKind.LEDGER_OPEN),
+        (
+            lambda flow: {
+                "intended_frames": flow.intended_frames * 2,
+                "sent_frames": flow.sent_frames * 2,
+                "received_frames": flow.sent_frames * 2 - flow.lost_frames,
+            },
+            Mark.CONTRADICTORY,
+            DoubtKind.LEDGER_OPEN,
+        ),
     ],
+    ids=["lost", "idle", "another link", "more than were asked for"],
 )
-async def test_counters_that_contradict_one_another_end_the_search(tampered, words, doubt):
-    found = await find(Simulation(Dut(capacity_pps=1e6), change=lambda _, flow: replace(flow, **tampered)), asked())
-    assert words in found.ended
+async def test_counters_that_contradict_one_another_end_the_search(tamper, mark, doubt):
+    found = await find(Simulation(Dut(capacity_pps=1e6), change=lambda _, flow: replace(flow, **tamper(flow))), asked())
+    assert mark in found.trials[-1].marks
     assert {d.kind for d in doubts(found, {})} & {DoubtKind.LEDGER_OPEN, DoubtKind.TX_STARVED} == {doubt}
     assert why(found) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
     assert {(r.lower_pps, r.upper_pps) for r in found.results.values()} == {(None, None)}
     assert len(found.trials) == 2
-
-
-async def test_more_frames_than_were_asked_for_are_a_contradiction():
-    def more(_, flow):
-        return replace(
-            flow,
-            intended_frames=flow.intended_frames * 2,
-            sent_frames=flow.sent_frames * 2,
-            received_frames=flow.sent_frames * 2 - flow.lost_frames,
-        )
-
-    found = await find(Simulation(Dut(capacity_pps=1e6), change=more), asked())
-    assert "frames were asked for and" in found.ended
 
 
 async def test_a_generator_that_stops_a_trial_without_cause_is_caught():
@@ -136,31 +124,27 @@ async def test_a_generator_that_stops_a_trial_without_cause_is_caught():
             return replace(await super().offer(offer), stopped_early_s=0.1)
 
     found = await find(Hasty(Dut(capacity_pps=1e6)), asked())
-    assert "stopped early with" in found.ended
+    assert why(found) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)} and found.trials[-1].marks[0] is Mark.CONTRADICTORY
 
 
-async def test_a_generator_slower_than_the_device_is_named_as_the_limit():
+async def test_a_generator_slower_than_the_device_is_named_as_the_limit_and_not_one_that_is_faster():
     found = await find(Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), asked("rfc2544"))
     result = found.results["throughput"]
     assert result.irregular == (Irregular.GENERATOR,)
     assert result.upper_pps is None  # no rate is made up for the device
     assert 3e6 * 0.99 <= result.lower_pps <= 3e6 * 1.005
-    assert "the generator reached 3 Mpps at most where it was asked for more" in found.notes
     starved = [t for t in found.trials if Mark.STARVED in t.marks]
     assert starved
     assert [t.made_pps for t in starved] == [pytest.approx(3e6)] * len(starved)
 
-
-async def test_a_generator_that_takes_its_time_did_not_reach_the_rate():
+    # A generator that takes its time did not reach the rate.
     def slowly(_, flow):
         return replace(flow, sent_seconds=max(flow.sent_frames / 3e6, flow.sent_seconds))
 
     found = await find(Simulation(Dut(capacity_pps=1e9), change=slowly), asked("rfc2544"))
     assert found.results["throughput"].irregular == (Irregular.GENERATOR,)
     assert found.results["throughput"].lower_pps <= 3e6 * 1.005
-
-
-async def test_a_device_slower_than_the_generator_has_a_regular_result_although_the_generator_is_slow_too():
+    # A device slower than the generator has a regular result although the generator is slow too.
     found = await find(Simulation(Dut(capacity_pps=1e6), reach_pps=3e6), asked("rfc2544"))
     assert found.results["throughput"].regular
     assert found.results["throughput"].lower_pps <= 1e6 < found.results["throughput"].upper_pps
@@ -170,11 +154,11 @@ async def test_without_a_highest_rate_the_generators_own_is_found_first():
     simulation = Simulation(Dut(capacity_pps=1e6), reach_pps=3e6)
     found = await find(simulation, asked(highest=None))
     assert (simulation.offers[0].rate, found.trials[0].role, found.trials[0].counts) == (None, Role.REACH, False)
-    assert (found.highest_pps, found.highest_is) == (3.75e6, "a quarter above what the generator reached at full speed")
+    assert found.highest_pps == 3.75e6, "a quarter above what the generator reached"
     assert all(r.regular for r in found.results.values())
     unlimited = await find(Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), asked(highest=None))
     assert why(unlimited) == {"ndr": (Irregular.GENERATOR,), "pdr": (Irregular.GENERATOR,)}
-    assert "the generator reached 3 Mpps at most where it was asked for more" in unlimited.notes
+    assert "3 Mpps" in unlimited.reach
 
 
 async def test_a_generator_that_fails_once_is_asked_again_and_one_that_stays_dumb_ends_the_search():
@@ -188,15 +172,10 @@ async def test_a_generator_that_fails_once_is_asked_again_and_one_that_stays_dum
     found = await find(Stumbles(Dut(capacity_pps=1e6)), asked())
     assert all(r.regular for r in found.results.values())
     assert found.trials[5].marks == (Mark.NO_ACCOUNT,)
-    assert found.trials[5].detail == "source: simulation: printed garbage"
     dumb = await find(Simulation(Dut(capacity_pps=1e6), dumb_from=5), asked())
     assert why(dumb) == {"ndr": (Irregular.ENDED,), "pdr": (Irregular.ENDED,)}
-    assert "source: simulation: ended early" in dumb.ended
     assert len(dumb.trials) == 7
-
-
-async def test_a_generator_that_never_worked_is_an_error_and_no_result():
-    with pytest.raises(ToolFailed, match="ended early"):
+    with pytest.raises(ToolFailed):
         await find(Simulation(Dut(capacity_pps=1e6), dumb_from=0), asked())
 
 
@@ -214,7 +193,6 @@ async def test_a_host_that_vanishes_is_not_hidden_in_a_result():
 async def test_a_search_that_is_given_too_little_time_ends_with_what_it_has():
     found = await find(Simulation(Dut(capacity_pps=1e6)), asked("rfc2544", budget=12.0))
     assert found.results["throughput"].irregular == (Irregular.ENDED,)
-    assert "it was given 12 s" in found.ended
     assert found.results["throughput"].upper_pps is not None
     assert found.results["throughput"].lower_pps is None
 
@@ -231,7 +209,7 @@ async def test_what_stands_around_trials_is_spent_too():
     log = SearchLog(generator, asked(budget=12.0), clock=lambda: generator.now_s)
     for _ in range(3):
         await log.answer(NextTrial(Pps(1000.0), Seconds(1.0)))
-    with pytest.raises(Ended, match="15 s are spent, and it was given 12 s"):
+    with pytest.raises(Ended, match=r"15 s .* 12 s"):
         await log.answer(NextTrial(Pps(1000.0), Seconds(1.0)))
 
 
@@ -258,13 +236,29 @@ async def test_cancelling_a_search_cancels_its_trial_and_ends_its_thread():
 
 async def test_rates_above_the_upper_bound_that_met_the_goal_are_told():
     goals, inverted = PRESETS["rfc2544"] + PRESETS["quick"], []
-    for seed in range(40):
+    for seed in range(12):
         dut = Dut(capacity_pps=1e6, stalls_per_s=0.1, stall_s=0.01)
         found = await find(Simulation(dut, seed), Search(("a",), MIX, goals, LINE_PPS))
         for name, result in found.results.items():
             above = [at for load, at in by_load(found.points).items() if result.upper_pps and load > result.upper_pps]
             assert result.inversions == sum(classify(at, result.goal.definition) is LoadVerdict.LOWER for at in above)
-            told = f"{name}: the goal was met at {result.inversions} rates above its upper bound"
-            assert (told in found.notes) == (result.inversions > 0)
+            about = [d for d in doubts(found, {}) if d.kind is DoubtKind.GOAL_MET_ABOVE and d.detail.startswith(name)]
+            assert bool(about) == (result.inversions > 0)
             inverted += [name] * result.inversions
     assert inverted
+
+
+async def test_what_searches_say_of_bad_luck(golden):
+    devices = {
+        "never loses": Simulation(Dut(capacity_pps=1e9)),
+        "always loses": Simulation(Dut(capacity_pps=1e9, random_loss=0.01)),
+        "silent": Simulation(Dut(capacity_pps=1e6), deaf_from=0),
+        "dies": Simulation(Dut(capacity_pps=1e6), deaf_from=5),
+        "contradicts itself": Simulation(Dut(capacity_pps=1e6), change=lambda n, flow: in_flight(flow) if n >= 4 else flow),
+        "slow generator": Simulation(Dut(capacity_pps=1e9), reach_pps=3e6),
+        "generator fails": Simulation(Dut(capacity_pps=1e6), dumb_from=5),
+    }
+    searches = [(name, await find(device, asked("rfc2544"))) for name, device in devices.items()]
+    searches.append(("too little time", await find(Simulation(Dut(capacity_pps=1e6)), asked("rfc2544", budget=1.0))))
+    pages = [[f"# {name}", *found.notes, *(f"{d.kind.name}: {d.detail}" for d in doubts(found, {}))] for name, found in searches]
+    golden.check("search-bad-luck.txt", "\n".join(line for page in pages for line in page) + "\n")

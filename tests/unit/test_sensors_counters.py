@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.sensors.totals import difference
 from dutlab.systems.linux_proc import parse_counters
 from dutlab.systems.watched import CONNTRACK_ENTRIES
+from outputs import output
 
-OUTPUT = """\
-\x1esoftnet
-00000064 00000001 00000002 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000
-000000c8 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000001 00000000 00000000
-\x1esoftirqs
-                    CPU0       CPU1
-      NET_TX:          3          4
-      NET_RX:         50         60
-\x1esnmp
-Ip: Forwarding ForwDatagrams InHdrErrors InAddrErrors InDiscards OutDiscards OutNoRoutes
-Ip: 1 1000 1 2 3 4 5
-Tcp: RetransSegs
-Tcp: 7
-Udp: NoPorts RcvbufErrors SndbufErrors
-Udp: 8 9 10
-\x1enetstat
-IpExt: InNoRoutes InTruncatedPkts
-IpExt: 11 12
-\x1elink
-[{"ifname":"in-a","stats64":{"rx":{"bytes":6400,"packets":100,"errors":1,"dropped":2},"tx":{"bytes":64,"packets":1,"errors":0,"dropped":0}}}]
-\x1ecarrier
-in-a/carrier_changes:4
-out-a/carrier_changes:1
-\x1econntrack_count
-42
-\x1econntrack
-entries  found drop
-0000002a  00000001 00000002
-0000002a  00000001 00000003
-"""
+OUTPUT = output("sensors_counters", "output")
 
 
-def test_every_part_has_its_names() -> None:
+def test_every_part_has_its_names_and_a_host_yields_what_it_has() -> None:
     found = parse_counters(OUTPUT)
     assert found["cpu0_softnet_processed"] == 100
     assert (found["cpu0_softnet_dropped"], found["cpu1_softnet_squeezed"]) == (1, 0)
@@ -51,9 +23,7 @@ def test_every_part_has_its_names() -> None:
     assert (found["in-a_rx_packets"], found["in-a_rx_dropped"], found["in-a_tx_bytes"]) == (100, 2, 64)
     assert (found["in-a_carrier_changes"], found["out-a_carrier_changes"]) == (4, 1)
     assert (found[CONNTRACK_ENTRIES], found["conntrack_found"], found["conntrack_drop"]) == (42, 2, 5)
-
-
-def test_a_host_without_conntrack_json_or_anything_yields_what_it_has() -> None:
+    # A host without conntrack json or anything yields what it has.
     assert parse_counters("") == {}
     assert parse_counters('\x1esoftnet\n\x1elink\nObject "link" is unknown\n\x1econntrack_count\n') == {}
 
@@ -65,13 +35,9 @@ def test_the_difference_is_what_was_counted_in_between() -> None:
     assert (change["in-a_rx_packets"], change["in-a_rx_bytes"]) == (50, 0)
     assert change["softnet_dropped"] == 3 + 5
     assert change[CONNTRACK_ENTRIES] == 40  # a level stays one
-
-
-def test_a_32_bit_counter_that_wrapped_is_put_right() -> None:
+    # A 32 bit counter that wrapped is put right.
     assert difference({"cpu0_softnet_processed": 2**32 - 10}, {"cpu0_softnet_processed": 5})["softnet_processed"] == 15
-
-
-def test_what_began_again_or_came_or_went_tells_nothing() -> None:
+    # What began again or came or went tells nothing.
     assert difference({"in-a_rx_packets": 10, "gone": 1}, {"in-a_rx_packets": 3, "new": 1}) == {}
 
 
@@ -81,6 +47,7 @@ values = st.dictionaries(
 )
 
 
+@settings(max_examples=40)
 @given(before=values, after=values)
 def test_a_difference_is_never_negative_and_of_nothing_is_nothing(before: dict[str, float], after: dict[str, float]) -> None:
     assert all(value >= 0 for value in difference(before, after).values())

@@ -41,18 +41,14 @@ def write_proc(proc: Path, processes: dict[int, tuple[str, str, dict[int, tuple[
         (proc / str(pid) / "schedstat").write_text("{} {} 1\n".format(*threads[pid]))
 
 
-def test_what_others_used_is_the_machines_work_less_our_own() -> None:
+def test_what_others_used_is_the_machines_work_less_our_own_where_our_programs_are_the_same() -> None:
     found = account(12.0, busy=103.0, own=51.0, run=1.5, wait=0.5).since(account(10.0, busy=100.0, own=50.0, run=0.5, wait=0.5))
     assert (found.seconds, found.others_cpu_s, found.own_cpu_s) == (2.0, 2.0, 1.0)
     assert (found.run_s, found.wait_s, found.wait_share) == (1.0, 0.0, 0.0)
-
-
-def test_a_share_of_nothing_is_nothing() -> None:
+    # A share of nothing is nothing.
     found = account(10.0, busy=1.0, own=1.0).since(account(10.0, busy=1.0, own=1.0))
     assert found.wait_share == 0.0
-
-
-def test_what_others_used_is_not_known_when_one_of_our_programs_ended_in_between() -> None:
+    # What others used is not known when one of our programs ended in between.
     before, same, other = (account(1.0 + n, busy=n, own=n, programs=frozenset({p})) for n, p in ((0, 7), (1, 7), (2, 8)))
     assert same.since(before).others_cpu_s == 0.0
     assert other.since(before).others_cpu_s is None
@@ -150,7 +146,7 @@ import asyncio, subprocess, sys
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.cpu_account import LocalAccount
 
-burn = "import time; end = time.process_time() + 0.4\\nwhile time.process_time() < end: pass"
+burn = "import time; end = time.process_time() + 0.15\\nwhile time.process_time() < end: pass"
 
 async def main():
     reader = LocalAccount()
@@ -165,7 +161,7 @@ asyncio.run(main())
 def test_what_a_child_of_ours_burns_is_ours() -> None:
     """The real /proc, in a process that has no other children: those of earlier tests may end meanwhile."""
     done = subprocess.run([sys.executable, "-c", BURNT_BY_A_CHILD], capture_output=True, text=True, check=True)
-    assert float(done.stdout) >= 0.35
+    assert float(done.stdout) >= 0.1
 
 
 async def test_the_script_reads_this_kernel_as_python_does() -> None:
@@ -185,9 +181,7 @@ def test_the_script_finds_a_running_program_and_its_threads() -> None:
     found = parse_account(done.stdout)
     assert found is not None and found.programs is not None and process.pid in found.programs
     assert "sleep" in found.threads
-
-
-def test_what_another_system_prints_is_no_account() -> None:
+    # What another system prints is no account.
     assert parse_account("") is None
     assert parse_account("\x1euptime\n\x1estat\n\x1eprograms\n") is None
 

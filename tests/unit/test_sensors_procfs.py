@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.systems import linux_proc
@@ -23,9 +23,7 @@ def test_cores_are_read_with_nice_as_user_and_disk_waits_as_idle() -> None:
         0: CpuTimes(user=4663, system=2548, idle=132333, irq=1, softirq=383, steal=6),
         12: CpuTimes(user=8352, system=3752, idle=127614, irq=2, softirq=280, steal=13),
     }
-
-
-def test_a_kernel_that_knows_fewer_columns_leaves_the_later_ones_0() -> None:
+    # A kernel that knows fewer columns leaves the later ones 0.
     # Linux 2.4 had user, nice, system and idle only (proc(5)).
     assert linux_proc.cpu_times("cpu0 10 0 20 70\n") == {0: CpuTimes(user=10, system=20, idle=70, irq=0, softirq=0, steal=0)}
 
@@ -34,9 +32,7 @@ def test_shares_are_of_the_time_between_two_readings() -> None:
     before = CpuTimes(user=100, system=100, idle=1000, irq=0, softirq=50, steal=0)
     after = CpuTimes(user=110, system=120, idle=1040, irq=0, softirq=78, steal=2)
     assert after.percent_since(before) == {"user": 10.0, "system": 20.0, "idle": 40.0, "irq": 0.0, "softirq": 28.0, "steal": 2.0}
-
-
-def test_no_time_between_readings_is_no_sample() -> None:
+    # No time between readings is no sample.
     now = CpuTimes(user=1, system=1, idle=1, irq=1, softirq=1, steal=1)
     assert now.percent_since(now) is None
 
@@ -44,6 +40,7 @@ def test_no_time_between_readings_is_no_sample() -> None:
 times = st.builds(CpuTimes, **dict.fromkeys(("user", "system", "idle", "irq", "softirq", "steal"), st.integers(0, 2**40)))
 
 
+@settings(max_examples=40)
 @given(before=times, after=times)
 def test_shares_are_never_negative_and_add_up_to_100(before: CpuTimes, after: CpuTimes) -> None:
     shares = after.percent_since(before)
@@ -87,6 +84,8 @@ def test_softirqs_are_read_by_the_cores_their_first_line_names() -> None:
 """
     assert linux_proc.softirqs(text) == {"NET_TX": {0: 23, 2: 57}, "NET_RX": {0: 5762191, 2: 305584}}
     assert linux_proc.softirqs("") == {}
+    # Uptime is the first of two numbers.
+    assert linux_proc.uptime_s("3021.46 5012.20\n") == 3021.46
 
 
 def test_protocol_counters_come_as_pairs_of_lines() -> None:
@@ -117,10 +116,7 @@ cpu=1   \tfound=2 drop=1 early_drop=0\x20
     assert linux_proc.conntrack_counters("") == {}
 
 
-def test_uptime_is_the_first_of_two_numbers() -> None:
-    assert linux_proc.uptime_s("3021.46 5012.20\n") == 3021.46
-
-
+@settings(max_examples=40)
 @given(st.dictionaries(st.text("abcxyz", min_size=1), st.text("abc \n", max_size=20)))
 def test_sections_give_back_what_was_written(parts: dict[str, str]) -> None:
     text = "".join(f"\x1e{name}\n{body}" for name, body in parts.items())

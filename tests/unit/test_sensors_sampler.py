@@ -23,6 +23,12 @@ def test_each_sample_is_the_mean_since_the_reading_before() -> None:
     assert Sample(2.0, "dut", "cpu", "cpu0_softirq_percent", "%", 75.0) in found
     assert Sample(2.0, "dut", "cpu", "cpu0_idle_percent", "%", 25.0) in found
     assert Sample(2.0, "dut", "cpu", "cpu0_softnet_processed_per_s", "/s", 2500.0) in found
+    # One reading makes no sample.
+    assert list(samples([turn(1.0, softirq=0, idle=0, processed=0)], host="dut")) == []
+    assert list(samples([], host="dut")) == []
+    # A packet counter that wrapped is put right.
+    found = samples([turn(1.0, softirq=0, idle=0, processed=2**32 - 100), turn(2.0, softirq=1, idle=99, processed=100)], host="dut")
+    assert next(s.value for s in found if s.name == "cpu0_softnet_processed_per_s") == pytest.approx(200.0)
 
 
 def test_times_count_from_the_trials_start() -> None:
@@ -31,23 +37,11 @@ def test_times_count_from_the_trials_start() -> None:
     assert sorted({s.t_s for s in samples(readings, host="dut", ahead_s=1.5)}) == [-0.5, 0.5, 1.5]
 
 
-def test_one_reading_makes_no_sample() -> None:
-    assert list(samples([turn(1.0, softirq=0, idle=0, processed=0)], host="dut")) == []
-    assert list(samples([], host="dut")) == []
-
-
-def test_a_packet_counter_that_wrapped_is_put_right() -> None:
-    found = samples([turn(1.0, softirq=0, idle=0, processed=2**32 - 100), turn(2.0, softirq=1, idle=99, processed=100)], host="dut")
-    assert next(s.value for s in found if s.name == "cpu0_softnet_processed_per_s") == pytest.approx(200.0)
-
-
-def test_the_loop_tells_what_it_takes_of_its_core() -> None:
+def test_the_loop_tells_what_it_takes_of_its_core_and_more_than_a_percent_is_a_doubt() -> None:
     first, then = (turn(s, softirq=0, idle=100, processed=0, own=own) for s, own in ((1.0, "1m0.25s"), (3.0, "1m0.29s")))
     (cost,) = [s for s in samples([first, then], host="dut") if s.name == WATCH_COST]
     assert (cost.sensor, cost.value) == ("cpu", pytest.approx(2.0))
-
-
-def test_watching_is_a_doubt_where_it_costs_more_than_a_percent_of_a_core() -> None:
+    # Watching is a doubt where it costs more than a percent of a core.
     dear, cheap = (Watched([Sample(1.0, "dut", "cpu", WATCH_COST, "%", value)]) for value in (1.5, 0.2))
     assert [d.kind.name for d in doubts_of(dear)] == ["WATCHING_COSTS"]
     assert doubts_of(cheap) == doubts_of(Watched()) == []

@@ -23,101 +23,16 @@ from dutlab.systems.linux_proc import LINUX_CPU, parse_reading
 from dutlab.systems.openbsd import OPENBSD_CPU
 from dutlab.systems.posix import SH
 from dutlab.systems.watched import CONNTRACK_ENTRIES
+from outputs import output
 
 pytestmark = pytest.mark.timing
 
 # netstat/if.c, inet.c; pfctl_parser.c print_status(); vmstat.c dointr()
-FREEBSD = """\
-\x1einterfaces
-Name    Mtu Network       Address              Ipkts Ierrs Idrop     Ibytes    Opkts Oerrs     Obytes  Coll  Drop
-ixl2   1500 <Link#3>      3c:ec:ef:00:00:02 14880952     3     7 1011904736       12     0       1008     0     5
-ixl2      - 172.16.0.0/24 172.16.0.1               4     -     -        336        4     -        336     -     -
-ixl3*  1500 <Link#4>      3c:ec:ef:00:00:03        0     0     0          0        0     0          0     0     0
-lo0   16384 <Link#5>      lo0                     80     0     0       6720       80     0       6720     0     0
-pflog0 33160 <Link#6>                               0     0     0          0        9     0        612     0     0
-\x1eip
-ip:
-\t14881040 total packets received
-\t2 bad header checksums
-\t14880940 packets forwarded (14880940 packets fast forwarded)
-\t1 output packet dropped due to no bufs, etc.
-\t4 output packets discarded due to no route
-\x1etcp
-tcp:
-\t17 packets sent
-\t\t9 data packets (4711 bytes)
-\t\t3 data packets (2172 bytes) retransmitted
-\x1eudp
-udp:
-\t6 dropped due to no socket
-\t8 dropped due to full socket buffers
-\x1epf
-Status: Enabled for 0 days 00:01:00              Debug: Urgent
-
-Interface Stats for ixl2              IPv4             IPv6
-  Bytes In                       917205523                0
-
-State Table                          Total             Rate
-  current entries                       42
-  searches                        29761880       496031.3/s
-  inserts                               42            0.7/s
-Counters
-  match                                 50            0.8/s
-  state-mismatch                         3            0.1/s
-  proto-cksum                            0            0.0/s
-\x1einterrupts
-interrupt                          total       rate
-irq16: ehci0                           4          0
-cpu0:timer                         60241        997
-irq264: ixl2:rxq0                 148809       2466
-Total                             209054       3463
-"""
+FREEBSD = output("sensors_systems", "freebsd")
 # netstat/if.c 1.81 of OpenBSD: a table for bytes, and packets with errors (-e) or with what queues dropped (-d); `<Link>` without a number
-OPENBSD = """\
-\x1einterfaces
-Name    Mtu   Network     Address              Ibytes     Obytes
-em1     9000  <Link>      00:0d:b9:00:00:01  6300000   6299000
-lo0     32768 <Link>                              840        840
-\x1eerrors
-Name    Mtu   Network     Address              Ipkts Ierrs    Opkts Oerrs Colls
-em1     9000  <Link>      00:0d:b9:00:00:01   700123     2   700100     1     0
-em1     9000  172.16.0/24 172.16.0.1          700123     2   700100     1     0
-lo0     32768 <Link>                              12     0       12     0     0
-\x1edrops
-Name    Mtu   Network     Address              Ipkts Idrop    Opkts Odrop Colls
-em1     9000  <Link>      00:0d:b9:00:00:01   700123    40   700100    30     0
-lo0     32768 <Link>                              12     0       12     0     0
-\x1eip
-ip:
-\t700200 total packets received
-\t700099 packets forwarded
-\t0 output packets dropped due to no bufs, etc.
-\x1einterrupts
-interrupt                       total     rate
-irq0/clock                    1600123      400
-irq112/em1                      70012       17
-Total                         1670135      417
-"""
+OPENBSD = output("sensors_systems", "openbsd")
 # vnet/interface_cli.c and vlib/error.c
-VPP = """\
-\x1evpp_interfaces
-              Name               Idx    State  MTU (L3/IP4/IP6/MPLS)     Counter          Count     \r
-\x1b[0mTenGigabitEthernet3/0/0           1      up          9000/0/0/0     rx packets              14880952
-                                                                    rx bytes              1011904736
-                                                                    drops                         27
-                                                                    ip4                     14880952
-                                                                    rx-miss                      300
-TenGigabitEthernet3/0/1           2      up          9000/0/0/0     tx packets              14880652
-local0                            0     down          0/0/0/0       drops                          1
-\x1evpp_errors
-   Count                  Node                              Reason               Severity
-     13610        acl-plugin-in-ip4-fa                ACL permit packets           error
-         7             ip4-input                        ip4 ttl <= 1               error
-\x1evpp_sessions
-Sessions total: add 6 - del 2 = 4
-Sessions active: add 6 - deact 2 = 4
-total sessions: 2
-"""
+VPP = output("sensors_systems", "vpp")
 
 
 def test_freebsd_counts_by_the_names_of_linux_where_they_mean_the_same() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.sensors import snmp
@@ -53,6 +53,7 @@ def test_an_agent_that_was_restarted_tells_nothing_across_it(kind: str) -> None:
     assert rates(kind, [(1000, 90_000), (2000, 90_100), (30, 50), (80, 150)]) == [None, 1000.0, None, 50.0]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 2**31), st.booleans()), min_size=2, max_size=20), st.integers(0, 2**32 - 1))
 def test_no_rate_is_more_than_what_was_counted(steps: list[tuple[int, bool]], start: int) -> None:
     value, uptime, told, grown = start, 1e6, [(start, 1e6)], list[float | None]()

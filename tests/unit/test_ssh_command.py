@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from capability import need_program
@@ -39,6 +39,7 @@ def test_a_program_that_is_not_there_is_told_by_a_group_of_minus() -> None:
     assert (done.stdout, done.stderr) == (MARK + b"-\n", MARK + b"\n" + MARK + b"127\n")
 
 
+@settings(max_examples=40)
 @given(noise=LIKE_MARKS, body=LIKE_MARKS, cut=st.integers(0, 300))
 def test_a_head_drops_what_came_before_it_however_the_bytes_are_cut(noise: bytes, body: bytes, cut: int) -> None:
     assume(MARK not in noise)  # a mark is drawn anew for each command, so nothing before it knows it
@@ -47,6 +48,7 @@ def test_a_head_drops_what_came_before_it_however_the_bytes_are_cut(noise: bytes
     assert (head.line, head.noise) == (b"4711", noise)
 
 
+@settings(max_examples=40)
 @given(body=LIKE_MARKS, cuts=st.lists(st.integers(0, 50), max_size=4))
 def test_a_tail_takes_the_status_out_and_leaves_the_rest_however_the_bytes_are_cut(body: bytes, cuts: list[int]) -> None:
     assume(MARK not in body)

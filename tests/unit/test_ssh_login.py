@@ -18,16 +18,16 @@ async def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(f"Host router\n  HostName 127.0.0.1\n  IdentityFile {tmp_path}/absent\n")
     host = SshHost(Login("dut", "router", (config,)))
-    said = rf"dut: ssh router: {tmp_path}/absent: No such file or directory; correct IdentityFile or ProxyCommand in ~/\.ssh/config"
-    with pytest.raises(HostError, match=said):
+    with pytest.raises(HostError, match=f"{tmp_path}/absent") as refused:
         await host.run(["true"])
+    assert refused.value.host == "dut" and "IdentityFile" in refused.value.remedy
     await host.close()
 
 
 async def test_a_proxy_command_that_ends_by_itself_is_waited_for_once_and_nobody_warns(tmp_path, caplog):
     (config := tmp_path / "config").write_text("Host router\n  HostName 127.0.0.1\n  ProxyCommand sh -c 'exit 3'\n")
     filters = logging.getLogger("asyncio").filters
-    for _ in range(20):
+    for _ in range(5):
         host = SshHost(Login("dut", "router", (config,)))
         with pytest.raises(HostError, match="dut: ssh router"):
             await host.run(["true"])

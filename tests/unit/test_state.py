@@ -41,7 +41,7 @@ async def test_both_limits_are_found_whatever_a_full_table_does(evicts):
     assert figures["setup_upper_per_s"] / figures["setup_lower_per_s"] < 1.06
     # A thousandth of the flows may fail, and the bounds lie within a twentieth.
     assert 9000 / 1.05 < figures["concurrent_flows"] <= 9009 < figures["concurrent_upper_flows"] * 1.05
-    assert any("the state table is full: it holds 9000" in note for note in measured.notes)
+    assert any("9000" in note for note in measured.notes)
     row = next(r for r in reversed(measured.tables["concurrent_trials"]) if r["asked_flows"] == figures["concurrent_upper_flows"])
     assert row["early_drop_count" if evicts else "drop_count"] > 0
     assert row["set_up_flows"] == row["asked_flows"] if evicts else row["set_up_flows"] < row["asked_flows"]
@@ -84,7 +84,7 @@ async def test_the_end_of_the_ports_is_told_from_the_end_of_the_table():
     assert 2000 / 1.06 < figures["concurrent_flows"] <= 2002 < figures["concurrent_upper_flows"] * 1.05
     assert generator.states.ports == (2000, 3999)
     assert not any(o.directions is Directions.ANSWERS for o in generator.offers)
-    assert any("with the table not full by its size (drop" in note for note in measured.notes)
+    assert any("(drop" in note for note in measured.notes)
 
 
 async def test_a_dut_that_keeps_no_state_has_no_limit_and_the_words_say_so():
@@ -97,20 +97,18 @@ async def test_a_dut_that_keeps_no_state_has_no_limit_and_the_words_say_so():
     assert any("needs no state" in n for n in measured.notes)
 
 
-async def test_a_dut_that_loses_everything_has_no_figure_at_all():
+async def test_a_dut_that_loses_everything_or_lets_no_answer_through_has_no_figure():
     generator = dut(States(most=9000))
     generator.simulation.deaf_from = 0
     measured, figures = await found(generator, fill_rate=10_000.0)
     assert figures.keys() <= {"setup_upper_per_s"}
     assert len(measured.tables["concurrent_trials"]) == 1
     assert DoubtKind.NO_LOWER_BOUND in {d.kind for d in measured.doubts}
-    assert any("is the path through the DUT open?" in n for n in measured.notes)
-
-
-async def test_a_dut_that_lets_no_answer_through_is_not_said_to_know_a_flow():
+    assert any("path" in n for n in measured.notes)
+    # A dut that lets no answer through is not said to know a flow.
     measured, figures = await found(dut(States(most=9000), answers=False), tests=["concurrent"], fill_rate=10_000.0)
     assert figures.get("concurrent_flows") is None
-    assert any("1024 were begun and 0 answers came back" in n for n in measured.notes)
+    assert any("1024" in n for n in measured.notes)
 
 
 async def test_a_dut_that_goes_dumb_in_mid_search_is_not_given_a_low_limit():
@@ -119,7 +117,7 @@ async def test_a_dut_that_goes_dumb_in_mid_search_is_not_given_a_low_limit():
     measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
     assert "concurrent_upper_flows" not in figures
     (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
-    assert "the DUT or the path is down" in doubt.detail
+    assert "is down" in doubt.detail
 
 
 async def test_counters_that_contradict_themselves_are_asked_again_and_then_given_up():
@@ -138,19 +136,24 @@ async def test_frames_lost_to_the_rate_alone_are_tried_more_slowly_and_do_not_co
     assert {r["fill_per_s"] for r in measured.tables["concurrent_trials"]} >= {16_000.0, 8_000.0}
 
 
-async def test_a_search_that_takes_longer_than_it_was_given_ends_with_what_it_has():
+async def test_a_search_without_time_or_with_a_slow_or_dying_generator_ends_with_what_it_has():
     measured, figures = await found(dut(States(most=9000)), tests=["concurrent"], fill_rate=1000.0, budget=25.0)
     assert figures == {"concurrent_flows": 9000}
     (doubt,) = [d for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT]
     assert "raise budget or fill_rate" in doubt.detail
-
-
-async def test_a_generator_that_is_too_slow_is_named_as_the_limit():
+    # A generator that is too slow is named as the limit.
     generator = dut(States(most=9000))
     generator.simulation.reach_pps = 100.0
     measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
     assert figures == {}
     assert any("the generator began" in d.detail and "lower fill_rate" in d.detail for d in measured.doubts)
+    # A generator that dies in mid search leaves what was found until then.
+    generator = dut(States(most=9000))
+    generator.simulation.dumb_from = 5
+    measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
+    assert figures == {"concurrent_flows": 9000}
+    assert len(measured.tables["concurrent_trials"]) == 2
+    assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
 
 
 async def test_the_rate_of_a_short_table_is_searched_no_higher_than_a_trial_may_fill_it():
@@ -158,7 +161,7 @@ async def test_the_rate_of_a_short_table_is_searched_no_higher_than_a_trial_may_
     measured, figures = await found(generator, tests=["rate"])
     assert max(o.rate * o.duration for o in generator.offers) <= 2000
     assert "setup_upper_per_s" not in figures
-    assert any("limit is at or above that rate" in n for n in measured.notes)
+    assert any("at or above" in n for n in measured.notes)
     assert any("begins 1800 flows" in d.detail for d in measured.doubts if d.kind is DoubtKind.NO_UPPER_BOUND)
 
 
@@ -187,15 +190,6 @@ async def test_what_cannot_be_set_or_is_not_there_fails_in_words():
 def test_what_makes_no_sense_is_refused(body, says):
     with pytest.raises(ValidationError, match=says):
         StateWorkload.model_validate(body)
-
-
-async def test_a_generator_that_dies_in_mid_search_leaves_what_was_found_until_then():
-    generator = dut(States(most=9000))
-    generator.simulation.dumb_from = 5
-    measured, figures = await found(generator, tests=["concurrent"], fill_rate=10_000.0)
-    assert figures == {"concurrent_flows": 9000}
-    assert len(measured.tables["concurrent_trials"]) == 2
-    assert any("ended early" in d.detail for d in measured.doubts if d.kind is DoubtKind.SEARCH_CUT)
 
 
 async def test_a_limit_that_the_dut_does_not_explain_is_doubted():

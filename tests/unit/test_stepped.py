@@ -38,11 +38,15 @@ def offered(offer):
     return inner, asyncio.run(Stepped(inner).offer(offer))
 
 
-def test_each_second_has_the_mean_rate_of_the_ramp_in_it():
+def test_each_second_has_the_mean_rate_of_the_ramp_in_it_and_what_is_no_ramp_stays():
     assert rates_of(RAMP, 12) == pytest.approx(
         [5_000, 15_000, 25_000, 35_000, 45_000, 55_000, 65_000, 75_000, 85_000, 95_000, 100_000, 100_000]
     )
     assert rates_of((Stretch(Seconds(5.0), Pps(0.0), Pps(0.0)),), 2) == [1.0, 1.0], "nothing cannot be asked for"
+    # What is no ramp goes through unchanged.
+    offer = Offer(("a",), frame_mix(64), Pps(1000.0), Seconds(3.0))
+    inner, outcome = offered(offer)
+    assert inner.offers == [offer] and not outcome.doubts
 
 
 def test_the_steps_are_added_up_and_read_once_a_second():
@@ -60,12 +64,6 @@ def test_the_steps_are_added_up_and_read_once_a_second():
     assert [d.kind for d in outcome.doubts] == [DoubtKind.STEPPED]
     at = [r.at_s - outcome.began_s for r in outcome.readings if (r.link, r.name) == ("a", "offered_pps")]
     assert at == pytest.approx(range(1, 11), abs=1e-3)
-
-
-def test_what_is_no_ramp_goes_through_unchanged():
-    offer = Offer(("a",), frame_mix(64), Pps(1000.0), Seconds(3.0))
-    inner, outcome = offered(offer)
-    assert inner.offers == [offer] and not outcome.doubts
 
 
 def test_a_load_test_finds_the_same_saturation_by_steps_as_by_a_ramp():

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.dut import family
@@ -59,10 +59,11 @@ def test_cores_are_refused_where_nothing_keeps_a_program_on_them(tmp_path: Path)
     text = EXAMPLE.read_text()
     source = next(line for line in text.splitlines() if line.strip().startswith("source:"))
     bed.write_text(text.replace(source, "  source: {ssh: root@192.0.2.11, family: windows, cpus: [1]}"))
-    with pytest.raises(SpecRefused, match="Windows has no command that keeps a program on chosen cores; leave cpus out"):
+    with pytest.raises(SpecRefused, match="leave cpus out"):
         load_testbed(bed)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\0\r\n"), max_size=12), max_size=5))
 def test_a_windows_program_gets_the_words_that_it_was_given(words: list[str]) -> None:
     (line,) = (decoded(WINDOWS.shell.command_line(["iperf3", *words], b"\x1emark:").split()[-1]),)
@@ -72,18 +73,18 @@ def test_a_windows_program_gets_the_words_that_it_was_given(words: list[str]) ->
     assert words_of(quoted) == words
 
 
-def test_a_line_for_windows_holds_nothing_that_cmd_or_powershell_reads_in_a_way_of_its_own() -> None:
+def test_a_line_for_windows_holds_nothing_that_cmd_or_powershell_reads_in_its_own_way_and_is_not_too_long() -> None:
     line = WINDOWS.shell.command_line(["iperf3", "%PATH%", "$HOME", "a & b", '"', "'"], b"\x1emark:")
     assert all(
         word.replace("-", "").replace("+", "").replace("/", "").replace("=", "").replace(".", "").isalnum() for word in line.split(" ")
     )
-
-
-def test_a_command_that_is_too_long_for_cmd_is_refused_and_not_cut() -> None:
-    with pytest.raises(InputError, match=r"`iperf3` with its arguments takes \d+ characters; cmd\.exe takes 8191"):
+    # A command that is too long for cmd is refused and not cut.
+    with pytest.raises(InputError, match=r"\d+ characters; cmd\.exe takes 8191"):
         WINDOWS.shell.command_line(["iperf3", "x" * 4000], b"\x1emark:")
     for argv in (WINDOWS.shell.keeper("dutlab-keeper-0123456789ab"), WINDOWS.shell.lease("x" * 200, ""), WINDOWS.shell.gate("iperf3 -c x")):
         assert len(WINDOWS.shell.command_line(argv, b"\x1e0123456789abcdef:")) <= 8191
+    # Quotes in a word stay inside it.
+    assert decoded(powershell("$a[0]", "it's; exit")[-1]) == "$a=@('it''s; exit');$a[0]"
 
 
 # The form of netstat's own documentation (Microsoft Learn, netstat), and the same with the words of a German Windows
@@ -118,7 +119,3 @@ def test_counters_of_windows_have_the_names_of_linux() -> None:
         "Ethernet 2_tx_errors": 1,
     }  # fmt: skip
     assert windows.parse_counters("") == {}
-
-
-def test_quotes_in_a_word_stay_inside_it() -> None:
-    assert decoded(powershell("$a[0]", "it's; exit")[-1]) == "$a=@('it''s; exit');$a[0]"

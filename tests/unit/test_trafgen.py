@@ -44,20 +44,20 @@ def test_the_frame_has_the_asked_length_without_its_fcs():
     )
 
 
-def test_a_rate_is_a_number_of_frames_and_no_core():
+def test_a_rate_is_a_number_of_frames_and_no_core_and_the_last_words_say_what_was_sent():
     frame, options = packet_of(direction(), asked(rate=1000.0), 0, Pps(1000.0))
     assert frame.startswith("{ eth(") and options == ["--cpus", "1", "--num", "3000", "--rate", "1000pps"]
-
-
-def test_its_last_words_say_frames_and_seconds():
+    # Nothing cannot be asked for.
+    assert packet_of(direction(), asked(rate=0.001, seconds=1.0), 0, Pps(0.001))[1] == ["--cpus", "1", "--num", "1", "--rate", "1pps"]
+    # Its last words say frames and seconds.
     assert read_end(ended(stdout=TRAFGEN_TWO_CORES, stderr=NOISE), host="source", raw={}) == (568576, 1.980002)
 
 
 @pytest.mark.parametrize(
     ("done", "why"),
     [
-        (ended(stderr=NOISE + GAVE_UP, status=1), "ended with 1 and no count of its frames: .*Flushing TX_RING failed"),
-        (ended(status=1), "ended with 1 and no count of its frames: it printed nothing"),
+        (ended(stderr=NOISE + GAVE_UP, status=1), "ended with 1 .*TX_RING failed"),
+        (ended(status=1), "ended with 1 .*printed nothing"),
         (ended(stdout=NOTHING, status=0), "sent nothing"),
         (ended(stdout=b"\xff\x00 packets outgoing", status=-11), "ended with -11"),
     ],
@@ -86,10 +86,10 @@ def fake(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("exit 3", "ended with 3 and no count of its frames: it printed nothing"),
-        ("kill -SEGV $$", r"ended with (139|-11) and no count of its frames"),
-        ("trap '' INT; sleep 30 & wait; sleep 30", "no count of its frames: it printed nothing"),
-        ("head -c 5000000 /dev/urandom", "no count of its frames"),
+        ("exit 3", "ended with 3"),
+        ("kill -SEGV $$", r"ended with (139|-11)"),
+        ("trap '' INT; sleep 30 & wait; sleep 30", "printed nothing"),
+        ("head -c 500000 /dev/urandom", "no count"),
     ],
 )
 async def test_a_program_that_dies_hangs_or_talks_nonsense_is_one_failed_trial(fake, monkeypatch, script, why):
@@ -108,17 +108,15 @@ async def test_one_that_only_gives_up_its_ring_is_started_again_with_calls(fake,
         esac"""
     ).send(direction(), asked(seconds=0.3))
     assert (told.tried_frames, told.seconds) == (700, 0.25)
-    assert told.facts == {"trafgen_path": "its ring gave up, so a call for each frame"} and not told.doubts
+    assert told.facts.keys() == {"trafgen_path"} and not told.doubts
     assert (tmp_path / "rings").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [("exit 127", "is not there; install netsniff-ng"), ("echo something else", "reports no version: 'something else")],
-)
+@pytest.mark.parametrize(("script", "why"), [("exit 127", "not there"), ("echo something else", "something else")])
 async def test_an_absent_or_foreign_trafgen_is_named_with_the_remedy(fake, script, why):
-    with pytest.raises(ToolMissing, match=f"source: trafgen {why}"):
+    with pytest.raises(ToolMissing, match=why) as missing:
         await fake(script).check(LocalHost("source"))
+    assert (missing.value.tool, missing.value.host) == ("trafgen", "source") and "netsniff-ng" in missing.value.remedy
     assert await fake("echo 'trafgen 0.6.8 (Flutternozzle), Git id: (none)'").check(LocalHost("source")) == "0.6.8"
 
 
@@ -127,7 +125,3 @@ async def test_the_seconds_of_a_rate_are_those_asked_for_or_what_it_took_if_that
     told = await fake(f"printf '  3000 packets outgoing\\n  {took} on CPU0 (3000 packets)\\n'").send(direction(), asked(rate=1000.0))
     assert (told.tried_frames, told.seconds) == (3000, seconds)
     assert [d.kind for d in told.doubts] == [DoubtKind.SENT_IN_BURSTS]
-
-
-def test_nothing_cannot_be_asked_for():
-    assert packet_of(direction(), asked(rate=0.001, seconds=1.0), 0, Pps(0.001))[1] == ["--cpus", "1", "--num", "1", "--rate", "1pps"]

@@ -49,26 +49,22 @@ async def test_what_it_answers_depends_on_what_was_done_before(dut: TranscriptHo
     assert (await dut.run(["light"])).text == "it is dark\n"
     assert (await dut.run(["switch", "on"])).stderr == b"there you are\n"
     assert (await dut.run(["light"])).text == "\x1b[1mit is light\x1b[0m\n"
-    with pytest.raises(CommandFailed, match="`switch on` ended with 3: it is on"):
+    with pytest.raises(CommandFailed, match="ended with 3"):
         await dut.run(["switch", "on"])
     assert (await dut.run(["switch", "on"], check=False)).status == 3
     assert dut.commands == ["light", "switch on", "light", "switch on", "switch on"]
 
 
-async def test_a_command_that_it_has_not_seen_is_refused_with_the_nearest(dut: TranscriptHost) -> None:
-    with pytest.raises(NotInTranscript, match="dut: `switch off` is not in the transcript; the nearest is `switch on`"):
+async def test_a_command_an_input_or_a_state_that_it_has_not_seen_is_refused(dut: TranscriptHost) -> None:
+    with pytest.raises(NotInTranscript, match=r"`switch off`.*`switch on`"):
         await dut.run(["switch", "off"], check=False)
-
-
-async def test_standard_input_belongs_to_the_command(dut: TranscriptHost) -> None:
+    # Standard input belongs to the command.
     assert (await dut.run(["sing", "-f", "-"], stdin=b"la\nla la\n")).text == "la\nla la\n"
-    with pytest.raises(NotInTranscript, match=r"(?s)with another standard input:.*-la la\n\+lo lo"):
+    with pytest.raises(NotInTranscript, match=r"-la la\n\+lo lo"):
         await dut.run(["sing", "-f", "-"], stdin=b"la\nlo lo\n")
-
-
-async def test_a_state_that_it_has_not_seen_is_refused(dut: TranscriptHost) -> None:
+    # A state that it has not seen is refused.
     dut.state["light"] = "broken"
-    with pytest.raises(NotInTranscript, match=r"`light` is not in the transcript for {'light': 'broken'}"):
+    with pytest.raises(NotInTranscript, match=r"{'light': 'broken'}"):
         await dut.run(["light"])
 
 
@@ -84,5 +80,5 @@ async def test_files_words_and_programs_that_are_not_there(dut: TranscriptHost) 
 
 def test_what_nobody_asked_for_is_told_and_a_line_that_is_none_is_refused(dut: TranscriptHost) -> None:
     assert dut.unused()[0] == "7: light"
-    with pytest.raises(ValueError, match="line 1 is not part of a transcript: '> too early'"):
+    with pytest.raises(ValueError, match=r"line 1 .*> too early"):
         read_transcript("> too early")

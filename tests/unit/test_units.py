@@ -29,9 +29,7 @@ from dutlab.units import (
         ("2 min", 120),
         ("1.5h", 5400),
         (".5s", 0.5),
-        ("10us", 1e-5),
-        ("10µs", 1e-5),
-        ("10μs", 1e-5),
+        *((f"10{u}", 1e-5) for u in ("us", "µs", "μs")),
         ("1d", 86400),
     ],
 )
@@ -55,7 +53,7 @@ def test_bit_rates_have_decimal_prefixes(text, bps):
 
 @pytest.mark.parametrize("text", ["10 Gb", "10Gbit", "10 GB", "10Gbits"])
 def test_an_amount_of_bits_is_refused_as_a_rate_without_its_time(text):
-    with pytest.raises(UnitError, match=r"is an amount, not a rate: per what time\? Write 10 Gbit/s|Write 10Gbit/s|Write 10 Gbit/s"):
+    with pytest.raises(UnitError, match=r"10 ?Gbit/s"):
         parse_bit_rate(text)
 
 
@@ -82,12 +80,10 @@ def test_line_rate_is_that_of_rfc_2544_appendix_b(size, fps):
     assert int(line_rate(BpsL1(10e6), size)) == fps
 
 
-def test_shortest_frames_fill_10g_at_14_88_mpps():
+def test_shortest_frames_fill_10g_at_14_88_mpps_and_published_rates_agree():
     # IEEE 802.3: 7 + 1 + 12 bytes around a frame; 10^10 / ((64 + 20) * 8)
     assert line_rate(BpsL1(10e9), 64) == pytest.approx(14_880_952.38, abs=0.01)
-
-
-def test_a_published_rate_agrees_with_its_published_bit_rate():
+    # A published rate agrees with its published bit rate.
     # APU6 load test: 96.93 kpps of 64-byte frames were given as 65.14 Mb/s on the wire
     assert l1_rate(Pps(96.93e3), 64) == pytest.approx(65.14e6, rel=1e-4)
 

@@ -14,6 +14,7 @@ UNABLE = b"""  libbpf: prog 'tp_xdp_redirect_map_err': failed to find kernel BTF
   libbpf: failed to load object 'xdp_trafficgen'
 Error probing kernel support: No such process
 """
+NOPE = b"Couldn't find network interface 'nope'.\n"
 ABLE = b"Transmitting on eth1 (ifindex 7)\n"
 
 
@@ -33,8 +34,8 @@ def test_its_own_addresses_stand_where_the_link_has_none_of_ipv6():
 @pytest.mark.parametrize(
     ("done", "why"),
     [
-        (ended(stderr=UNABLE), "libbpf: prog 'tp_xdp_redirect_map_err': failed to load: -3"),
-        (ended(stdout=b"Couldn't find network interface 'nope'.\n"), "Couldn't find network interface 'nope'."),
+        (ended(stderr=UNABLE), UNABLE.splitlines()[2].decode().strip()),
+        (ended(stdout=NOPE), NOPE.decode().strip()),
         (ended(stdout=ABLE), ""),
         (ended(), ""),
     ],

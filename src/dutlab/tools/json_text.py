@@ -5,6 +5,7 @@ Seen in the wild and read here: `-nan` as a number (esnet/iperf#613), text befor
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 from collections.abc import Mapping
@@ -25,8 +26,24 @@ _TOKEN = re.compile(
 _CLOSER = {"{": "}", "[": "]"}
 
 
+class Unreadable(enum.Enum):
+    """Why an output holds no result."""
+
+    EMPTY = "nothing was printed"
+    NOT_JSON = "it is something else than JSON"
+    INVALID = "JSON that is not valid"
+    CUT = "JSON that has no end"
+    TOO_LARGE = "longer or deeper than any report"
+    REPORTED = "the program itself reports an error"
+    LACKING = "a report without what is asked of it"
+
+
 class UnreadableError(Exception):
     """The output holds no result; the text is the part of a sentence that says why."""
+
+    def __init__(self, what: str, why: Unreadable = Unreadable.LACKING) -> None:
+        super().__init__(what)
+        self.why = why
 
 
 def read_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
@@ -62,13 +79,13 @@ def number(document: Mapping[str, Any], key: str) -> float | None:
 
 def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, Any], list[str]]:
     if len(output) > LONGEST_OUTPUT:
-        raise UnreadableError(f"it printed {len(output)} bytes, more than any report has")
+        raise UnreadableError(f"it printed {len(output)} bytes, more than any report has", Unreadable.TOO_LARGE)
     text = output.decode("utf-8", "replace").strip()
     if not text:
-        raise UnreadableError("it printed nothing")
+        raise UnreadableError("it printed nothing", Unreadable.EMPTY)
     begin = text.find("{")
     if begin < 0:
-        raise UnreadableError(f"its output is not JSON: {text[:80]!r}")
+        raise UnreadableError(f"its output is not JSON: {text[:80]!r}", Unreadable.NOT_JSON)
     repairs = [f"text before the report: {text[:begin].strip()[:80]!r}"] if begin else []
     text = text[begin:]
     try:
@@ -79,7 +96,7 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, 
             document, length = _decode(mended)
         except ValueError:
             if cut == "refused":
-                raise UnreadableError(_why_not_json(mended)) from None
+                raise _not_json(mended) from None
             document, line = _whole_part(mended)
             line += output[: output.find(b"{")].count(b"\n")
             return document, [*repairs, f"line {line} cannot be read; what precedes it is kept"]
@@ -98,7 +115,7 @@ def _decode(text: str) -> tuple[dict[str, Any], int]:
     try:
         document, length = json.JSONDecoder(parse_constant=refuse, parse_int=_whole_number).raw_decode(text)
     except RecursionError:
-        raise UnreadableError("its report is nested too deep to be one") from None
+        raise UnreadableError("its report is nested too deep to be one", Unreadable.TOO_LARGE) from None
     return document, length  # an object, because `text` begins with `{`
 
 
@@ -123,18 +140,19 @@ def _whole_part(text: str) -> tuple[dict[str, Any], int]:
     try:
         document, _ = _decode(text[:whole] + "".join(reversed(open_)))
     except ValueError:
-        raise UnreadableError(_why_not_json(text)) from None
+        raise _not_json(text) from None
     return document, text.count("\n", 0, at) + 1
 
 
-def _why_not_json(text: str) -> str:
+def _not_json(text: str) -> UnreadableError:
     if not text.endswith("}"):
-        return f"its report is cut after {len(text)} characters"
+        return UnreadableError(f"its report is cut after {len(text)} characters", Unreadable.CUT)
+    where = ""
     try:
         json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as e:
-        return f"its report is not valid JSON ({e.msg} at line {e.lineno}, character {e.pos})"
-    return "its report is not valid JSON"
+        where = f" ({e.msg} at line {e.lineno}, character {e.pos})"
+    return UnreadableError(f"its report is not valid JSON{where}", Unreadable.INVALID)
 
 
 def _without_nan(text: str) -> str:

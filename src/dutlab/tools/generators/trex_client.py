@@ -159,6 +159,18 @@ def version_of(client: Any) -> str:  # noqa: ANN401 -- TRex's client has no type
     return str(said.get("version", "not told")) if isinstance(said, dict) else str(said)
 
 
+def answered(talk: Conversation, line: str) -> str:
+    """The line that answers one."""
+    number, answer = None, {}  # type: Any, Json
+    try:
+        request = json.loads(line)
+        number = request.get("id")
+        answer = {"ok": {"connect": talk.connect, "offer": talk.offer}[request["op"]](request)}
+    except Exception as error:  # noqa: BLE001 -- whatever went wrong is the answer
+        answer = {"err": "{}: {}".format(type(error).__name__, error)}  # noqa: UP032 -- as above
+    return json.dumps(dict(answer, id=number)) + "\n"
+
+
 def main() -> None:
     """Until standard input ends."""
     out = os.fdopen(os.dup(1), "w")
@@ -166,14 +178,7 @@ def main() -> None:
     talk = Conversation()
     try:
         for line in sys.stdin:
-            number, answer = None, {}  # type: Any, Json
-            try:
-                request = json.loads(line)
-                number = request.get("id")
-                answer = {"ok": {"connect": talk.connect, "offer": talk.offer}[request["op"]](request)}
-            except Exception as error:  # noqa: BLE001 -- whatever went wrong is the answer
-                answer = {"err": "{}: {}".format(type(error).__name__, error)}  # noqa: UP032 -- as above
-            out.write(json.dumps(dict(answer, id=number)) + "\n")
+            out.write(answered(talk, line))
             out.flush()
     finally:
         talk.close()

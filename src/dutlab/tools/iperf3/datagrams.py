@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Done, Host
 from dutlab.tools.iperf3.program import PROGRAM, TOOL, ended, listen, run_client
-from dutlab.tools.json_text import UnreadableError, member, read_object
+from dutlab.tools.json_text import Unreadable, UnreadableError, member, read_object
 
 GRACE_S = 15.0
 
@@ -82,7 +82,7 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
     """Out of the client's report, and the server's where the client's has nothing of what was received. Raises UnreadableError."""
     document, repairs = read_object(client.stdout)
     if (error := document.get("error")) is not None:
-        raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}")
+        raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}", Unreadable.REPORTED)
     end = member(document, "end")
     total, received = member(end, "sum_sent") or member(end, "sum"), member(end, "sum_received")
     if not received:  # before 3.7 only the server tells; its `bytes` are what it received

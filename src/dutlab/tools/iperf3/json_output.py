@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dutlab.tools.json_text import UnreadableError, member, number, read_object
+from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
 
@@ -60,10 +60,10 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
     """The result in a report that was read; `repairs` is what was mended in it. Raises UnreadableError when it holds none."""
     suffix = _BACK if back else ""
     if (error := document.get("error")) is not None:
-        raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}")
+        raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}", Unreadable.REPORTED)
     start, end = member(document, "start"), member(document, "end")
     if not end:
-        raise UnreadableError("it ended early: its report has no end")
+        raise UnreadableError("it ended early: its report has no end", Unreadable.CUT)
     received, sent = member(end, f"sum_received{suffix}"), member(end, f"sum_sent{suffix}")
     cpu = member(end, "cpu_utilization_percent")
     ours, theirs = ("remote_total", "host_total") if member(start, "test_start").get("reverse") == 1 else ("host_total", "remote_total")
