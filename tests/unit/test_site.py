@@ -64,7 +64,9 @@ def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
     assert done.returncode == 1 and "method/gone.md" in done.stderr
 
 
-@pytest.mark.parametrize("loads", ['<img alt=x src="https://example.com/x">', "<link rel=icon href=http://example.com/x>", "a { b: url(https://example.com/x) }"])
+@pytest.mark.parametrize(
+    "loads", ['<img alt=x src="https://example.com/x">', "<link rel=icon href=http://example.com/x>", "a { b: url(https://example.com/x) }"]
+)
 def test_a_page_that_loads_from_another_host_ends_the_build(tmp_path: Path, loads: str) -> None:
     builder = tmp_path / ".venv/bin/mkdocs"
     builder.parent.mkdir(parents=True)
