@@ -6,7 +6,7 @@ import configparser
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError
@@ -104,6 +104,7 @@ def test_a_reference_to_nothing_is_a_fault(value, said):
     assert [said in f.what for f in faults] == [True]
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.from_regex(r"[a-c]", fullmatch=True), st.text("ab %()s", max_size=12), min_size=1, max_size=3))
 def test_what_configparser_expands_is_expanded_the_same(values):
     text = "[S]\n" + "".join(f"{k}:{v}\n" for k, v in values.items())
@@ -184,6 +185,7 @@ KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 VALUES = st.from_regex(r"[a-z0-9/=:%#;$'\"][a-z0-9 /=:%#;$'\"]{0,20}[a-z0-9]", fullmatch=True)
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(KEYS, st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=3), st.sampled_from([": ", ":", " = ", "="]))
 def test_what_configparser_reads_is_read_the_same(content, delimiter):
     text = "# top\n" + "".join(
@@ -196,6 +198,7 @@ def test_what_configparser_reads_is_read_the_same(content, delimiter):
     assert {name: {e.key: e.value for e in s.entries} for name, s in sections.items()} == {s: dict(theirs[s]) for s in theirs.sections()}
 
 
+@settings(max_examples=30)
 @given(st.text())
 def test_any_text_ends_in_sections_or_faults(text):
     sections, faults = parse_ini(text, "x.cfg")

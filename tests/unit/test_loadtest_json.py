@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError
@@ -73,6 +73,7 @@ FILES = st.builds(
 )
 
 
+@settings(max_examples=25)
 @given(FILES)
 def test_what_is_written_is_read_back_the_same(of):
     assert from_bytes(to_bytes(of), "x.json") == of
@@ -97,6 +98,7 @@ def test_a_file_that_is_none_is_refused_with_all_its_faults(data, words):
         from_bytes(data, "x.json")
 
 
+@settings(max_examples=25)
 @given(
     st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s), max_leaves=20)
 )
@@ -144,6 +146,7 @@ def graphs(files):
     }, overload
 
 
+@settings(max_examples=25)
 @given(FILES, FILES)
 def test_the_graphs_are_drawn_from_any_files_that_are_written(one, other):
     written = {"one": to_bytes(one), "other": to_bytes(replace(other, warmup_mult=one.warmup_mult))}
@@ -155,6 +158,7 @@ def test_the_graphs_are_drawn_from_any_files_that_are_written(one, other):
     assert drawn["max"] == max(sent) / 1e6
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 3000)).map(lambda r: (max(r), min(r))), min_size=1, max_size=8))
 def test_the_saturation_of_any_ramp_is_the_one_that_the_graphs_print(rows):
     data = to_bytes(ramp_file(*rows))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from dutlab.errors import SpecRefused
 from dutlab.labs import description
@@ -259,6 +259,7 @@ def test_a_mix_of_ones_own_has_its_average_and_its_text():
     assert Mix.model_validate("imix-csit").mean == pytest.approx(353.83, abs=0.01)  # as CSIT publishes it
 
 
+@settings(max_examples=25)
 @given(experiments)
 def test_an_experiment_survives_json(experiment):
     assert Experiment.model_validate(json.loads(json.dumps(experiment.model_dump(mode="json")))) == experiment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -112,6 +112,7 @@ def test_sizes_are_said_as_frame_with_fcs_without_and_as_ip_length():
 runs = st.lists(st.tuples(st.integers(1, 50), st.sampled_from("abcdefghi")), min_size=1, max_size=20)
 
 
+@settings(max_examples=30)
 @given(runs)
 def test_runs_mean_the_same_as_their_letters_written_out(runs):
     short = "".join(f"{n}{letter}" for n, letter in runs)
@@ -119,6 +120,7 @@ def test_runs_mean_the_same_as_their_letters_written_out(runs):
     assert read_genome(short) == read_genome(long) == tuple(LETTERS[letter] for letter in long)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(64, 9234), min_size=1, max_size=200))
 def test_an_order_survives_its_text_and_json(sizes):
     mix = Mix.model_validate({"name": "own-order", "sequence": sizes})
@@ -126,6 +128,7 @@ def test_an_order_survives_its_text_and_json(sizes):
     assert Mix.model_validate(json.loads(mix.model_dump_json())) == mix
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=20))
 def test_no_text_is_more_than_refused(text):
     try:

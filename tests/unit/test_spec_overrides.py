@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import SpecRefused
@@ -94,6 +94,7 @@ def test_a_fault_of_an_option_is_placed_at_the_option(path, text, expected):
     assert faults(path, "repeats=2", text) == [expected.replace(":1:", ":2:", 1)]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.one_of(st.text(max_size=30), st.from_regex(r"[a-z0-9.]{1,25}=[-\[\]{},:\"'a-z0-9 &*!|]{0,20}", fullmatch=True)), max_size=3)
 )

@@ -6,7 +6,7 @@ import ipaddress
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from pydantic import ValidationError
 
 from dutlab.errors import SpecRefused
@@ -402,6 +402,7 @@ def test_a_lab_builds_the_same_models_without_ssh_or_speed():
         lab.name = "other"
 
 
+@settings(max_examples=25)
 @given(testbeds)
 def test_a_testbed_survives_json(testbed):
     assert Testbed.model_validate_json(testbed.model_dump_json()) == testbed
