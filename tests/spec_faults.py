@@ -18,7 +18,7 @@ Change = tuple[str, str, str]
 
 
 @cache
-def experiment_faults(text: str, *options: str, path: Path = Path("experiment.yaml")) -> tuple[Fault, ...]:
+def faults_of_experiment(text: str, *options: str, path: Path = Path("experiment.yaml")) -> tuple[Fault, ...]:
     """Those of an experiment file with this text, which lies at `path`; each text is read once."""
     with pytest.raises(SpecRefused) as refused:
         given_experiment(text.encode(), path, options)
@@ -26,7 +26,7 @@ def experiment_faults(text: str, *options: str, path: Path = Path("experiment.ya
 
 
 @cache
-def testbed_faults(text: str) -> tuple[Fault, ...]:
+def faults_of_testbed(text: str) -> tuple[Fault, ...]:
     """Those of a testbed file with this text."""
     with pytest.raises(SpecRefused) as refused:
         given_testbed(text.encode(), Path("testbed.yaml"))

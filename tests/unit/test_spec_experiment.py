@@ -17,7 +17,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
-from spec_faults import brief, experiment_faults, page
+from spec_faults import brief, faults_of_experiment, page
 from strategies import experiments
 
 RIGHT = """\
@@ -148,11 +148,11 @@ MISTAKES = [
 @pytest.mark.parametrize(("old", "new", "expected"), MISTAKES)
 def test_one_mistake_is_refused_where_it_is(old, new, expected):
     assert old in RIGHT
-    assert expected in brief(experiment_faults(RIGHT.replace(old, new, 1)))
+    assert expected in brief(faults_of_experiment(RIGHT.replace(old, new, 1)))
 
 
 def test_what_is_said_of_each(golden):
-    golden.check("refusals-experiment.txt", page(MISTAKES, RIGHT, experiment_faults))
+    golden.check("refusals-experiment.txt", page(MISTAKES, RIGHT, faults_of_experiment))
 
 
 def test_every_fault_is_reported_at_once_even_those_that_need_the_testbed():
@@ -164,7 +164,7 @@ workloads:
   - iperf3: {duration: 10, links: [[z]]}
   - sweep: {frame_sizes: [9000], colour: red}
 """
-    assert brief(experiment_faults(text)) == [
+    assert brief(faults_of_experiment(text)) == [
         "1:1 experiment invalid",
         "3:18 factors.mode.0 unfit",
         "5:14 workloads.0.iperf3.duration unit",
@@ -187,12 +187,12 @@ workloads:
 )
 def test_a_key_that_is_wrong_hides_no_other_and_a_key_that_is_right_is_not_blamed(body, expected):
     kind = body.split(":")[0]
-    found = experiment_faults(MINIMAL.replace("sweep:", body))
+    found = faults_of_experiment(MINIMAL.replace("sweep:", body))
     assert {fault.path.removeprefix(f"workloads.0.{kind}.") for fault in found} == expected
 
 
 def test_a_value_as_long_as_a_file_is_not_printed_whole():
-    said = "\n".join(map(str, experiment_faults(f"experiment: {'x' * 200_000}\n")))
+    said = "\n".join(map(str, faults_of_experiment(f"experiment: {'x' * 200_000}\n")))
     assert len(said) < 4000 and "experiment: 'xxx" in said
 
 
@@ -204,7 +204,7 @@ def test_a_path_of_testbed_is_relative_to_the_experiment_and_bounds_it(tmp_path)
         .replace("[router]", "[pass]")
         .replace("- sweep:", "- sweep: {rates: [1.4Mpps, 1.5Mpps], frame_sizes: [64]}")
     )
-    assert brief(experiment_faults(text, path=path)) == ["3:18 factors.mode.0 unfit", "5:30 workloads.0.sweep.rates.1 unfit"]
+    assert brief(faults_of_experiment(text, path=path)) == ["3:18 factors.mode.0 unfit", "5:30 workloads.0.sweep.rates.1 unfit"]
     text = text.replace(", 1.5Mpps", "") + "modes: {pass: {}}\n"
     experiment = load(text, path)
     assert experiment.testbed == TestbedPath(path="bench.yaml")
@@ -213,17 +213,17 @@ def test_a_path_of_testbed_is_relative_to_the_experiment_and_bounds_it(tmp_path)
     other.write_text(TESTBED.replace("x:", "y:"))
     assert load(text, path, testbed=other).testbed == TestbedPath(path=str(other))
     (tmp_path / "bench.yaml").write_text(TESTBED.replace("1G", "1 Gb"))
-    found = experiment_faults(text + "colour: red\n", path=path)
+    found = faults_of_experiment(text + "colour: red\n", path=path)
     assert [Path(fault.file).name for fault in found] == ["bench.yaml", "experiment.yaml"], "the faults of both"
     assert brief(found) == ["4:7 links.x.speed unit", "7:1 colour unknown-key"]
 
 
 def test_two_workloads_may_not_ask_for_the_same_trial_nor_a_plan_be_of_absurd_size():
     text = MINIMAL + "  - sweep: {frame_sizes: [64], links: [[b]]}\n"
-    assert brief(experiment_faults(text)) == ["6:5 workloads.1 unfit"]
+    assert brief(faults_of_experiment(text)) == ["6:5 workloads.1 unfit"]
     sizes = ", ".join(map(str, range(64, 1000)))
     text = MINIMAL.replace("- sweep:", f"- sweep: {{frame_sizes: [{sizes}], rates: [max, 1pps, 2pps]}}") + "repeats: 1000\n"
-    assert brief(experiment_faults(text)) == ["4:1 workloads unfit"]
+    assert brief(faults_of_experiment(text)) == ["4:1 workloads unfit"]
 
 
 def test_a_mix_of_ones_own_has_its_average_and_its_text():
@@ -278,14 +278,14 @@ def test_what_a_kernel_routes_itself_is_refused_where_source_and_sink_are_one_ma
     text = MINIMAL.replace("{lab: three-node}", "black-box.yaml").replace("router", "as-found")
     assert load(text.replace("sweep:", "quick-test:"), path).workloads[0].kind == "quick-test"
     for kind in ("iperf3", "path-mtu", "matrix"):
-        assert brief(experiment_faults(text.replace("sweep:", f"{kind}:"), path=path)) == [f"5:5 workloads.0.{kind} unfit"]
+        assert brief(faults_of_experiment(text.replace("sweep:", f"{kind}:"), path=path)) == [f"5:5 workloads.0.{kind} unfit"]
 
 
 @pytest.mark.parametrize("mode", ["nat", "filter-default"])
 @pytest.mark.parametrize("body", ["loadtest: {links: [[a]]}", "sweep: {directions: both}", "rfc2544: {directions: both}"])
 def test_frames_from_the_sink_are_refused_in_modes_whose_rule_drops_them(mode, body):
     text = MINIMAL.replace("[router]", f"[router, {mode}]").replace("sweep:", body)
-    (refused,) = experiment_faults(text)
+    (refused,) = faults_of_experiment(text)
     assert refused.kind is FaultKind.UNFIT and f"mode {mode}" in refused.what
     forward = text.replace("directions: both", "directions: forward").replace("{links: [[a]]}", "{links: [[a]], directions: forward}")
     assert load(forward)
@@ -302,5 +302,5 @@ def test_ipv6_has_no_broadcast_frames():
     """RFC 5180 section 6."""
     text = MINIMAL.replace("sweep:", "rfc2544: {modifiers: [broadcast], frame_sizes: [128]}")
     assert load(text)
-    (refused,) = experiment_faults(text.replace("three-node", "three-node-rfc5180"))
+    (refused,) = faults_of_experiment(text.replace("three-node", "three-node-rfc5180"))
     assert refused.path.startswith("workloads.0.rfc2544.modifiers") and refused.kind is FaultKind.UNFIT

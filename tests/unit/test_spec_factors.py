@@ -14,7 +14,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import experiment_of
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.testbed import Testbed
-from spec_faults import brief, experiment_faults, page
+from spec_faults import brief, faults_of_experiment, page
 from strategies import raw_links
 
 RIGHT = """\
@@ -100,11 +100,11 @@ MISTAKES = [
 def test_one_mistake_is_refused_where_it_is(old, new, expected):
     text = RIGHT.replace(old, new, 1)
     assert text != RIGHT
-    assert expected in brief(experiment_faults(text))
+    assert expected in brief(faults_of_experiment(text))
 
 
 def test_what_is_said_of_each(golden):
-    golden.check("refusals-factors.txt", page(MISTAKES, RIGHT, experiment_faults))
+    golden.check("refusals-factors.txt", page(MISTAKES, RIGHT, faults_of_experiment))
 
 
 def test_one_level_can_be_asked_for_of_those_with_commands():
@@ -138,13 +138,13 @@ def test_a_knob_that_a_testbed_cannot_turn_is_refused_before_a_host_is_reached(t
     if fits:
         assert experiment_of(text.encode(), tmp_path / "e.yaml")
     else:
-        assert brief(experiment_faults(text, path=tmp_path / "e.yaml")) == [f"3:27 factors.{factor.split(':')[0]} unfit"]
+        assert brief(faults_of_experiment(text, path=tmp_path / "e.yaml")) == [f"3:27 factors.{factor.split(':')[0]} unfit"]
 
 
 def test_a_frame_has_to_pass_at_the_smallest_mtu_that_is_set():
     head = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - sweep: {frame_sizes: [9018], links: [[a]]}\n"
     assert load(f"{head}factors: {{mode: [router], mtu: [9000]}}\n")
-    assert brief(experiment_faults(f"{head}factors: {{mode: [router], mtu: [9000, 1500]}}\n")) == [
+    assert brief(faults_of_experiment(f"{head}factors: {{mode: [router], mtu: [9000, 1500]}}\n")) == [
         "4:27 workloads.0.sweep.frame_sizes.0 unfit"
     ]
 
@@ -153,7 +153,7 @@ def test_what_is_left_out_does_not_count_as_planned(monkeypatch):
     monkeypatch.setattr(fits, "MOST_TRIALS", 20)
     many = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - iperf3: {links: [[a]]}\nrepeats: 10\n"
     many += "factors: {mode: [router], cable: [0, 1, 2]}\n"
-    assert brief(experiment_faults(many)) == ["3:1 workloads unfit"]
+    assert brief(faults_of_experiment(many)) == ["3:1 workloads unfit"]
     assert len(make_plan(load(many + "exclude: [{cable: 2}]\n"), BED).trials) == 20
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dutlab.errors import FaultKind, SpecRefused
 from dutlab.spec.loader import experiment_of
-from spec_faults import brief, experiment_faults
+from spec_faults import brief, faults_of_experiment
 
 TEXT = """\
 experiment: x
@@ -76,18 +76,18 @@ WRONG = [
 
 @pytest.mark.parametrize(("option", "expected"), WRONG)
 def test_a_fault_of_an_option_is_placed_at_the_option(option, expected):
-    (fault,) = experiment_faults(TEXT, option)
-    (second,) = experiment_faults(TEXT, "repeats=2", option)
+    (fault,) = faults_of_experiment(TEXT, option)
+    (second,) = faults_of_experiment(TEXT, "repeats=2", option)
     assert brief([fault]) == [expected]
     assert second == replace(fault, line=2) and fault.file == "--set"
 
 
 def test_a_place_of_thousands_of_digits_is_a_place_that_is_not_there():
-    assert [fault.kind for fault in experiment_faults(TEXT, f"workloads.{'9' * 5000}.duration=1s")] == [FaultKind.UNKNOWN_KEY]
+    assert [fault.kind for fault in faults_of_experiment(TEXT, f"workloads.{'9' * 5000}.duration=1s")] == [FaultKind.UNKNOWN_KEY]
 
 
 def test_what_is_said_of_each(golden):
-    golden.check("refusals-options.txt", "".join(f"{option}\n    {experiment_faults(TEXT, option)[0]}\n" for option, _ in WRONG))
+    golden.check("refusals-options.txt", "".join(f"{option}\n    {faults_of_experiment(TEXT, option)[0]}\n" for option, _ in WRONG))
 
 
 @settings(max_examples=40)
