@@ -46,8 +46,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> None:
-    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "csv", "json"), out=None)}
+@pytest.fixture(scope="module")
+def written(run: Path) -> dict[str, str]:
+    """Suffix → the report in this form."""
+    return {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "csv", "json"), out=None)}
+
+
+def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(written: dict[str, str]) -> None:
     (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "watched"]
     tables = {t["title"]: t for t in section["tables"]}
     assert set(tables) == {"hwmon, dut", "meter, pdu", "engine, a", "wall, dut"}  # cores are drawn apart
@@ -63,8 +68,7 @@ def test_a_table_a_sensor_and_place_has_every_name_with_its_unit(run: Path) -> N
     assert {float(row["median"]) for row in rows} == {30.0}
 
 
-def test_watts_are_divided_by_what_was_done_with_them(run: Path) -> None:
-    written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "json"), out=None)}
+def test_watts_are_divided_by_what_was_done_with_them(run: Path, written: dict[str, str]) -> None:
     (section,) = [s for s in json.loads(written[".json"])["runs"][0]["sections"] if s["slug"] == "power"]
     (table,) = section["tables"]
     assert table["title"] == "wall of dut"
@@ -125,7 +129,7 @@ def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> N
 
 
 def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one_writer(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=2, sizes=(64,)))
+    run = build(tmp_path, Wanted(repeats=2, seconds=2, cores=1, sizes=(64,)))
     page, text = (p.read_text() for p in write_report([run], formats=("html", "md"), out=None))
     report = gather(run, run / "report")
     tables = (
