@@ -17,9 +17,13 @@ Change = tuple[str, str, str]
 """What is written, what instead, and one of the faults in brief."""
 
 
+def faults_of_experiment(text: str, *options: str, path: Path | None = None) -> tuple[Fault, ...]:
+    """Those of an experiment file with this text; where it lies at no `path`, where it could name other files, it is read once."""
+    return _faults(text, options) if path is None else _faults.__wrapped__(text, options, path)
+
+
 @cache
-def faults_of_experiment(text: str, *options: str, path: Path = Path("experiment.yaml")) -> tuple[Fault, ...]:
-    """Those of an experiment file with this text, which lies at `path`; each text is read once."""
+def _faults(text: str, options: tuple[str, ...], path: Path = Path("experiment.yaml")) -> tuple[Fault, ...]:
     with pytest.raises(SpecRefused) as refused:
         given_experiment(text.encode(), path, options)
     return tuple(refused.value.faults)
