@@ -66,7 +66,7 @@ class GeneratorsWorkload(TimedFrames):
                     faults.append(fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT))
             elif max(made.streams, default=1) > 1:
                 what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
-                faults.append(fault(("generators", i), what))
+                faults.append(fault(("generators", i), what, FaultKind.CONFLICT))
         return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
