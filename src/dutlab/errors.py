@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 class DutlabError(Exception):
@@ -43,6 +44,33 @@ class InputError(DutlabError):
     exit_status = 2
 
 
+class FaultKind(StrEnum):
+    """What is wrong with an input file, in one word; the sentence beside it says the rest."""
+
+    UNREADABLE = "unreadable"
+    """The file cannot be read, or is far too large."""
+    SYNTAX = "syntax"
+    """It is no text of its format."""
+    UNKNOWN_KEY = "unknown-key"
+    UNKNOWN_NAME = "unknown-name"
+    """Nothing has this name; the sentence lists those that there are."""
+    MISSING = "missing"
+    """A key, or what a list or text must hold."""
+    TYPE = "type"
+    """A value of another type, as text where a list must be."""
+    UNIT = "unit"
+    """A quantity without its unit, or with none that is known."""
+    RANGE = "range"
+    """Too small, too large, too many, too few."""
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    """Right by itself, and wrong with another key of the file."""
+    UNFIT = "unfit"
+    """The testbed has not what this needs."""
+    INVALID = "invalid"
+    """A value of no other kind that cannot be used, as a text that is no name."""
+
+
 @dataclass(frozen=True, order=True)
 class Fault:
     """One fault of an input file. `path` is the key's path, as in `links.a.speed`."""
@@ -52,6 +80,7 @@ class Fault:
     column: int
     path: str
     what: str
+    kind: FaultKind = FaultKind.INVALID
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.path}: {self.what}"

@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -50,6 +51,26 @@ def run(command: object, *words: object) -> Result:
     return CliRunner().invoke(command, [str(w) for w in words])  # type: ignore[arg-type]
 
 
+def compared(*words: object) -> dict[str, Any]:
+    """The answer of `compare` as JSON, of the first pair."""
+    found: dict[str, Any] = json.loads(run(compare, *words, "--json").output)["compared"][0]
+    return found
+
+
+def ratios(found: dict[str, Any]) -> dict[str, float]:
+    return {c["pair"]["label"]: c["ratio"]["ratio"] for c in found["comparisons"]}
+
+
+def verdicts(found: dict[str, Any]) -> dict[str, str]:
+    return {c["pair"]["label"]: c["words"] for c in found["comparisons"]}
+
+
+def refused(command: object, *words: object) -> DutlabError:
+    done = run(command, *words)
+    assert isinstance(done.exception, DutlabError), done.output
+    return done.exception
+
+
 def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
     said = run(compare, runs / OLD).output
     assert [line for line in said.splitlines() if " against " in line] == [f"{mode} against router" for mode in list(PPS)[1:]]
@@ -57,36 +78,28 @@ def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
 
 
 def test_two_runs_are_compared_cell_by_cell(runs: Path) -> None:
-    found = json.loads(run(compare, runs / OLD, runs / NEW, "--json").output)["compared"][0]
-    of = {c["pair"]["label"]: c["words"] for c in found["comparisons"]}
-    assert of["router · sweep 64 · link a"] == "slower"
-    assert of["router · iperf3 · link a"] == "slower"
+    found = compared(runs / OLD, runs / NEW)
+    assert verdicts(found)["router · sweep 64 · link a"] == verdicts(found)["router · iperf3 · link a"] == "slower"
     assert len(found["only_first"]) == 10  # filter-default and nat
     assert {"path": "experiment.factors.mode", "first": ", ".join(PPS), "second": "router, filter-empty"} in found["differences"]
 
 
 def test_a_run_is_equivalent_to_its_copy_within_a_margin(runs: Path, tmp_path: Path) -> None:
-    again = shutil.copytree(runs / OLD, tmp_path / "copy")
-    found = json.loads(run(compare, runs / OLD, again, "--margin", "10%", "--json").output)["compared"][0]
-    assert {c["words"] for c in found["comparisons"]} == {"equivalent within ±10 %"}
+    found = compared(runs / OLD, shutil.copytree(runs / OLD, tmp_path / "copy"), "--margin", "10%")
+    assert set(verdicts(found).values()) == {"equivalent within ±10 %"}
     assert found["differences"] == []
 
 
 @pytest.mark.parametrize("words", [[OLD, OLD], [OLD, "--against", OLD], [OLD, NEW, OLD, "--order"]])
 def test_a_run_is_not_compared_with_itself(runs: Path, words: list[str]) -> None:
-    done = run(compare, *(word if word.startswith("--") else runs / word for word in words))
-    assert done.exit_code != 0 and f"{OLD} is named twice" in str(done.exception)
+    assert OLD in refused(compare, *(word if word.startswith("--") else runs / word for word in words)).what
 
 
-def test_a_figure_that_was_not_measured_is_refused_with_those_that_were(runs: Path) -> None:
-    for done in (
-        run(compare, runs / OLD, "--figure", "latency_p99"),
-        run(compare, runs / OLD, runs / NEW, "--figure", "latency_p99"),
-        run(check, runs / NEW, "--baseline", runs / OLD, "--threshold", "2%", "--figure", "latency_p99"),
-    ):
-        assert isinstance(done.exception, InputError)
-        assert ": no latency_p99; there are " in str(done.exception)
-        assert "latency_p99_ns" in str(done.exception)
+@pytest.mark.parametrize("others", [(compare,), (compare, NEW), (check, "--threshold", "2%", "--baseline", NEW)])
+def test_a_figure_that_was_not_measured_is_refused_with_those_that_were(runs: Path, others: tuple[Any, ...]) -> None:
+    command, *words = others
+    why = refused(command, runs / OLD, *(runs / w if w == NEW else w for w in words), "--figure", "latency_p99")
+    assert isinstance(why, InputError) and "latency_p99_ns" in str(why)
 
 
 def test_other_figures_can_be_asked_for(runs: Path) -> None:
@@ -114,16 +127,10 @@ def test_check_finds_the_newest_older_run_of_the_same_experiment(runs: Path, tmp
     assert "holds no run" in str(none.exception)
 
 
-def test_check_says_when_too_few_repeats_cannot_show_anything(tmp_path: Path) -> None:
-    once = made(tmp_path, "once", repeats=1, modes={"router": "router"}, sizes=())
-    result = run(check, once, "--baseline", once)
-    assert isinstance(result.exception, DutlabError) and result.exception.exit_status == 2
-    assert "repeat each cell" in str(result.exception)
+def test_too_few_repeats_prove_nothing_and_a_threshold_fails_what_is_off_without_proof(tmp_path: Path) -> None:
+    once, slow = (made(tmp_path, name, repeats=1, modes={mode: "router"}) for name, mode in (("once", "router"), ("slow", "nat")))
+    assert refused(check, once, "--baseline", once).exit_status == 2
     assert run(check, once, "--baseline", once, "--threshold", "1%").exit_code == 0
-
-
-def test_a_threshold_fails_what_is_off_without_proof(tmp_path: Path, runs: Path) -> None:
-    once, slow = made(tmp_path, "once", repeats=1), made(tmp_path, "slow", repeats=1, modes={"nat": "router"})
     assert run(check, slow, "--baseline", once, "--threshold", "20%", "--figure", "received_pps").exit_code == 1
 
 
@@ -135,14 +142,9 @@ def test_a_cut_run_is_compared_as_far_as_it_goes_and_says_so(runs: Path, tmp_pat
 
 def test_runs_without_a_cell_in_common_say_where_they_differ(runs: Path, tmp_path: Path) -> None:
     short = made(tmp_path, "short", seconds=5)
-    result = run(compare, runs / OLD, short)
-    assert isinstance(result.exception, DutlabError)
-    assert "no cell in common" in str(result.exception)
-    said = f"{result.exception} {getattr(result.exception, 'remedy', '')}"
-    assert "(duration_s: 30 and 5)" in said and " absent" not in said and "None" not in said
-    nothing = made(tmp_path, "nothing", cut_after=0)
-    result = run(compare, runs / OLD, nothing)
-    assert "workloads with results: iperf3, sweep and none" in f"{result.exception} {getattr(result.exception, 'remedy', '')}"
+    said = str(refused(compare, runs / OLD, short))
+    assert "duration_s: 30 and 5" in said and " absent" not in said and "None" not in said
+    assert "iperf3, sweep and none" in str(refused(compare, runs / OLD, made(tmp_path, "nothing", cut_after=0)))
 
 
 def test_names_from_records_cannot_move_the_terminal(tmp_path: Path) -> None:
@@ -155,23 +157,16 @@ def test_names_from_records_cannot_move_the_terminal(tmp_path: Path) -> None:
 def test_rates_per_watt_turn_the_answer_round(runs: Path) -> None:
     found = json.loads(run(compare, runs / OLD, runs / NEW, "--per", "watt=90,20", "--json").output)
     assert found["per"] == {"word": "watt", "amounts": [90, 20]}
-    of = {c["pair"]["label"]: c["words"] for c in found["compared"][0]["comparisons"]}
-    assert of["router · sweep 64 · link a"] == "faster"  # half the rate at less than a quarter of the power
-    assert "rates are per watt" in run(compare, runs / OLD, runs / NEW, "--per", "watt=90,20").output
-
-
-def test_latency_is_not_divided(runs: Path) -> None:
-    words = ("--figure", "latency_p99_ns", "--json")
-    plain, per = (run(compare, runs / OLD, runs / NEW, *words, *more).output for more in ((), ("--per", "watt=90,20")))
-    assert json.loads(plain)["compared"] == json.loads(per)["compared"]
+    # half the rate at less than a quarter of the power
+    assert verdicts(found["compared"][0])["router · sweep 64 · link a"] == "faster"
+    latency = (runs / OLD, runs / NEW, "--figure", "latency_p99_ns")
+    assert compared(*latency) == compared(*latency, "--per", "watt=90,20"), "a time is not divided"
 
 
 @pytest.mark.parametrize("per", ["watt", "watt=90", "watt=90,0", "watt=90,x", "=1,2", "core"])
 def test_what_cannot_be_divided_by_is_refused(runs: Path, per: str) -> None:
-    found = run(compare, runs / OLD, runs / NEW, "--per", per).exception
-    assert isinstance(found, DutlabError) and "as in" in str(found.remedy)
-    alone = run(compare, runs / OLD, "--per", "watt=90").exception
-    assert isinstance(alone, DutlabError)
+    assert refused(compare, runs / OLD, runs / NEW, "--per", per).remedy
+    refused(compare, runs / OLD, "--per", "watt=90")
 
 
 def test_cores_are_read_from_the_facts(runs: Path, tmp_path: Path) -> None:
@@ -179,9 +174,7 @@ def test_cores_are_read_from_the_facts(runs: Path, tmp_path: Path) -> None:
     for box, cores in zip(boxes, (2, 8), strict=True):
         path = box / "hosts" / "dut.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "cpu": {"cores": cores}}))
-    found = json.loads(run(compare, *boxes, "--per", "core", "--json").output)
-    assert found["per"]["amounts"] == [2, 8]
-    assert {c["ratio"]["ratio"] for c in found["compared"][0]["comparisons"]} == {0.25}
+    assert set(ratios(compared(*boxes, "--per", "core")).values()) == {0.25}
 
 
 # ---- one rule for a figure, both directions
@@ -207,8 +200,7 @@ def ramps(folder: Path, name: str, *, forward: float, backward: float) -> Path:
 def test_both_directions_of_a_link_and_their_sum_are_compared(tmp_path: Path) -> None:
     base = ramps(tmp_path, "base", forward=1e6, backward=1e6)
     slow = ramps(tmp_path, "slow", forward=0.73e6, backward=0.13e6)
-    found = json.loads(run(compare, base, slow, "--json").output)["compared"][0]["comparisons"]
-    assert {c["pair"]["label"]: round(c["ratio"]["ratio"], 4) for c in found} == {
+    assert {label: round(ratio, 4) for label, ratio in ratios(compared(base, slow)).items()} == {
         "router · loadtest 64 · link a, both directions": 0.43,
         "router · loadtest 64 · link a": 0.73,
         "router · loadtest 64 · link a, backward": 0.13,
@@ -244,23 +236,21 @@ def test_cells_without_a_figure_to_compare_by_are_refused(runs: Path, tmp_path: 
     for record in list(RunFolder.open(path).records()):
         changed = record.model_copy(update={"figures": {link: {"odd_count": 1.0} for link in record.figures}})
         (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
-    refused = run(compare, path)
-    assert isinstance(refused.exception, InputError) and "odd_count" in str(refused.exception.remedy)
+    assert "odd_count" in refused(compare, path).remedy
 
 
 # ---- runs as the unit
 
 
 def test_a_run_is_checked_against_all_older_ones_and_each_counts_once(tmp_path: Path) -> None:
+    wanted = {"sizes": (64,), "repeats": 2}
     for day in range(1, 6):
-        made(tmp_path, f"2026-11-0{day}T0801Z-firewall-modes-0001", sizes=(64,))
-    same = made(tmp_path, "2026-11-06T0801Z-firewall-modes-0001", sizes=(64,))
+        made(tmp_path, f"2026-11-0{day}T0801Z-firewall-modes-0001", **wanted)
+    same = made(tmp_path, "2026-11-06T0801Z-firewall-modes-0001", **wanted)
     found = json.loads(run(check, same, "--baseline", tmp_path, "--json").output)
     assert found["design"] == "several runs a side" and not found["failed"]
     assert {c["first"]["n"] for c in found["comparisons"]} == {5}
-    slow = made(
-        tmp_path, "2026-11-07T0801Z-firewall-modes-0002", sizes=(64,), modes={m: m for m in ("filter-empty", "nat")} | {"nat": "router"}
-    )
+    slow = made(tmp_path, "2026-11-07T0801Z-firewall-modes-0002", modes={"filter-empty": "filter-empty", "nat": "router"}, **wanted)
     worse = run(check, slow, "--baseline", tmp_path, "--most", "5")
     assert worse.exit_code == 1
     assert "Each run counts once" in worse.output
@@ -338,7 +328,7 @@ def test_runs_that_were_given_names_are_called_by_them(tmp_path: Path) -> None:
     assert lines[0] == "box-b against box-a"
     assert {f"box-a: {a.name}", f"box-b: {b.name}"} <= set(lines)
     assert any(line.split()[:3] == ["cell", "box-a", "box-b"] for line in lines)
-    found = json.loads(run(compare, a, b, "--json").output)["compared"][0]
+    found = compared(a, b)
     assert (found["first"], found["second"], found["runs"]) == ("box-a", "box-b", [[a.name], [b.name]])
 
 
@@ -351,43 +341,38 @@ def test_two_runs_of_one_name_among_three_are_called_by_their_folders(tmp_path: 
 
 def test_modes_that_are_called_differently_are_compared_when_matched(tmp_path: Path) -> None:
     a, b = boxes(tmp_path, modes={"router": "routing", "nat": "masquerade"})
-    none = run(compare, a, b)
-    assert isinstance(none.exception, InputError)
-    assert "--match-modes: router, filter-empty, filter-default, nat and routing, masquerade" in str(none.exception)
+    assert isinstance(why := refused(compare, a, b), InputError) and "--match-modes" in str(why) and "masquerade" in str(why)
     matched = ["--match-modes", "router=routing", "--match-modes", "nat=masquerade"]
-    (found,) = json.loads(run(compare, a, b, *matched, "--json").output)["compared"]
-    assert {c["pair"]["label"].partition(" · ")[0] for c in found["comparisons"]} == {"router", "nat"}
-    assert {c["words"] for c in found["comparisons"]} == {"no difference proven"}
+    found = verdicts(compared(a, b, *matched))
+    assert {label.partition(" · ")[0] for label in found} == {"router", "nat"}
+    assert set(found.values()) == {"no difference proven"}
     assert run(check, b, "--baseline", a, *matched).exit_code == 1  # two modes are missing
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "why"),
     [
-        (["router"], "--match-modes router: write A=B"),
-        (["=nat"], "--match-modes =nat: write A=B"),
-        (["bridge=router"], "no mode bridge; there are router"),
-        (["router=bridge"], "no mode bridge; there are router"),
-        (["router=nat"], "two modes would be compared as one: router"),
-        (["router=nat", "nat=nat"], "two modes would be compared as one"),
-        (["router=router", "router=nat"], "duplicate mode of the baseline"),
+        (["router"], "write A=B"),
+        (["=nat"], "write A=B"),
+        (["bridge=router"], "no mode bridge"),
+        (["router=bridge"], "no mode bridge"),
+        (["router=nat"], "as one: router"),
+        (["router=nat", "nat=nat"], "as one"),
+        (["router=router", "router=nat"], "duplicate mode"),
     ],
 )
-def test_a_match_of_modes_that_cannot_be_is_refused(runs: Path, words: list[str], said: str) -> None:
-    result = run(compare, runs / OLD, runs / OLD, *(option for word in words for option in ("--match-modes", word)))
-    assert isinstance(result.exception, InputError)
-    assert said in str(result.exception)
+def test_a_match_of_modes_that_cannot_be_is_refused(runs: Path, words: list[str], why: str) -> None:
+    error = refused(compare, runs / OLD, runs / OLD, *(option for word in words for option in ("--match-modes", word)))
+    assert isinstance(error, InputError) and why in str(error)
 
 
 def test_modes_that_change_places_are_matched_both(runs: Path) -> None:
-    words = ("--match-modes", "router=nat", "--match-modes", "nat=router", "--json")
-    (found,) = json.loads(run(compare, runs / OLD, runs / OLD, *words).output)["compared"]
-    of = {c["pair"]["label"]: c["ratio"]["ratio"] for c in found["comparisons"]}
+    of = ratios(compared(runs / OLD, runs / OLD, "--match-modes", "router=nat", "--match-modes", "nat=router"))
     assert of["router · sweep 64 · link a"] < 0.7 and of["nat · sweep 64 · link a"] > 1.4
 
 
 def test_a_single_run_has_no_modes_to_match(runs: Path) -> None:
-    assert "needs two runs" in str(run(compare, runs / OLD, "--match-modes", "router=nat").exception)
+    assert isinstance(refused(compare, runs / OLD, "--match-modes", "router=nat"), InputError)
 
 
 def test_cells_that_differ_in_more_than_mode_size_and_link_are_told_apart(tmp_path):
@@ -395,7 +380,7 @@ def test_cells_that_differ_in_more_than_mode_size_and_link_are_told_apart(tmp_pa
     for name in ("tengig-before", "tengig-after"):
         assert run(import_command, "figures", published / f"{name}.csv", "--runs", tmp_path).exit_code == 0
     before, after = (next(tmp_path.glob(f"*{name}*")) for name in ("tengig-before", "tengig-after"))
-    found = json.loads(run(compare, before, after, "--match-modes", "before=after", "--json").output)
-    labels = [of["pair"]["label"] for of in found["compared"][0]["comparisons"]]
+    found = compared(before, after, "--match-modes", "before=after")
+    labels = [of["pair"]["label"] for of in found["comparisons"]]
     assert "before · matrix · link a · asus to mellanox" in labels
     assert len(set(labels)) == len(labels) == 6

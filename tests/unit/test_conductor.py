@@ -6,7 +6,7 @@ import configparser
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import InputError
@@ -14,6 +14,7 @@ from dutlab.interop.conductor import ReadOptions, StepLimit, plain_name, read_ho
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.ini import interpolated, parse_ini
 from dutlab.plan.cell import Cell
+from spec_faults import brief
 
 OF_2015 = """[Master]
 player: 192.168.5.81
@@ -64,9 +65,10 @@ def test_a_file_of_today_may_spawn_in_startup_and_put_the_time_out_before_the_co
     assert found["run"][2] == ("step9", "awk '{ printf \"%d\\n\", $1 }' /tmp/x", False, 7.0)
 
 
-def test_a_time_out_outside_run_is_a_plain_step():
-    found = phases(OF_2015.replace("step3: killall", "timeout5: killall"))
-    assert found["reset"] == [("timeout5", "killall iperf3", False, None)]
+def test_a_time_out_outside_run_is_a_plain_step_and_one_of_nothing_ends_a_step_at_once():
+    assert phases(OF_2015.replace("step3: killall", "timeout5: killall"))["reset"] == [("timeout5", "killall iperf3", False, None)]
+    assert phases(OF_2015.replace("timeout180:", "timeout0:"))["run"][1][3] == 0.0
+    assert phases(TODAY.replace("timeout7:", "timeout0:"))["run"][2][3] == 0.0
 
 
 def test_plain_steps_of_2015_have_the_hidden_limit_those_of_today_when_asked_and_none_without_limits():
@@ -83,11 +85,6 @@ def test_a_step_that_its_time_out_is_to_end_says_so_and_one_with_the_hidden_limi
     assert [s.at_timeout for s in host.phases["run"]] == ["fail", "end", "fail"]
 
 
-def test_a_time_out_of_nothing_ends_a_step_at_once():
-    assert phases(OF_2015.replace("timeout180:", "timeout0:"))["run"][1][3] == 0.0
-    assert phases(TODAY.replace("timeout7:", "timeout0:"))["run"][2][3] == 0.0
-
-
 def test_values_are_expanded_as_configparser_does_and_a_percent_sign_of_awk_stays():
     text = EMPTY.replace("[Run]", "[Run]\naddr: echo 10.0.0.1\nstep1: %(ADDR)s 50%%\nstep2: printf '%d'")
     theirs = configparser.ConfigParser()
@@ -95,15 +92,13 @@ def test_values_are_expanded_as_configparser_does_and_a_percent_sign_of_awk_stay
     assert [s[1] for s in phases(text)["run"]] == ["echo 10.0.0.1", theirs["Run"]["step1"], "printf '%d'"]
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [("%(nothing)s", "has no key nothing"), ("%(step1)s", "does one refer to itself?"), ("%(cut", "`%(` begins a reference")],
-)
-def test_a_reference_to_nothing_is_a_fault(value, said):
+@pytest.mark.parametrize("value", ["%(nothing)s", "%(step1)s", "%(cut"])
+def test_a_reference_to_nothing_is_a_fault(value):
     _, faults = read_host(EMPTY.replace("[Run]", f"[Run]\nstep1: {value}"), "h.cfg", ReadOptions())
-    assert [said in f.what for f in faults] == [True]
+    assert brief(faults) == ["5:1 Run.step1 invalid"]
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.from_regex(r"[a-c]", fullmatch=True), st.text("ab %()s", max_size=12), min_size=1, max_size=3))
 def test_what_configparser_expands_is_expanded_the_same(values):
     text = "[S]\n" + "".join(f"{k}:{v}\n" for k, v in values.items())
@@ -120,7 +115,7 @@ def test_what_configparser_expands_is_expanded_the_same(values):
 
 def test_a_default_section_would_be_run_in_every_phase_and_is_refused():
     _, faults = read_host("[DEFAULT]\naddr: 10.0.0.1\n" + EMPTY, "h.cfg", ReadOptions())
-    assert "steps of every phase" in faults[0].what
+    assert faults[0].path == "DEFAULT"
 
 
 def test_what_runs_there_runs_here_a_blank_value_a_form_feed_a_line_separator_and_no_trials():
@@ -135,8 +130,8 @@ def test_what_runs_there_runs_here_a_blank_value_a_form_feed_a_line_separator_an
 
 def test_a_nul_byte_and_a_test_without_steps_are_refused_in_words():
     _, faults = read_host(EMPTY.replace("[Run]", "[Run]\nstep1: a\0b"), "h.cfg", ReadOptions())
-    assert [str(f) for f in faults] == ["h.cfg:5:1: Run.step1: has a NUL byte, which no command can have"]
-    with pytest.raises(InputError, match="has no step in any phase"):
+    assert brief(faults) == ["5:1 Run.step1 invalid"]
+    with pytest.raises(InputError):
         read_test("[Workers]\na: f\n", "c.cfg", lambda _: EMPTY).workload()
 
 
@@ -144,7 +139,7 @@ def test_cpuset_becomes_taskset_only_when_asked():
     assert phases(OF_2015, ReadOptions(StepLimit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
 
 
-def test_every_fault_of_every_file_is_told_at_once():
+def test_every_fault_of_every_file_is_told_at_once(golden):
     files = {"a.cfg": "player: x\n[Startup]\nstep1:\n[Run]\n[Collect]\n"}
 
     def text_of(path):
@@ -153,22 +148,20 @@ def test_every_fault_of_every_file_is_told_at_once():
         return files[path]
 
     test = read_test("[Test]\ntrials: many\n[Clients]\nc1: a.cfg\nc2: b.cfg\n", "conductor.cfg", text_of)
-    assert [str(f) for f in sorted(test.faults)] == [
-        "a.cfg:1:1: Coordinator: missing; a host's file has [Coordinator] (2015: [Master])",
-        "a.cfg:1:1: Reset: missing; it may be empty",
-        "a.cfg:1:1: file: 'player: x' comes before the first [section]",
-        "conductor.cfg:2:1: Test.trials: 'many' is not a number of trials from 0 to 1000",
-        "conductor.cfg:5:1: c2: b.cfg cannot be read: No such file or directory",
+    assert [f"{fault.file}:{one}" for fault, one in zip(sorted(test.faults), brief(sorted(test.faults)), strict=True)] == [
+        "a.cfg:1:1 Coordinator missing",
+        "a.cfg:1:1 Reset missing",
+        "a.cfg:1:1 file syntax",
+        "conductor.cfg:2:1 Test.trials range",
+        "conductor.cfg:5:1 c2 unreadable",
     ]
+    golden.check("refusals-conductor.txt", "".join(f"{fault}\n" for fault in sorted(test.faults)))
+    assert brief(read_test("[Test]\ntrials: 1\n", "c.cfg", lambda _: "").faults) == ["1:1 Workers missing"]
 
 
 def test_a_file_of_another_kind_is_one_fault_not_one_a_line():
     _, faults = parse_ini("experiment: x\nfactors:\n  mode: [router]\n", "e.yaml")
-    assert [str(f) for f in faults] == ["e.yaml:1:1: file: 'experiment: x' comes before the first [section]"]
-
-
-def test_a_coordinators_file_without_hosts_is_told():
-    assert "missing" in read_test("[Test]\ntrials: 1\n", "c.cfg", lambda _: "").faults[0].what
+    assert brief(faults) == ["1:1 file syntax"]
 
 
 def test_the_workload_of_a_test_goes_through_a_record_unchanged():
@@ -184,6 +177,7 @@ KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 VALUES = st.from_regex(r"[a-z0-9/=:%#;$'\"][a-z0-9 /=:%#;$'\"]{0,20}[a-z0-9]", fullmatch=True)
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(KEYS, st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=3), st.sampled_from([": ", ":", " = ", "="]))
 def test_what_configparser_reads_is_read_the_same(content, delimiter):
     text = "# top\n" + "".join(
@@ -196,6 +190,7 @@ def test_what_configparser_reads_is_read_the_same(content, delimiter):
     assert {name: {e.key: e.value for e in s.entries} for name, s in sections.items()} == {s: dict(theirs[s]) for s in theirs.sections()}
 
 
+@settings(max_examples=30)
 @given(st.text())
 def test_any_text_ends_in_sections_or_faults(text):
     sections, faults = parse_ini(text, "x.cfg")

@@ -7,37 +7,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dutlab.cli.main import main
 from dutlab.errors import InputError
-from dutlab.plan.trials import TURNS, Turns, blocks_of, make_plan
+from dutlab.plan.trials import TURNS, Turns
 from dutlab.runner.execution import RunOptions
 from dutlab.runner.in_turn import alone_words, resume_in_turn
 from dutlab.runner.run import Work
 from dutlab.spec.loader import given_experiment
-from dutlab.spec.model import FILE_CONTEXT
-from dutlab.spec.testbed import Testbed
 from dutlab.store.run_folder import RunFolder
-from strategies import experiments, raw_links
-
-HOSTS = {role: {"ssh": role} for role in ("source", "dut", "sink")}
-TWO_LINKS = Testbed.model_validate({"testbed": "two", "hosts": HOSTS, "links": raw_links(2)}, context=FILE_CONTEXT)
-
-
-@given(experiments, st.integers(0, 2**53 - 1))
-def test_blocks_are_the_plan_and_each_has_every_cell_of_its_repeat_once(made, seed):
-    plan = make_plan(made, TWO_LINKS, seed=seed)
-    blocks = blocks_of(plan)
-    assert [t for block in blocks for t in block] == list(plan.trials)
-    assert len({len(block) for block in blocks}) == 1
-    for block in blocks:
-        cells = [t.cell.model_dump_json() for t in block]
-        assert len(set(cells)) == len(cells)
-        assert len({t.cell.repeat for t in block}) == 1
-        assert {t.cell.mode for t in block} == set(made.factors["mode"])
-        assert all(len({t.cell.factors[name] for t in block}) == 1 for name in made.hand_factors)
 
 
 def test_chance_draws_each_round_anew_and_the_seed_draws_it_again():

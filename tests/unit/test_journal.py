@@ -38,26 +38,19 @@ def test_ports_that_were_prepared_are_undone_after_the_mode_that_came_later():
     assert [application for application, _ in pending_undo(restored)] == ["1-nat"]
 
 
-def test_what_was_written_is_read_back_in_order(tmp_path):
-    journal = Journal(tmp_path / "journal.jsonl")
-    journal.write("run-started", trials=3)
-    journal.write("trial-started", trial=1)
-    journal.close()
-    assert [e["event"] for e in read_journal(tmp_path / "journal.jsonl")] == ["run-started", "trial-started"]
-
-
 def test_a_line_that_a_crash_cut_is_ignored_and_does_not_swallow_the_next(tmp_path):
     path = tmp_path / "journal.jsonl"
+    assert read_journal(path) == []
     path.write_bytes(b'{"event": "run-started"}\n{"event": "trial-sta')
     journal = Journal(path)
-    journal.write("run-resumed")
+    journal.write("run-resumed", trials=3)
     journal.close()
     assert [e["event"] for e in read_journal(path)] == ["run-started", "run-resumed"]
 
 
 def test_a_second_process_is_refused(tmp_path):
     first = Journal(tmp_path / "journal.jsonl")
-    with pytest.raises(InputError, match="another dutlab is running it"):
+    with pytest.raises(InputError, match="another dutlab"):
         Journal(tmp_path / "journal.jsonl")
     first.close()
     Journal(tmp_path / "journal.jsonl").close()
@@ -86,10 +79,6 @@ def test_with_a_lab_goes_everything_that_was_changed_in_it(end):
         {"event": end, "label": "x1"},
     ]
     assert not (pending_undo(entries) or left_engines(entries) or leased_hosts(entries))
-
-
-def test_a_run_that_was_cut_before_it_began_a_journal_has_an_empty_one(tmp_path):
-    assert read_journal(tmp_path / "journal.jsonl") == []
 
 
 def test_the_run_s_own_lab_stands_until_its_down_is_written():
@@ -170,7 +159,7 @@ async def test_a_run_that_others_keep_from_its_hosts_leaves_nothing_and_one_that
     folder = RunFolder.create(
         tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={"trials": []}, now=datetime.now(UTC)
     )
-    with pytest.raises(InUse, match="in use by anna for /runs/first since noon"), begun([folder]) as (journal,):
+    with pytest.raises(InUse, match="anna"), begun([folder]) as (journal,):
         async with leased_by({"dut": Refusing(state)}, folder, journal):
             pytest.fail("nobody has the host")
     assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ from dutlab.plan.proof import Proof, proof_of, proof_words
 from dutlab.plan.trials import make_plan
 from dutlab.spec.loader import load_experiment, read_experiment
 from dutlab.spec.loader import testbed_of as bed_of
+from golden import Golden
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = """\
@@ -32,19 +33,17 @@ def planned(tmp_path: Path, modes: str = "router, nat", repeats: str = "") -> Pl
     return make_plan(load_experiment(path), labs.description("three-node").testbed, seed=1)
 
 
-def test_three_repeats_prove_nothing_in_one_cell_and_the_plan_says_so(tmp_path: Path) -> None:
+def test_three_repeats_prove_nothing_in_one_cell_and_the_plan_says_so(tmp_path: Path, golden: Golden) -> None:
     plan = planned(tmp_path, repeats="repeats: 3")
     assert proof_of(plan) == Proof(3, 3, None, None)
-    assert proof_words(plan) == "can prove: no difference in one cell; 3 repeats are too few for 3 comparisons, 5 would do"
+    golden.check("plan-proof.txt", "\n".join(map(proof_words, (plan, planned(tmp_path), planned(tmp_path, modes="router")))) + "\n")
 
 
 def test_the_default_proves_differences_and_the_plan_says_from_what_on(tmp_path: Path) -> None:
     found = proof_of(planned(tmp_path))
     assert (found.repeats, found.comparisons) == (6, 3)
     assert found.least is not None and 0.02 < found.least < 0.06
-    assert f"a difference of {found.least * 100:.2g} % or more between two modes in one cell (3 comparisons" in proof_words(
-        planned(tmp_path)
-    )
+    assert f"{found.least * 100:.2g} %" in proof_words(planned(tmp_path))
 
 
 def test_what_it_says_is_what_the_verdicts_do(tmp_path: Path) -> None:
@@ -56,10 +55,6 @@ def test_what_it_says_is_what_the_verdicts_do(tmp_path: Path) -> None:
         same = [Pair(name, "received_pps", still, still) for name in "ab"]
         proven += compare([Pair("cell", "received_pps", *sides), *same])[0].verdict is Verdict.BETTER
     assert proven / 200 == pytest.approx(0.8, abs=0.1)
-
-
-def test_one_mode_is_compared_with_nothing(tmp_path: Path) -> None:
-    assert "several runs" in proof_words(planned(tmp_path, modes="router"))
 
 
 @pytest.mark.parametrize(

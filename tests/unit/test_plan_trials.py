@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import groupby, pairwise
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.plan.plan import Plan
-from dutlab.plan.trials import GUEST_MODE_S, GUEST_S, HAND_S, LAB_S, MODE_S, REBOOT_S, make_plan, needs_hand, tool_overhead
+from dutlab.plan.trials import GUEST_MODE_S, GUEST_S, HAND_S, LAB_S, MODE_S, REBOOT_S, blocks_of, make_plan, needs_hand, tool_overhead
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import load_experiment, load_testbed
 from dutlab.spec.model import FILE_CONTEXT
@@ -53,58 +54,33 @@ def identity(trial):
     return (tuple(sorted(cell.factors.items())), cell.workload, cell.links, tuple(sorted(cell.params.items(), key=str)), cell.repeat)
 
 
+@settings(max_examples=40)
 @given(experiments, seeds)
-def test_every_cell_stands_once_in_every_repeat_whatever_the_seed(made, seed):
+def test_a_plan_has_every_cell_once_a_repeat_and_calls_a_person_as_seldom_as_it_can(made, seed):
     plan = make_plan(made, TWO_LINKS, seed=seed)
-    settings_count = sum(w.count(TWO_LINKS.links) for w in made.workloads)
-    levels = 1
-    for values in made.factors.values():
-        levels *= len(values)
-    assert len(plan.trials) == settings_count * levels * made.repeats
+    assert plan.seed == seed and make_plan(made, TWO_LINKS, seed=seed) == plan == Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    drives = sum(w.count(TWO_LINKS.links) for w in made.workloads)
+    assert len(plan.trials) == drives * prod(map(len, made.factors.values())) * made.repeats
     assert set(Counter(identity(t) for t in plan.trials).values()) == {1}
     assert [t.number for t in plan.trials] == list(range(1, len(plan.trials) + 1))
     assert {t.cell.repeat for t in plan.trials} == set(range(1, made.repeats + 1))
-
-
-@given(experiments, seeds)
-def test_the_same_seed_gives_the_same_order_and_the_plan_survives_json(made, seed):
-    plan = make_plan(made, TWO_LINKS, seed=seed)
-    assert plan.seed == seed
-    assert make_plan(made, TWO_LINKS, seed=seed) == plan
-    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-
-
-@given(experiments, seeds)
-def test_a_group_is_one_application_of_a_mode_and_has_every_setting(made, seed):
-    plan = make_plan(made, TWO_LINKS, seed=seed)
     groups = [list(trials) for _, trials in groupby(plan.trials, key=lambda t: t.group)]
     assert [g[0].group for g in groups] == list(range(1, len(groups) + 1))
-    settings_count = sum(w.count(TWO_LINKS.links) for w in made.workloads)
     for trials in groups:
-        assert len({(t.cell.mode, t.cell.repeat, str(t.cell.factors)) for t in trials}) == 1
-        assert len(trials) == settings_count
-
-
-@given(experiments, seeds)
-def test_a_person_is_called_once_for_each_combination_and_then_changes_one_thing(made, seed):
-    plan = make_plan(made, TWO_LINKS, seed=seed)
+        assert len({(t.cell.mode, t.cell.repeat, str(t.cell.factors)) for t in trials}) == 1, "one application of a mode"
+        assert len(trials) == drives
     stretches = [key for key, _ in groupby(tuple(t.cell.factors[n] for n in plan.hand_factors) for t in plan.trials)]
-    combinations = 1
-    for name in made.hand_factors:
-        combinations *= len(made.factors[name])
+    combinations = prod(len(made.factors[name]) for name in made.hand_factors)
     assert len(stretches) == len(set(stretches)) == combinations
     assert all(sum(a != b for a, b in zip(one, next_, strict=True)) == 1 for one, next_ in pairwise(stretches))
     assert len(needs_hand(plan)) == (len(made.hand_factors) + combinations - 1 if made.hand_factors else 0)
-
-
-@given(seeds)
-@settings(max_examples=30)
-def test_each_repeat_is_a_block_with_every_mode(seed):
-    plan = make_plan(experiment(), TWO_LINKS, seed=seed)
-    blocks = [key for key, _ in groupby(t.cell.repeat for t in plan.trials)]
-    assert blocks == [1, 2, 3]
-    for repeat in blocks:
-        assert {t.cell.mode for t in plan.trials if t.cell.repeat == repeat} == {"router", "nat"}
+    blocks = blocks_of(plan)
+    assert [t for block in blocks for t in block] == list(plan.trials)
+    assert len({len(block) for block in blocks}) == 1
+    for block in blocks:
+        assert len({identity(t) for t in block}) == len(block)
+        assert len({(t.cell.repeat, *(t.cell.factors[name] for name in made.hand_factors)) for t in block}) == 1
+        assert {t.cell.mode for t in block} == set(made.factors["mode"])
 
 
 def test_shuffled_orders_differ_between_seeds_between_repeats_and_within_groups():

@@ -87,10 +87,9 @@ async def test_what_is_missing_is_named_with_its_package() -> None:
     missing = await missing_on(
         LocalHost("dut"), [NO_SUCH, Program("sh", "dash"), NOR_THIS, Program("dutlab-x", "x", others=("sh",)), NO_SUCH]
     )
-    assert [str(m) for m in missing] == [
-        "dut: dutlab-no-such is not there; install it (Debian: apt install no-such)",
-        "dut: it has none of dutlab-nor-this, dutlab-nor-that; install it (Debian: apt install this)",
-    ]
+    assert [(m.host, m.tool, m.remedy.partition("apt ")[2]) for m in missing] == [
+        ("dut", "dutlab-no-such", "install no-such)"), ("dut", "dutlab-nor-this", "install this)"),
+    ]  # fmt: skip
     assert await missing_on(LocalHost("dut"), []) == []
 
 
@@ -103,10 +102,8 @@ async def test_each_host_and_program_is_named_once_whoever_missed_it() -> None:
 
     with pytest.raises(ToolsMissing) as several:
         await all_there([looks()], [absent("nft", "dut"), absent("ping", "source"), absent("ping", "sink")])
-    assert [str(m) for m in several.value.missing] == [
-        "dut: nft is not there; install it", "source: ping is not there; install it", "sink: ping is not there; install it"
-    ]  # fmt: skip
-    with pytest.raises(ToolMissing, match="dut: nft is not there"):
+    assert [(m.host, m.tool) for m in several.value.missing] == [("dut", "nft"), ("source", "ping"), ("sink", "ping")]
+    with pytest.raises(ToolMissing):
         insist([absent("nft", "dut"), absent("nft", "dut")])
     insist([])
 

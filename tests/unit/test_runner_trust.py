@@ -203,4 +203,4 @@ def test_a_journal_that_says_nothing_sensible_is_named(key: Path, tmp_path: Path
     folder.journal.write_text(json.dumps(entry) + "\n")
     done = CliRunner().invoke(undo, [str(folder.path), *words])
     assert isinstance(done.exception, StoreError), done.output
-    assert "journal.jsonl: cannot be read" in str(done.exception)
+    assert "journal.jsonl" in str(done.exception)

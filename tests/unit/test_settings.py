@@ -116,7 +116,7 @@ OF_WORKLOAD = {
 
 
 @pytest.mark.parametrize("workload", settable())
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_a_setting_comes_back_from_a_record_as_it_went_in(workload, data):
     model = model_of(workload).setting

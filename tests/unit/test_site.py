@@ -30,27 +30,25 @@ class Loads(HTMLParser):
             self.found.append(address)
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("mkdocs", (ROOT / ".venv/bin/mkdocs").exists())
-    tree = tmp_path_factory.mktemp("site")
+def site(tree: Path, **own: str) -> subprocess.CompletedProcess[str]:
+    """Build a site of the project's pages, or of `own` pages alone."""
     for name in SOURCES:
-        shutil.copy(ROOT / name, tree)
+        (tree / name).write_text("# Page\n") if own and name.endswith(".md") else shutil.copy(ROOT / name, tree)
     for name in ("docs", "examples", "contracts"):
-        shutil.copytree(ROOT / name, tree / name)
-    (tree / ".venv").symlink_to(ROOT / ".venv")
-    return tree
-
-
-def build(tree: Path) -> subprocess.CompletedProcess[str]:
+        (tree / name).mkdir() if own else shutil.copytree(ROOT / name, tree / name)
+    for name, text in own.items():
+        (tree / f"docs/{name}.md").write_text(text)
+    if not (tree / ".venv").exists():
+        need("mkdocs", (ROOT / ".venv/bin/mkdocs").exists())
+        (tree / ".venv").symlink_to(ROOT / ".venv")
     return subprocess.run([ROOT / "scripts/site"], cwd=tree, capture_output=True, text=True, check=False)
 
 
-def test_the_site_is_built_whole_and_loads_nothing_from_elsewhere(tree: Path) -> None:
-    done = build(tree)
+def test_the_site_is_built_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    done = site(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = list((tree / "dist/site").rglob("*.html"))
-    assert len(pages) >= len(list((tree / "docs").rglob("*.md")))
+    pages = list((tmp_path / "dist/site").rglob("*.html"))
+    assert len(pages) >= len(list((tmp_path / "docs").rglob("*.md")))
     seen = 0
     for page in pages:
         loads = Loads()
@@ -58,22 +56,21 @@ def test_the_site_is_built_whole_and_loads_nothing_from_elsewhere(tree: Path) ->
         seen += len(loads.found)
         assert not [a for a in loads.found if a.startswith(("http:", "https:", "//"))], page
     assert seen > len(pages), "every page has a style sheet and a script"
-    assert not [f for f in (tree / "dist/site").rglob("*.css") if "url(http" in f.read_text() or "@import" in f.read_text()]
+    assert not [f for f in (tmp_path / "dist/site").rglob("*.css") if "url(http" in f.read_text() or "@import" in f.read_text()]
 
 
-def test_a_dead_link_ends_the_build(tree: Path) -> None:
-    page = tree / "docs/dead.md"
-    page.write_text("# Dead\n\n[gone](method/gone.md)\n")
-    done = build(tree)
-    page.unlink()
-    assert done.returncode != 0
-    assert "method/gone.md" in done.stdout + done.stderr
+def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
+    done = site(tmp_path, dead="# Dead\n\n[gone](method/gone.md)\n")
+    assert done.returncode == 1 and "method/gone.md" in done.stderr
 
 
-def test_a_page_that_loads_from_another_host_ends_the_build(tree: Path) -> None:
-    page = tree / "docs/foreign.md"
-    page.write_text("# Foreign\n\n![x](https://example.com/x.png)\n")
-    done = build(tree)
-    page.unlink()
-    assert done.returncode != 0
-    assert "https://example.com/x.png" in done.stderr
+@pytest.mark.parametrize(
+    "loads", ['<img alt=x src="https://example.com/x">', "<link rel=icon href=http://example.com/x>", "a { b: url(https://example.com/x) }"]
+)
+def test_a_page_that_loads_from_another_host_ends_the_build(tmp_path: Path, loads: str) -> None:
+    builder = tmp_path / ".venv/bin/mkdocs"
+    builder.parent.mkdir(parents=True)
+    builder.write_text(f"#!/bin/sh\nmkdir -p dist/site; echo '{loads}' >dist/site/x.{'css' if loads[0] == 'a' else 'html'}\n")
+    builder.chmod(0o755)
+    done = site(tmp_path, foreign="# Foreign\n")
+    assert done.returncode == 1 and "://example.com/x" in done.stderr

@@ -36,6 +36,13 @@ SENSORS_PAGE = (REFERENCE / "sensors.md").read_text()
 EXPERIMENT_PAGE = (REFERENCE / "experiment-file.md").read_text()
 
 
+OF_TESTBEDS = (Testbed, HostSpec, Link, DriveSpec, ArraySpec)
+OF_EXPERIMENTS = (
+    Experiment, *map(model_of, settable()), *GENERATORS.values(), SearchGoal, PowerPhase, Step, Traffic, FlowSet, Burst, VaryRule, StreamSpec,
+    ChainSpec, ChainStep, CustomMode, LevelCommands,
+)  # fmt: skip
+
+
 def blocks(page):
     return re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
@@ -53,30 +60,7 @@ def test_every_experiment_of_the_reference_loads_and_can_be_planned(tmp_path, te
     assert make_plan(experiment, load_testbed(ROOT / "examples" / "testbeds" / "e302-9d.yaml")).trials
 
 
-@pytest.mark.parametrize(
-    ("page", "model"),
-    [(TESTBED_PAGE, m) for m in (Testbed, HostSpec, Link, DriveSpec, ArraySpec)]
-    + [
-        (EXPERIMENT_PAGE, m)
-        for m in (
-            Experiment,
-            *map(model_of, settable()),
-            *GENERATORS.values(),
-            SearchGoal,
-            PowerPhase,
-            Step,
-            Traffic,
-            FlowSet,
-            Burst,
-            VaryRule,
-            StreamSpec,
-            ChainSpec,
-            ChainStep,
-            CustomMode,
-            LevelCommands,
-        )
-    ],
-)
+@pytest.mark.parametrize(("page", "model"), [*((TESTBED_PAGE, m) for m in OF_TESTBEDS), *((EXPERIMENT_PAGE, m) for m in OF_EXPERIMENTS)])
 def test_every_key_has_its_row(page, model):
     rows = set(re.findall(r"^\| `([a-z0-9_-]+)` \|", page, re.MULTILINE))
     assert set(model.file_keys()) <= rows
@@ -84,28 +68,9 @@ def test_every_key_has_its_row(page, model):
 
 def test_no_row_explains_a_key_that_is_none():
     for page, models in (
-        (TESTBED_PAGE, (Testbed, HostSpec, Link, DriveSpec, ArraySpec, *SWITCHES.values())),
+        (TESTBED_PAGE, (*OF_TESTBEDS, *SWITCHES.values())),
         (SENSORS_PAGE, tuple(SENSORS.values())),
-        (
-            EXPERIMENT_PAGE,
-            (
-                Experiment,
-                *map(model_of, settable()),
-                *GENERATORS.values(),
-                SearchGoal,
-                PowerPhase,
-                Step,
-                Traffic,
-                FlowSet,
-                Burst,
-                VaryRule,
-                StreamSpec,
-                ChainSpec,
-                ChainStep,
-                CustomMode,
-                LevelCommands,
-            ),
-        ),
+        (EXPERIMENT_PAGE, OF_EXPERIMENTS),
     ):
         known = {key for model in models for key in model.file_keys()} | {"kind", *SENSORS, *KNOBS}
         assert set(re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)) <= known

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.errors import SpecRefused
 from dutlab.plan.trials import blocks_of, make_plan, needs_hand
+from dutlab.spec import fits
 from dutlab.spec.experiment import Experiment
-from dutlab.spec.fits import MOST_TRIALS
-from dutlab.spec.loader import load_experiment
+from dutlab.spec.loader import experiment_of
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.testbed import Testbed
+from spec_faults import brief, faults_of_experiment, page
 from strategies import raw_links
 
 RIGHT = """\
@@ -47,28 +47,20 @@ HOSTS = {role: {"ssh": role} for role in ("source", "dut", "sink")}
 BED = Testbed.model_validate({"testbed": "two", "hosts": HOSTS, "links": raw_links(1)}, context=FILE_CONTEXT)
 
 
-def load(tmp_path: Path, text: str) -> Experiment:
-    path = tmp_path / "e.yaml"
-    path.write_text(text)
-    return load_experiment(path)
+def load(text: str) -> Experiment:
+    return experiment_of(text.encode(), Path("e.yaml"))
 
 
-def faults(tmp_path: Path, text: str) -> list[str]:
-    with pytest.raises(SpecRefused) as refused:
-        load(tmp_path, text)
-    return [str(f).partition("e.yaml:")[2] for f in refused.value.faults]
-
-
-def test_a_factor_that_takes_a_reboot_changes_as_seldom_as_a_dear_one(tmp_path):
+def test_a_factor_that_takes_a_reboot_changes_as_seldom_as_a_dear_one():
     text = RIGHT.replace("dear: [cstates]\n", "")
-    booted = load(tmp_path, text.replace("restore: [reboot-with all]", "restore: [reboot-with all], reboot: true"))
-    assert load(tmp_path, text).seldom_factors == ()
+    booted = load(text.replace("restore: [reboot-with all]", "restore: [reboot-with all], reboot: true"))
+    assert load(text).seldom_factors == ()
     assert booted.seldom_factors == ("cstates",)
     assert (booted.levels["cstates"]["c1"][0].back_within, make_plan(booted, BED, seed=1).dear_factors) == (600.0, ("cstates",))
 
 
-def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
-    made = load(tmp_path, RIGHT)
+def test_levels_are_set_by_commands_by_a_knob_or_by_a_person():
+    made = load(RIGHT)
     assert (made.set_factors, made.hand_factors, made.dear) == (("mtu", "gro", "cstates"), ("cable",), ("cstates",))
     sink, dut = made.levels["gro"]["false"]
     assert (sink.host, dut.host, dut.verify) == ("sink", None, ("true",))
@@ -76,95 +68,97 @@ def test_levels_are_set_by_commands_by_a_knob_or_by_a_person(tmp_path):
     assert Experiment.model_validate(json.loads(json.dumps(made.model_dump(mode="json")))) == made
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ('    "on": {}\n', "", "10:3: levels.gro: nothing for 'on'; a level that is as the hosts were found is written {}"),
-        ('    "on": {}', "    no: {}", "10:3: levels.gro: nothing for 'on'; a level that is as the hosts were found is written {}"),
-        ('  gro:\n    "on"', '  gru:\n    "on"', "10:3: levels.gru: no such factor (known: cable, cstates, gro, mode, mtu; did you mean gro?)"),
-        ("levels:\n  gro:", "levels:\n  mode: {router: {}, nat: {}}\n  gro:", "10:3: levels.mode: modes with commands are written under `modes:`"),
-        (", restore: [reboot-with all]", "", "17:5: levels.cstates.c1.0.restore: missing; a level that changes a host says how to put it back"),
-        ("[reboot-with c1]", "[' ']", "17:5: levels.cstates.c1.0.apply.0: empty command"),
-        ("apply: [reboot-with c1], restore: [reboot-with all]", "reboot: true", "17:5: levels.cstates.c1.0.reboot: no `apply` before it; a level that is as the hosts were found needs no reboot"),
-        ("restore: [reboot-with all]", "restore: [x], back_within: 0s", "17:5: levels.cstates.c1.0.back_within: must be from 1s to a day"),
-        ("host: sink", "host: sunk", "12:5: levels.gro.false: lab three-node has no host 'sunk' that takes commands (known: dut, sink, source; did you mean sink?)"),
-        ("host: sink", "hosts: sink", "13:10: levels.gro.false.0.hosts: unknown key (known: apply, back_within, host, reboot, restore, verify; did you mean host?)"),
-        ("dear: [cstates]", "dear: [cstate]", "18:8: dear.0: no factor 'cstate' beside the mode (known: cable, cstates, gro, mtu; did you mean cstates?)"),
-        ("dear: [cstates]", "dear: [mode]", "18:8: dear.0: no factor 'mode' beside the mode (known: cable, cstates, gro, mtu)"),
-        ("{mtu: 9000, gro: false}", "{mtu: 900}", "20:6: exclude.0.mtu: mtu has no level '900' (known: 1500, 9000; did you mean 9000?)"),
-        ("{mtu: 9000, gro: false}", "{mt: 9000}", "20:6: exclude.0.mt: no such factor (known: cable, cstates, gro, mode, mtu; did you mean mtu?)"),
-        ("{mtu: 9000, gro: false}", "{}", "20:5: exclude.0: empty: it would leave everything out"),
-        ("{mtu: 9000, gro: false}", "{mode: [router, nat]}", "19:1: exclude: leaves nothing to measure"),
-        ("[1500, 9000]", "[1500, 9000, 70000]", "5:21: factors.mtu.2: '70000' is not a level of mtu; write 1280 to 65535, as 9000; below 1280 Linux removes a port's IPv6 addresses"),
-        ("[1500, 9000]", "[1500, 9000, 576]", "5:21: factors.mtu.2: '576' is not a level of mtu; write 1280 to 65535, as 9000; below 1280 Linux removes a port's IPv6 addresses"),
-        ("cable: [", "offloads: [gro=off]\n  cable: [", "7:14: factors.offloads.0: 'gro=off' is not a level of offloads; write gro off, tso off"),
-        ("cable: [", "rps: [5-2]\n  cable: [", "7:9: factors.rps.0: '5-2' is not a level of rps; write off, or cores as 0-3"),
-        ("cable: [", "rps: [f]\n  cable: [", "7:9: factors.rps.0: 'f' is not a level of rps; write off, or cores as 0-3"),
-        ("cable: [", "boost: [1]\n  cable: [", "7:11: factors.boost.0: '1' is not a level of boost; write on, or off"),
-        ("cable: [", "sysctl.net core: [1]\n  cable: [", "7:3: factors.sysctl.net core: 'sysctl.net core' names no sysctl; write it as in sysctl.net.core.netdev_budget"),
-        ("cable: [", 'sysctl.a.b: ["1\\n2"]\n  cable: [', "7:16: factors.sysctl.a.b.0: '1\\n2' is not the value of a sysctl: it has what cannot be printed"),
-    ],
-)  # fmt: skip
-def test_one_mistake_is_refused_where_it_is(tmp_path, old, new, expected):
+MISTAKES = [
+    ('    "on": {}\n', "", "10:3 levels.gro missing"),
+    ('    "on": {}', "    no: {}", "10:3 levels.gro missing"),
+    ('  gro:\n    "on"', '  gru:\n    "on"', "10:3 levels.gru unknown-name"),
+    ("levels:\n  gro:", "levels:\n  mode: {router: {}, nat: {}}\n  gro:", "10:3 levels.mode conflict"),
+    (", restore: [reboot-with all]", "", "17:5 levels.cstates.c1.0.restore missing"),
+    ("[reboot-with c1]", "[' ']", "17:5 levels.cstates.c1.0.apply.0 missing"),
+    ("apply: [reboot-with c1], restore: [reboot-with all]", "reboot: true", "17:5 levels.cstates.c1.0.reboot conflict"),
+    ("restore: [reboot-with all]", "restore: [x], back_within: 0s", "17:5 levels.cstates.c1.0.back_within range"),
+    ("host: sink", "host: sunk", "12:5 levels.gro.false unfit"),
+    ("host: sink", "hosts: sink", "13:10 levels.gro.false.0.hosts unknown-key"),
+    ("dear: [cstates]", "dear: [cstate]", "18:8 dear.0 unknown-name"),
+    ("dear: [cstates]", "dear: [mode]", "18:8 dear.0 unknown-name"),
+    ("{mtu: 9000, gro: false}", "{mtu: 900}", "20:6 exclude.0.mtu unknown-name"),
+    ("{mtu: 9000, gro: false}", "{mt: 9000}", "20:6 exclude.0.mt unknown-name"),
+    ("{mtu: 9000, gro: false}", "{}", "20:5 exclude.0 missing"),
+    ("{mtu: 9000, gro: false}", "{mode: [router, nat]}", "19:1 exclude missing"),
+    ("[1500, 9000]", "[1500, 9000, 70000]", "5:21 factors.mtu.2 invalid"),
+    ("[1500, 9000]", "[1500, 9000, 576]", "5:21 factors.mtu.2 invalid"),
+    ("cable: [", "offloads: [gro=off]\n  cable: [", "7:14 factors.offloads.0 invalid"),
+    ("cable: [", "rps: [5-2]\n  cable: [", "7:9 factors.rps.0 invalid"),
+    ("cable: [", "rps: [f]\n  cable: [", "7:9 factors.rps.0 invalid"),
+    ("cable: [", "boost: [1]\n  cable: [", "7:11 factors.boost.0 invalid"),
+    ("cable: [", "sysctl.net core: [1]\n  cable: [", "7:3 factors.sysctl.net core invalid"),
+    ("cable: [", 'sysctl.a.b: ["1\\n2"]\n  cable: [', "7:16 factors.sysctl.a.b.0 invalid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), MISTAKES)
+def test_one_mistake_is_refused_where_it_is(old, new, expected):
     text = RIGHT.replace(old, new, 1)
     assert text != RIGHT
-    assert expected in faults(tmp_path, text)
+    assert expected in brief(faults_of_experiment(text))
 
 
-def test_one_level_can_be_asked_for_of_those_with_commands(tmp_path):
-    (path := tmp_path / "e.yaml").write_text(RIGHT)
-    made = load_experiment(path, ["factors.gro=on", "factors.mtu=9000", "exclude=[]"])
+def test_what_is_said_of_each(golden):
+    golden.check("refusals-factors.txt", page(MISTAKES, RIGHT, faults_of_experiment))
+
+
+def test_one_level_can_be_asked_for_of_those_with_commands():
+    made = experiment_of(RIGHT.encode(), Path("e.yaml"), ["factors.gro=on", "factors.mtu=9000", "exclude=[]"])
     assert (made.factors["gro"], made.exclude) == (("on",), ())
     assert set(made.levels["gro"]) == {"on", "false"}
 
 
 @pytest.mark.parametrize(
-    ("family", "factor", "expected"),
+    ("family", "factor", "fits"),
     [
-        ("freebsd-pf", "mtu: [9000]", "dutlab sets mtu on Linux, and dut is FreeBSD with pf; write its levels as commands under `levels:`"),
-        ("freebsd-pf", "governor: [performance]", "dutlab sets governor on Linux, and the DUT is FreeBSD with pf"),
-        ("freebsd-pf", "sysctl.net.isr.dispatch: [direct]", ""),
-        ("openbsd-pf", "sysctl.hw.setperf: [0, 100]", ""),
-        ("openbsd-pf", "setperf: [0, 100]", ""),
-        ("linux", "setperf: [0, 100]", "dutlab sets setperf on OpenBSD, and the DUT is Linux"),
-        ("vpp", "rps: [0-1]", "dutlab sets rps on Linux, and the DUT is VPP"),
-        ("vpp", "governor: [performance]", ""),
-        ("manual", "sysctl.a.b: [1]", "no command reaches a DUT of testbed bed"),
-        ("manual", "mtu: [9000]", "the MTU is set at both ends of every cable, and no command reaches dut"),
-        ("manual", "jumbo: [9000]", ""),
-        ("linux", "mtu: [9000]", ""),
+        ("freebsd-pf", "mtu: [9000]", False),
+        ("freebsd-pf", "governor: [performance]", False),
+        ("freebsd-pf", "sysctl.net.isr.dispatch: [direct]", True),
+        ("openbsd-pf", "sysctl.hw.setperf: [0, 100]", True),
+        ("openbsd-pf", "setperf: [0, 100]", True),
+        ("linux", "setperf: [0, 100]", False),
+        ("vpp", "rps: [0-1]", False),
+        ("vpp", "governor: [performance]", True),
+        ("manual", "sysctl.a.b: [1]", False),
+        ("manual", "mtu: [9000]", False),
+        ("manual", "jumbo: [9000]", True),
+        ("linux", "mtu: [9000]", True),
     ],
 )
-def test_a_knob_that_a_testbed_cannot_turn_is_refused_before_a_host_is_reached(tmp_path, family, factor, expected):
+def test_a_knob_that_a_testbed_cannot_turn_is_refused_before_a_host_is_reached(tmp_path, family, factor, fits):
     dut = f"{{family: {family}}}" if family == "manual" else f"{{ssh: d, family: {family}}}"
     links = "{a: {path: [source:e0, dut:e0, dut:e1, sink:e0], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.1.1/24, 10.0.1.2/24]}}"
     (tmp_path / "bed.yaml").write_text(f"testbed: bed\nhosts: {{source: {{ssh: s}}, dut: {dut}, sink: {{ssh: k}}}}\nlinks: {links}\n")
     text = f"experiment: e\ntestbed: bed.yaml\nfactors: {{mode: [router], {factor}}}\nworkloads:\n  - iperf3: {{links: [[a]]}}\n"
-    if expected:
-        (said,) = faults(tmp_path, text)
-        assert expected in said
+    if fits:
+        assert experiment_of(text.encode(), tmp_path / "e.yaml")
     else:
-        assert load(tmp_path, text)
+        assert brief(faults_of_experiment(text, path=tmp_path / "e.yaml")) == [f"3:27 factors.{factor.split(':')[0]} unfit"]
 
 
-def test_a_frame_has_to_pass_at_the_smallest_mtu_that_is_set(tmp_path):
+def test_a_frame_has_to_pass_at_the_smallest_mtu_that_is_set():
     head = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - sweep: {frame_sizes: [9018], links: [[a]]}\n"
-    assert load(tmp_path, f"{head}factors: {{mode: [router], mtu: [9000]}}\n")
-    (said,) = faults(tmp_path, f"{head}factors: {{mode: [router], mtu: [9000, 1500]}}\n")
-    assert "9018 bytes with FCS do not pass link a: its MTU of 1500 carries 1518" in said
+    assert load(f"{head}factors: {{mode: [router], mtu: [9000]}}\n")
+    assert brief(faults_of_experiment(f"{head}factors: {{mode: [router], mtu: [9000, 1500]}}\n")) == [
+        "4:27 workloads.0.sweep.frame_sizes.0 unfit"
+    ]
 
 
-def test_what_is_left_out_does_not_count_as_planned(tmp_path):
-    head = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - iperf3: {links: [[a]]}\nrepeats: 1000\n"
-    levels = ", ".join(map(str, range(101)))
-    many = f"{head}factors: {{mode: [router], cable: [{levels}]}}\n"
-    (said,) = faults(tmp_path, many)
-    assert f"{101 * 1000} trials in all; at most {MOST_TRIALS} can be planned" in said
-    assert len(make_plan(load(tmp_path, many + "exclude: [{cable: 100}]\n"), BED).trials) == MOST_TRIALS
+def test_what_is_left_out_does_not_count_as_planned(monkeypatch):
+    monkeypatch.setattr(fits, "MOST_TRIALS", 20)
+    many = "experiment: e\ntestbed: {lab: three-node}\nworkloads:\n  - iperf3: {links: [[a]]}\nrepeats: 10\n"
+    many += "factors: {mode: [router], cable: [0, 1, 2]}\n"
+    assert brief(faults_of_experiment(many)) == ["3:1 workloads unfit"]
+    assert len(make_plan(load(many + "exclude: [{cable: 2}]\n"), BED).trials) == 20
 
 
-def test_excluded_cells_are_left_out_and_dear_factors_change_as_seldom_as_a_persons(tmp_path):
-    plan = make_plan(load(tmp_path, RIGHT), BED, seed=1)
+def test_excluded_cells_are_left_out_and_dear_factors_change_as_seldom_as_a_persons():
+    plan = make_plan(load(RIGHT), BED, seed=1)
     combinations = {tuple(t.cell.factors.values()) for t in plan.trials}
     assert set(plan.trials[0].cell.factors) == {"mode", "mtu", "gro", "cable", "cstates"}
     assert len(combinations) == 2**5 - 8 - 8 + 2  # 9000 without GRO, new cable with NAT, and both
@@ -178,23 +172,23 @@ def test_excluded_cells_are_left_out_and_dear_factors_change_as_seldom_as_a_pers
     assert (plan.hand_factors, plan.dear_factors) == (("cable",), ("cstates",))
 
 
-def test_as_written_only_one_factor_changes_from_one_level_to_the_next_and_the_last_most_often(tmp_path):
+def test_as_written_only_one_factor_changes_from_one_level_to_the_next_and_the_last_most_often():
     text = (
         RIGHT.split("levels:\n", maxsplit=1)[0]
         .replace("  cable: [old, new]\n  cstates: [all, c1]\n", "  rps: [0, 1]\n")
         .replace("  gro:", "  offloads:")
     )
     text = text.replace('["on", false]', "[gro on, gro off]") + "workloads: [iperf3: {links: [[a]]}]\norder: as-written\nrepeats: 1\n"
-    rows = [tuple(t.cell.factors[n] for n in ("mtu", "offloads", "rps", "mode")) for t in make_plan(load(tmp_path, text), BED).trials]
+    rows = [tuple(t.cell.factors[n] for n in ("mtu", "offloads", "rps", "mode")) for t in make_plan(load(text), BED).trials]
     assert [mode for *_, mode in rows] == ["router", "nat"] * 8
     levels = [row[:3] for row in rows[::2]]
     changes = [[n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b] for one, other in pairwise(levels)]
     assert changes == [[2], [1], [2], [0], [2], [1], [2]]
 
 
-def test_ceilings_follow_the_level_of_the_mtu(tmp_path):
+def test_ceilings_follow_the_level_of_the_mtu():
     text = "experiment: e\ntestbed: {lab: three-node}\nfactors: {mode: [router], mtu: [1500, 9000]}\nworkloads: [iperf3: {links: [[a]]}]\nrepeats: 1\n"
-    plan = make_plan(load(tmp_path, text), BED)
+    plan = make_plan(load(text), BED)
     found = {t.cell.factors["mtu"]: t.ceilings["a"]["goodput_bps"] for t in plan.trials}
     # MTU − 52 of headers with timestamps, over MTU + 38 on the wire (RFC 6349 section 4.1.1), of 10 Gb/s
     assert found == {"1500": pytest.approx(10e9 * 1448 / 1538, rel=1e-6), "9000": pytest.approx(10e9 * 8948 / 9038, rel=1e-6)}

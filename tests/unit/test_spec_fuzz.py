@@ -22,7 +22,7 @@ odd_values = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.one_of(st.text(max_size=6), st.integers()), inner, max_size=3)),
     max_leaves=6,
 )  # fmt: skip
-FUZZ = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+FUZZ = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def as_yaml(data):
@@ -122,7 +122,7 @@ def test_a_right_file_with_bytes_thrown_in(tmp_path, data, at, noise):
     loads_or_is_refused(load_experiment, tmp_path / "f.yaml", raw[:cut] + noise + raw[cut:])
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(experiment=raw_experiments(), testbed=raw_testbeds())
 def test_right_files_load(tmp_path, experiment, testbed):
     (tmp_path / "e.yaml").write_text(as_yaml(experiment))

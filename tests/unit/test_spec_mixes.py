@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -13,6 +13,7 @@ from dutlab.spec.genome import LETTERS, read_genome
 from dutlab.spec.mixes import NAMED_MIXES, Mix, frame_mix, sizes_in_words
 from dutlab.spec.named_mixes import SOURCES
 from dutlab.units import line_rate
+from spec_faults import brief_of_model
 
 
 @pytest.mark.parametrize(
@@ -74,34 +75,34 @@ def test_an_order_of_ones_own_keeps_it():
 
 
 @pytest.mark.parametrize(
-    ("written", "part"),
+    ("written", "expected"),
     [
-        ("imax", "did you mean imix?"),
-        ("ak", "a genome"),
-        ("aj", "16000 is not a frame size"),
-        ("0a", "repeats nothing"),
-        ({"name": "m", "genome": "az"}, "z is the MTU"),
-        ({"name": "m", "genome": "aB"}, "size of your own"),
-        ({"name": "m", "genome": "a", "table": {"B": 64}}, "does not use"),
-        ({"name": "m", "genome": "a7"}, "write a letter behind it"),
-        ({"name": "m", "genome": ""}, "empty"),
-        ({"name": "m", "genome": "99999a"}, "longer than 65536"),
-        ({"name": "m", "genome": "aA", "table": {"A": 63}}, "63 is not a frame size"),
-        ({"genome": "aA", "table": {"A": 65}}, "missing"),
-        ({"name": "m", "genome": "a", "letters": 1}, "unknown key"),
-        ({"name": "imix", "genome": "aaafg"}, "already means something else"),
-        ({"name": "abc", "parts": {64: 1}}, "already means something else"),
-        ({"from": 100, "to": 64, "step": 1}, "go upwards"),
-        ({"from": 64, "to": 100, "step": 0}, "go upwards"),
-        ({"from": 64, "to": "x", "step": 1}, "whole number"),
-        ({"name": "m", "sequence": []}, "empty"),
-        ({"name": "m", "sequence": [64, 9300]}, "9300 is not a frame size"),
+        ("imax", "unknown-name"),
+        ("ak", "unknown-name"),
+        ("aj", "range"),
+        ("0a", "invalid"),
+        ({"name": "m", "genome": "az"}, "invalid"),
+        ({"name": "m", "genome": "aB"}, "invalid"),
+        ({"name": "m", "genome": "a", "table": {"B": 64}}, "invalid"),
+        ({"name": "m", "genome": "a7"}, "invalid"),
+        ({"name": "m", "genome": ""}, "missing"),
+        ({"name": "m", "genome": "99999a"}, "range"),
+        ({"name": "m", "genome": "aA", "table": {"A": 63}}, "range"),
+        ({"genome": "aA", "table": {"A": 65}}, "name missing"),
+        ({"name": "m", "genome": "a", "letters": 1}, "letters unknown-key"),
+        ({"name": "imix", "genome": "aaafg"}, "name duplicate"),
+        ({"name": "abc", "parts": {64: 1}}, "name duplicate"),
+        ({"from": 100, "to": 64, "step": 1}, "range"),
+        ({"from": 64, "to": 100, "step": 0}, "range"),
+        ({"from": 64, "to": "x", "step": 1}, "type"),
+        ({"name": "m", "sequence": []}, "parts missing"),
+        ({"name": "m", "sequence": [64, 9300]}, "range"),
     ],
 )
-def test_what_is_no_mix_is_refused_in_words(written, part):
-    with pytest.raises(ValidationError) as error:
+def test_what_is_no_mix_is_refused(written, expected):
+    with pytest.raises(ValidationError) as refused:
         Mix.model_validate(written)
-    assert any(part in e["msg"] or part in e["type"] for e in error.value.errors())
+    assert expected in brief_of_model(refused.value)
 
 
 def test_sizes_are_said_as_frame_with_fcs_without_and_as_ip_length():
@@ -112,6 +113,7 @@ def test_sizes_are_said_as_frame_with_fcs_without_and_as_ip_length():
 runs = st.lists(st.tuples(st.integers(1, 50), st.sampled_from("abcdefghi")), min_size=1, max_size=20)
 
 
+@settings(max_examples=30)
 @given(runs)
 def test_runs_mean_the_same_as_their_letters_written_out(runs):
     short = "".join(f"{n}{letter}" for n, letter in runs)
@@ -119,6 +121,7 @@ def test_runs_mean_the_same_as_their_letters_written_out(runs):
     assert read_genome(short) == read_genome(long) == tuple(LETTERS[letter] for letter in long)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(64, 9234), min_size=1, max_size=200))
 def test_an_order_survives_its_text_and_json(sizes):
     mix = Mix.model_validate({"name": "own-order", "sequence": sizes})
@@ -126,6 +129,7 @@ def test_an_order_survives_its_text_and_json(sizes):
     assert Mix.model_validate(json.loads(mix.model_dump_json())) == mix
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=20))
 def test_no_text_is_more_than_refused(text):
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,21 +32,12 @@ def test_max_is_no_rate_and_a_share_of_nothing_known_is_not_known():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("5Gbit/s", "does not say its layer; write 5Gbit/s-l1"),
-        ("5G", "does not say its layer"),
-        ("0%", "above 0% and at most 100%"),
-        ("101%", "above 0% and at most 100%"),
-        ("nan%", "above 0% and at most 100%"),
-        ("half%", "is not a rate"),
-        ("fast", "is not a rate; write max, 100kpps, 80%"),
-        ("5Gbit/s-l3", "is not a rate"),
-        ("0pps", "above 0"),
-        ("0bit/s-l1", "above 0"),
-        ("5Gb-l1", "is an amount"),
+        ("5Gbit/s", "5Gbit/s-l1"), ("5G", "5G-l1"), ("0%", "at most 100%"), ("101%", "at most 100%"), ("nan%", "at most 100%"), ("half%", "max"),
+        ("fast", "max"), ("5Gbit/s-l3", "max"), ("0pps", "above 0"), ("0bit/s-l1", "above 0"), ("5Gb-l1", "an amount"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_rate_is_refused_with_what_would_be_one(text, says):
-    with pytest.raises(UnitError, match=says.replace("(", r"\(")):
+    with pytest.raises(UnitError, match=re.escape(says)):
         parse_rate(text)
 
 

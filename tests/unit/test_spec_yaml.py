@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
+from functools import cache
 
 import pytest
 
-from dutlab.errors import SpecRefused
+from dutlab.errors import FaultKind, SpecRefused
 from dutlab.spec.yaml_source import MOST_BYTES, parse, read_file
+from spec_faults import brief
 
 
+@cache
 def faults(raw):
     with pytest.raises(SpecRefused) as refused:
         parse(raw.encode() if isinstance(raw, str) else raw, "f.yaml")
-    return [str(f) for f in refused.value.faults]
+    assert {fault.file for fault in refused.value.faults} == {"f.yaml"}
+    return refused.value.faults
 
 
 def test_values_are_those_of_yaml_1_2():
@@ -40,34 +42,38 @@ def test_every_key_and_item_has_its_place():
     assert str(source.fault((), "x")) == "f.yaml:1:1: file: x"
 
 
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("", "f.yaml:1:1: file: empty"),
-        ("# only a comment\n", "f.yaml:1:1: file: empty"),
-        ("a: [1, 2\nb: 3\n", "f.yaml:2:2: file: not valid YAML: expected ',' or ']', but got ':' while parsing a flow sequence"),
-        ("a: b: c\n", "f.yaml:1:5: file: not valid YAML: mapping values are not allowed here"),
-        ("a: 1\n\tb: 2\n", "f.yaml:2:1: file: not valid YAML: a tab; indent with spaces"),
-        ("a: *x\n", "f.yaml:1:4: file: not valid YAML: found undefined alias 'x'"),
-        ("a: 1\n---\nb: 2\n", "f.yaml:2:1: file: not valid YAML: a second document begins here; write one in a file"),
-        ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: a: duplicate; the first is in line 1"),
-        ("p: {64: 1, '64': 2}\n", "f.yaml:1:12: p.64: duplicate; the first is in line 1"),
-        ("a: {? [b] : c}\n", "f.yaml:1:7: a: a key must be text, not a list or mapping"),
-        ("a: !!python/object/apply:os.system [id]\n", "f.yaml:1:4: a: the tag tag:yaml.org,2002:python/object/apply:os.system is not supported; leave it out"),
-        ('a: "\\u0007"\n', "f.yaml:1:4: a: the control character '\\x07' is not allowed in a value"),
-        ('a: "\\ud800"\n', "f.yaml:1:4: a: the control character '\\ud800' is not allowed in a value"),
-        ('a: "\\U11111111"', "f.yaml:1:1: file: not readable YAML (ValueError)"),
-        ("a: 1\nb: \x07\n", "f.yaml:2:4: file: not valid YAML: the character '\\x07' is not allowed here"),
-        (b"a: 1\nb: caf\xe9\n", "f.yaml:2:7: file: not UTF-8: byte 0xe9; save the file as UTF-8"),
-        ("a: 1\n".encode("utf-16"), "f.yaml:1:1: file: not UTF-8: byte 0xff; save the file as UTF-8"),
-        (b"a: 1\n\0", "f.yaml:2:1: file: a NUL byte; this is not a text file"),
-        ("[" * 10_000, "f.yaml:1:21: file: nested deeper than 20 levels"),
-        ("- " * 10_000 + "x", "f.yaml:1:41: file: nested deeper than 20 levels"),
-        ("a: [" + "1," * 20_000 + "]", "f.yaml:1:19999: file: more than 5000 values"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_refused_where_it_stands(raw, expected):
-    assert faults(raw) == [expected]
+UNREADABLE = [
+    ("", "1:1 file missing"),
+    ("# only a comment\n", "1:1 file missing"),
+    ("a: [1, 2\nb: 3\n", "2:2 file syntax"),
+    ("a: b: c\n", "1:5 file syntax"),
+    ("a: 1\n\tb: 2\n", "2:1 file syntax"),
+    ("a: *x\n", "1:4 file syntax"),
+    ("a: 1\n---\nb: 2\n", "2:1 file syntax"),
+    ("a: 1\nb: 2\na: 3\n", "3:1 a duplicate"),
+    ("p: {64: 1, '64': 2}\n", "1:12 p.64 duplicate"),
+    ("a: {? [b] : c}\n", "1:7 a type"),
+    ("a: !!python/object/apply:os.system [id]\n", "1:4 a syntax"),
+    ('a: "\\u0007"\n', "1:4 a syntax"),
+    ('a: "\\ud800"\n', "1:4 a syntax"),
+    ('a: "\\U11111111"', "1:1 file syntax"),
+    ("a: 1\nb: \x07\n", "2:4 file syntax"),
+    (b"a: 1\nb: caf\xe9\n", "2:7 file syntax"),
+    ("a: 1\n".encode("utf-16"), "1:1 file syntax"),
+    (b"a: 1\n\0", "2:1 file syntax"),
+    ("[" * 2_000, "1:21 file range"),
+    ("- " * 2_000 + "x", "1:41 file range"),
+    ("a: [" + "1," * 10_100 + "]", "1:19999 file range"),
+]
+
+
+@pytest.mark.parametrize(("raw", "expected"), UNREADABLE)
+def test_what_cannot_be_read_is_refused_where_it_is(raw, expected):
+    assert brief(faults(raw)) == [expected]
+
+
+def test_what_is_said_of_each(golden):
+    golden.check("refusals-yaml.txt", "".join(f"{raw[:60]!r}\n    {faults(raw)[0]}\n" for raw, _ in UNREADABLE))
 
 
 def test_a_byte_order_mark_is_no_fault():
@@ -79,39 +85,33 @@ def test_an_alias_stands_for_what_it_names():
 
 
 @pytest.mark.parametrize("levels", [9, 15])
-def test_a_page_of_aliases_that_stands_for_gigabytes_is_refused_in_no_time(levels):
+def test_a_page_of_aliases_that_stands_for_gigabytes_is_refused_before_it_is_followed(levels):
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"] + [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, levels)]
-    began = time.process_time()
-    assert any("more than 5000 values or 20 levels, aliases followed" in f for f in faults("\n".join(lines)))
-    assert time.process_time() - began < 3
+    assert [fault.kind for fault in faults("\n".join(lines))] == [FaultKind.RANGE]
 
 
-def test_an_alias_inside_itself_is_refused():
-    assert any("aliases followed" in f or "not valid YAML" in f for f in faults("a: &a [*a]\n"))
-    assert any("aliases followed" in f or "not valid YAML" in f for f in faults("a: &a {b: *a}\n"))
+@pytest.mark.parametrize("text", ["a: &a [*a]\n", "a: &a {b: *a}\n"])
+def test_an_alias_inside_itself_is_refused(text):
+    assert {fault.kind for fault in faults(text)} <= {FaultKind.RANGE, FaultKind.SYNTAX}
 
 
-def test_a_file_that_cannot_be_read_says_why(tmp_path):
-    for path, why in (
-        (tmp_path / "nosuch.yaml", "No such file or directory"),
-        (tmp_path, "Is a directory"),
-        (Path("a\0b"), "embedded null byte"),
-    ):
-        with pytest.raises(SpecRefused, match=f"file: cannot be read: {why}"):
-            read_file(path)
-
-
-def test_a_file_far_too_large_is_not_read_to_its_end(tmp_path):
-    path = tmp_path / "big.yaml"
-    path.write_bytes(b"#" * (MOST_BYTES + 1))
-    with pytest.raises(SpecRefused, match="larger than 256 KiB; this is not an input file"):
-        read_file(path)
-    began = time.process_time()
-    with pytest.raises(SpecRefused, match="larger than"):
-        read_file(Path("/dev/zero"))
-    assert time.process_time() - began < 1
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("nosuch.yaml", FaultKind.UNREADABLE),
+        ("", FaultKind.UNREADABLE),
+        ("a\0b", FaultKind.UNREADABLE),
+        ("big.yaml", FaultKind.SYNTAX),
+        ("/dev/zero", FaultKind.SYNTAX),  # which is not read to its end
+    ],
+)
+def test_a_file_that_cannot_be_read_or_is_far_too_large_is_refused(tmp_path, path, kind):
+    (tmp_path / "big.yaml").write_bytes(b"#" * (MOST_BYTES + 1))
+    with pytest.raises(SpecRefused) as refused:
+        read_file(tmp_path / path)
+    assert [fault.kind for fault in refused.value.faults] == [kind]
 
 
 def test_a_folded_text_is_as_it_was_written():
     assert parse(b"a: >-\n  x\n  y\n\n  z\nb: >\n  one\n  two\n", "f").data == {"a": "x y\nz", "b": "one two\n"}
-    assert "control character" in faults('a: >-\n  x\nb: "\\u0007"\n')[0]
+    assert brief(faults('a: >-\n  x\nb: "\\u0007"\n')) == ["3:4 b syntax"]

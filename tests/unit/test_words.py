@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,9 @@ def said(path: Path) -> Iterator[tuple[int, str]]:
     if path.suffix != ".py":
         yield from enumerate(text.splitlines(), 1)
         return
+    joined = " ".join(re.sub(r"[\"']\s*\n\s*[fr]?[\"']", "", text).replace("\\n", " ").split()).lower()
+    if not any(phrase.lower() in joined for phrase in BANNED):
+        return  # most files, and to parse one takes long
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
@@ -33,12 +36,12 @@ def said(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line[line.index("#") :]
 
 
-def faults(path: Path, texts: Iterator[tuple[int, str]]) -> list[str]:
+def faults(path: Path, texts: Iterable[tuple[int, str]]) -> list[str]:
+    lines = [(line, " ".join(text.split())) for line, text in texts]
+    whole = "\n".join(text for _, text in lines).lower()
+    near = [(phrase, pattern) for phrase, pattern in PATTERNS.items() if phrase.lower() in whole]  # few: a pattern is slow to search
     return [
-        f"{path}:{line}: {phrase!r}: write {BANNED[phrase]}"
-        for line, text in texts
-        for phrase, pattern in PATTERNS.items()
-        if pattern.search(" ".join(text.split()))
+        f"{path}:{line}: {phrase!r}: write {BANNED[phrase]}" for line, text in lines for phrase, pattern in near if pattern.search(text)
     ]
 
 
@@ -57,13 +60,9 @@ def test_no_text_has_a_banned_phrase(where: str) -> None:
 
 
 def test_the_terms_of_the_glossary_avoid_them_too() -> None:
-    assert not faults(GLOSSARY, iter(enumerate(HEAD.splitlines(), 1)))
+    assert not faults(GLOSSARY, enumerate(HEAD.splitlines(), 1))
 
 
-@pytest.mark.parametrize("phrase", BANNED)
-def test_each_phrase_is_found_where_it_is_written(phrase: str) -> None:
-    assert faults(Path("x.md"), iter([(1, f"X {phrase} thing")]))
-
-
-def test_there_is_no_x_is_plain_english() -> None:
-    assert not faults(Path("x.md"), iter([(1, "There is no lab; it is no longer here")]))
+def test_each_phrase_is_found_where_it_is_written_and_there_is_no_x_is_plain_english() -> None:
+    assert [phrase for phrase in BANNED if not faults(Path("x.md"), [(1, f"X {phrase}\nthing")])] == []
+    assert not faults(Path("x.md"), [(1, "There is no lab; it is no longer here")])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import dutlab
@@ -26,6 +28,8 @@ OTHER_MEANINGS = {
 PLAIN = {"latency", "routes", "search", "state", "steps"}
 """Words that mean much else: they count where a workload is asked for its name, and among other names."""
 CLASSES = {c.__name__: name for name in settable() for c in (model_of(name), model_of(name).setting)}
+
+MENTION = re.compile(rf"""["'](?:{"|".join(WORKLOADS)})["']|\b(?:{"|".join(CLASSES)})\b""")
 
 
 def keys(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -56,9 +60,14 @@ def strings(*nodes: ast.expr, asked: Sequence[ast.expr] = ()) -> Iterator[tuple[
     yield from (found for found in texts if every or found[1] not in PLAIN)
 
 
+@cache
+def said_in(text: str) -> tuple[tuple[int, str], ...]:
+    return tuple(keys(ast.parse(text))) if MENTION.search(text) else ()  # to parse a file takes long
+
+
 def chosen_by(path: str, text: str) -> list[str]:
     out = []
-    for line, word in keys(ast.parse(text)):
+    for line, word in said_in(text):
         workload = CLASSES.get(word, word)
         own = workload.replace("-", "_") in path.replace("-", "_")
         other = any(path.startswith(file) and said in {word, "*"} for file, said in OTHER_MEANINGS)
@@ -97,6 +106,6 @@ def test_every_exception_is_used() -> None:
             said
             for path in SOURCE.rglob("*.py")
             if path.relative_to(SOURCE).as_posix().startswith(file)
-            for _, said in keys(ast.parse(path.read_text()))
+            for _, said in said_in(path.read_text())
         ]
         assert set(found) & ({word} if word != "*" else WORKLOADS.keys()), (file, word)

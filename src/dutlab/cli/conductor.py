@@ -13,7 +13,7 @@ import click
 from dutlab.cli.manner import Manner, form_options
 from dutlab.cli.options import RUNS
 from dutlab.cli.told import say, tell
-from dutlab.errors import Fault, InputError, SpecRefused
+from dutlab.errors import Fault, FaultKind, InputError, SpecRefused
 
 if TYPE_CHECKING:
     from dutlab.cli.places import TestPlace
@@ -217,7 +217,7 @@ def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, s
     if players is not None:
         said = {name: f"{players}{test.hosts[name].player}" for name in wanted if test.hosts[name].player} | said
     faults = [
-        Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {PLACES}")
+        Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {PLACES}", FaultKind.MISSING)
         for name in wanted
         if name not in said
     ]

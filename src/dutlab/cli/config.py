@@ -9,7 +9,7 @@ import click
 
 from dutlab.cli.config_file import RUNS_FOLDER, Config, colour_of, config_path, defaults_of, read_config
 from dutlab.cli.told import say, table
-from dutlab.errors import Fault, SpecRefused
+from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.printable import printable
 
 _OF_ALL = {RUNS_FOLDER: "runs", "colour": "auto"}
@@ -47,7 +47,7 @@ def _rows(found: Config) -> list[tuple[str, Any, str]]:
         except SpecRefused as error:
             faults += error.faults
     faults += [
-        found.fault((key,), f"unknown key (known: {', '.join(_OF_ALL)}, and a table for each command)")
+        found.fault((key,), f"unknown key (known: {', '.join(_OF_ALL)}, and a table for each command)", FaultKind.UNKNOWN_KEY)
         for key in found.data
         if key not in _OF_ALL and key not in COMMANDS
     ]

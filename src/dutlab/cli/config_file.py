@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from dutlab.errors import Fault, InputError, SpecRefused
+from dutlab.errors import Fault, FaultKind, InputError, SpecRefused
 
 RUNS_FOLDER = "runs_folder"
 COLOURS = ("auto", "always", "never")
@@ -47,9 +47,9 @@ class Config:
             parts = parts[:-1]
         return self.lines.get(parts, 1)
 
-    def fault(self, key: Sequence[str], what: str) -> Fault:
+    def fault(self, key: Sequence[str], what: str, kind: FaultKind = FaultKind.INVALID) -> Fault:
         """One that a reader finds in the file."""
-        return Fault(str(self.path), self.line(key), 1, ".".join(key), what)
+        return Fault(str(self.path), self.line(key), 1, ".".join(key), what, kind)
 
 
 def config_path() -> Path:
@@ -100,7 +100,7 @@ def colour_of(config: Config) -> str:
     """`auto` where the file does not say. Raises SpecRefused."""
     colour = config.data.get("colour", "auto")
     if colour not in COLOURS:
-        raise SpecRefused([config.fault(("colour",), f"{colour!r} is not one of {', '.join(COLOURS)}")])
+        raise SpecRefused([config.fault(("colour",), f"{colour!r} is not one of {', '.join(COLOURS)}", FaultKind.UNKNOWN_NAME)])
     return str(colour)
 
 
@@ -109,7 +109,7 @@ def defaults_of(config: Config, name: str, command: click.Command) -> dict[str, 
     faults = list[Fault]()
     table = config.data.get(name, {})
     if not isinstance(table, Mapping):
-        raise SpecRefused([config.fault((name,), "a command's options are a table: write [" + name + "]")])
+        raise SpecRefused([config.fault((name,), "a command's options are a table: write [" + name + "]", FaultKind.TYPE)])
     made = _of_command(config, (name,), command, table, faults)
     if faults:
         raise SpecRefused(faults)
@@ -122,7 +122,11 @@ def _of_command(
     if isinstance(command, click.Group):
         ctx = click.Context(command)
         subs = {name: sub for name in command.list_commands(ctx) if (sub := command.get_command(ctx, name)) is not None}
-        faults += [config.fault((*at, key), f"unknown command (known: {', '.join(subs)})") for key in table if key not in subs]
+        faults += [
+            config.fault((*at, key), f"unknown command (known: {', '.join(subs)})", FaultKind.UNKNOWN_KEY)
+            for key in table
+            if key not in subs
+        ]
         return {name: _of_command(config, (*at, name), sub, _table(table.get(name)), faults) for name, sub in subs.items()}
     options = dict(_options(command))
     made: dict[str, Any] = {}
@@ -130,9 +134,13 @@ def _of_command(
         made |= _value(config, (RUNS_FOLDER,), runs, config.data[RUNS_FOLDER], faults)
     for key, value in table.items():
         if key in ON_THE_COMMAND_LINE or (*at, key) == _OF_TEST:
-            faults.append(config.fault((*at, key), "belongs on the command line, each time anew"))
+            faults.append(config.fault((*at, key), "belongs on the command line, each time anew", FaultKind.CONFLICT))
         elif (option := options.get(key)) is None:
-            faults.append(config.fault((*at, key), f"unknown option (known: {', '.join(sorted(options.keys() - ON_THE_COMMAND_LINE))})"))
+            faults.append(
+                config.fault(
+                    (*at, key), f"unknown option (known: {', '.join(sorted(options.keys() - ON_THE_COMMAND_LINE))})", FaultKind.UNKNOWN_KEY
+                )
+            )
         else:
             made |= _value(config, (*at, key), option, value, faults)
     return made
@@ -155,11 +163,11 @@ def _value(config: Config, key: tuple[str, ...], option: click.Option, value: ob
         value = str(Path(value).expanduser())
     texts = (str,) if isinstance(option.type, click.Path) else (str, int, float)
     if wrong := [item for item in (value if isinstance(value, list) else [value]) if not isinstance(item, (*texts, Mapping))]:
-        faults.append(config.fault(key, f"{wrong[0]!r}: write a text"))
+        faults.append(config.fault(key, f"{wrong[0]!r}: write a text", FaultKind.TYPE))
         return {}
     if isinstance(value, Mapping) or isinstance(value, list) != option.multiple or (isinstance(value, bool) != option.is_flag):
         kind = "true or false" if option.is_flag else "a list" if option.multiple else "a single value"
-        faults.append(config.fault(key, f"{value!r}: write {kind}"))
+        faults.append(config.fault(key, f"{value!r}: write {kind}", FaultKind.TYPE))
         return {}
     try:
         option.type_cast_value(click.Context(click.Command(key[0])), value)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from dutlab.errors import Fault, InputError
+from dutlab.errors import Fault, FaultKind, InputError
 from dutlab.interop.ini import DEFAULTS, Entry, IniSection, interpolated, parse_ini
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.units import Seconds
@@ -103,7 +103,14 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
     named = sections.get("Workers") or sections.get("Clients")
     if named is None or not named.entries:
         faults.append(
-            Fault(file, 1, 1, "Workers", "missing; a coordinator's file has [Workers] (2015: [Clients]) with `name: file` a host")
+            Fault(
+                file,
+                1,
+                1,
+                "Workers",
+                "missing; a coordinator's file has [Workers] (2015: [Clients]) with `name: file` a host",
+                FaultKind.MISSING,
+            )
         )
     trials, report = 1, dict[str, str]()
     if test := sections.get("Test"):
@@ -116,12 +123,12 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
             said = open_file(entry.value)
         except (OSError, UnicodeError, ValueError) as error:  # ValueError: a NUL in the path
             why = getattr(error, "strerror", None) or str(error)
-            faults.append(Fault(file, entry.line, 1, entry.key, f"{entry.value} cannot be read: {why}"))
+            faults.append(Fault(file, entry.line, 1, entry.key, f"{entry.value} cannot be read: {why}", FaultKind.UNREADABLE))
             continue
         host, wrong = read_host(said, entry.value, reading or ReadOptions())
         faults += wrong
         if entry.key in names:
-            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a name of its own"))
+            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a name of its own", FaultKind.DUPLICATE))
         names[entry.key] = name = _free(plain_name(entry.key), hosts)
         hosts[name] = host
     return Test(trials, hosts, tuple(faults), report, names)
@@ -152,12 +159,12 @@ def read_host(text: str, file: str, reading: ReadOptions) -> tuple[HostFile, lis
     dialect = Dialect.TODAY if "Coordinator" in sections else Dialect.OF_2015
     owner = sections.get("Coordinator") or sections.get("Master")
     if owner is None:
-        faults.append(Fault(file, 1, 1, "Coordinator", "missing; a host's file has [Coordinator] (2015: [Master])"))
+        faults.append(Fault(file, 1, 1, "Coordinator", "missing; a host's file has [Coordinator] (2015: [Master])", FaultKind.MISSING))
     phases: dict[Phase, tuple[Step, ...]] = {}
     for phase in PHASES:
         section = sections.get(phase.capitalize())
         if section is None:
-            faults.append(Fault(file, 1, 1, phase.capitalize(), "missing; it may be empty"))
+            faults.append(Fault(file, 1, 1, phase.capitalize(), "missing; it may be empty", FaultKind.MISSING))
         entries = section.entries if section else ()
         phases[phase] = tuple(_step(e, phase, dialect, reading) for e in entries)
         what = "has a NUL byte, which no command can have"
@@ -171,7 +178,7 @@ def _trials(test: IniSection, file: str, faults: list[Fault]) -> int:
         return 1
     if not (said.isascii() and said.isdecimal() and len(said) <= 4 and int(said) <= 1000):  # noqa: PLR2004 -- as an experiment may have
         line = next(e.line for e in test.entries if e.key == "trials")
-        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is not a number of trials from 0 to 1000"))
+        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is not a number of trials from 0 to 1000", FaultKind.RANGE))
         return 1
     return int(said)
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dutlab.errors import Fault
+from dutlab.errors import Fault, FaultKind
 
 DEFAULTS = "DEFAULT"
 """The section whose keys every other section has too."""
@@ -71,12 +71,16 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
             indent = depth
         elif here is None:
             if not faults:  # one cause, however many lines
-                faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} comes before the first [section]"))
+                faults.append(
+                    Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} comes before the first [section]", FaultKind.SYNTAX)
+                )
         elif (entry := _KEY.match(stripped)) and entry["key"]:
             here.append(_Open(entry["key"].lower(), [entry["value"]], number))
             indent = depth
         else:
-            faults.append(Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} is neither [section] nor `key: value`"))
+            faults.append(
+                Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} is neither [section] nor `key: value`", FaultKind.SYNTAX)
+            )
     return {name: IniSection(name, tuple(e.closed() for e in found), lines[name]) for name, found in sections.items()}, faults
 
 

@@ -59,11 +59,12 @@ def kernel(folder: Path, role: str) -> int | None:
 
 
 def runs(pid: int) -> bool:
-    """Whether this process has not ended; of one that nobody has waited for yet, /proc has no command line."""
+    """Whether this process has not ended. Its command line would not say: that is empty too while it becomes a program."""
     try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def is_off(folder: Path, role: str) -> bool:

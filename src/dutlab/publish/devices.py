@@ -58,7 +58,7 @@ def read_devices(path: Path) -> dict[str, DeviceSheet]:
     try:
         return DeviceFile.model_validate(source.data, context=FILE_CONTEXT).devices
     except ValidationError as error:
-        raise SpecRefused([source.fault(loc, what) for loc, what in plain_faults(error)]) from None
+        raise SpecRefused([source.fault(*of) for of in plain_faults(error)]) from None
 
 
 def device_of(name: str, resolved: Mapping[str, Any], sheets: Mapping[str, DeviceSheet]) -> str:

@@ -25,13 +25,13 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from dutlab.errors import Fault, SpecRefused
+from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.spec.experiment import LabRef, TestbedPath, TestbedRef
 from dutlab.spec.factors import VERSION, CommandsOfLevel
 from dutlab.spec.fields import Duration, Name
 from dutlab.spec.fleet import Fleet, as_fleet
 from dutlab.spec.loader import given_experiment, given_testbed, path_of_testbed
-from dutlab.spec.model import FILE_CONTEXT, Loc, SpecModel, plain_faults
+from dutlab.spec.model import FILE_CONTEXT, Loc, SpecModel, ValueFault, plain_faults
 from dutlab.spec.overrides import OPTION
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.spec.yaml_source import Source, parse, read_file
@@ -58,10 +58,10 @@ class Hours:
         """As in `22:00-06:00`. Raises ValueError."""
         found = _HOURS.fullmatch(text)
         if found is None:
-            raise ValueError('must be two times of a day, as in "22:00-06:00"')
+            raise ValueFault('must be two times of a day, as in "22:00-06:00"', FaultKind.TYPE)
         begin, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
         if begin == end:
-            raise ValueError("ends when it begins; leave `hours` out for the whole day")
+            raise ValueFault("ends when it begins; leave `hours` out for the whole day", FaultKind.RANGE)
         return cls(begin, end)
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ def _hours(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 
 def _positive(value: Seconds) -> Seconds:
     if value <= 0:
-        raise ValueError("must be above 0s")
+        raise ValueFault("must be above 0s", FaultKind.RANGE)
     return value
 
 
@@ -132,7 +132,7 @@ def read_campaign(path: Path) -> PlannedCampaign:
     try:
         campaign = Campaign.model_validate(source.data, context=FILE_CONTEXT)
     except ValidationError as error:
-        own = [source.fault(loc, what) for loc, what in plain_faults(error)]
+        own = [source.fault(*of) for of in plain_faults(error)]
         raise SpecRefused(list(dict.fromkeys([*own, *_faults_of_files(source, here)]))) from error
     faults, planned, files, called = list[Fault](), list[PlannedRun](), {path.absolute()}, dict[str, str]()
     testbeds: Sequence[tuple[int, LabRef | TestbedPath | None]] = _once(campaign.testbeds, here) or [(0, None)]
@@ -154,13 +154,13 @@ def read_campaign(path: Path) -> PlannedCampaign:
             faults += [_placed(fault, source, bed_at) for fault in refused.faults]
             continue
         if version and VERSION in (parse(text, str(file)).data.get("factors") or {}):
-            faults.append(source.fault(("versions",), f"{name} has a factor `{VERSION}` of its own"))
+            faults.append(source.fault(("versions",), f"{name} has a factor `{VERSION}` of its own", FaultKind.CONFLICT))
         own_bed = given.experiment.testbed
         bed_file = None if isinstance(own_bed, LabRef) else bed or path_of_testbed(file, own_bed)
         label = own_bed.lab if isinstance(own_bed, LabRef) else Path(own_bed.path).stem
         if (other := called.setdefault(label, what := _one_name(bed_file) if bed_file else f"lab {label}")) != what:
             what = f"{what} and {other} are both called `{label}`; workers and leases know a testbed by this name, so rename one file"
-            faults.append(source.fault(("testbeds", bed_at) if testbed else ("experiments", at), what))
+            faults.append(source.fault(("testbeds", bed_at) if testbed else ("experiments", at), what, FaultKind.DUPLICATE))
         files |= {file, *([bed_file] if bed_file else [])}
         arguments = [
             str(file),
@@ -193,7 +193,7 @@ def _read(file: Path, source: Source, loc: Loc) -> bytes:
     try:
         return read_file(file)
     except SpecRefused as refused:
-        raise SpecRefused([source.fault(loc, f"{f.file} {f.what}") for f in refused.faults]) from refused
+        raise SpecRefused([source.fault(loc, f"{f.file} {f.what}", FaultKind.UNREADABLE) for f in refused.faults]) from refused
 
 
 def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
@@ -202,8 +202,8 @@ def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
         return fault
     head, *rest = fault.path.split(".")
     if head != "levels":
-        return source.fault(("testbeds", bed_at) if head == "testbed" else ("versions",), fault.what)
-    return source.fault(("versions", *rest[1:2], *(int(part) if part.isdigit() else part for part in rest[2:])), fault.what)
+        return source.fault(("testbeds", bed_at) if head == "testbed" else ("versions",), fault.what, fault.kind)
+    return source.fault(("versions", *rest[1:2], *(int(part) if part.isdigit() else part for part in rest[2:])), fault.what, fault.kind)
 
 
 def _faults_of_files(source: Source, here: Path) -> Iterator[Fault]:

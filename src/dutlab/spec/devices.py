@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.model import SpecModel, fault
 
 __all__ = [
@@ -36,7 +37,7 @@ User = Annotated[str, Field(min_length=1, max_length=100)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 """The name of an environment variable."""
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?|[0-9A-Fa-f:]*::[0-9A-Fa-f:.]*")
-LOGIN_FAULT = fault(("user",), "user: and password-from: belong together")
+LOGIN_FAULT = fault(("user",), "user: and password-from: belong together", FaultKind.CONFLICT)
 
 
 class Address(NamedTuple):
@@ -114,7 +115,7 @@ class HttpDevice(SpecModel):
             return []
         faults = [] if (made.user is None) == (made.password_from is None) else [LOGIN_FAULT]
         if made.certificate and not made.url.startswith("https:"):
-            faults.append(fault(("certificate",), "is of https; the address says http"))
+            faults.append(fault(("certificate",), "is of https; the address says http", FaultKind.CONFLICT))
         return faults
 
 
@@ -130,7 +131,7 @@ def login_of(model: str | None) -> Literal["basic", "digest", "form"]:
 def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetails]:
     """A login that is missing where nothing goes without."""
     if model == "mfi" and user is None:
-        yield fault(("user",), "an mFi mPower lets nobody in without a login; write user: and password-from:")
+        yield fault(("user",), "an mFi mPower lets nobody in without a login; write user: and password-from:", FaultKind.CONFLICT)
 
 
 class IpmiDevice(SpecModel):
@@ -167,10 +168,10 @@ class SnmpDevice(SpecModel):
         if made is None:
             return []
         if (made.version == "3") != (made.user is not None):
-            return [fault(("version",), "version 3 needs user: and password-from:; the others have a community")]
+            return [fault(("version",), "version 3 needs user: and password-from:; the others have a community", FaultKind.CONFLICT)]
         faults = [] if (made.user is None) == (made.password_from is None) else [LOGIN_FAULT]
         if made.privacy_from and made.user is None:
-            faults.append(fault(("privacy-from",), "is of version 3"))
+            faults.append(fault(("privacy-from",), "is of version 3", FaultKind.CONFLICT))
         return faults
 
 

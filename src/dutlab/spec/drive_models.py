@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dutlab.errors import Fault, SpecRefused
+from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.spec.drives import RatedSpec
 from dutlab.spec.model import FILE_CONTEXT, did_you_mean, plain_faults
 from dutlab.spec.yaml_source import Source, printable, read_file
@@ -35,7 +35,7 @@ def read_models(text: str, file: str) -> Models:
     head = [name.strip() for name in next(rows, [])]
     if "model" not in head or (unknown := [name for name in head if name not in _COLUMNS]):
         what = f"unknown column {', '.join(unknown)} {did_you_mean(unknown[0], _COLUMNS)}" if "model" in head else "no column `model`"
-        raise SpecRefused([Fault(file, 1, 1, "file", printable(what))])
+        raise SpecRefused([Fault(file, 1, 1, "file", printable(what), FaultKind.UNKNOWN_KEY if "model" in head else FaultKind.MISSING)])
     found, faults = dict[str, dict[str, float]](), list[Fault]()
     for cells in rows:
         if not any(cell.strip() for cell in cells):
@@ -65,12 +65,12 @@ def rate_drives(source: Source, path: Path) -> list[Fault]:
     drives = list(_drives(source.data))
     if named is None:
         return [
-            source.fault((*loc, "model"), f"which table has it? write {KEY}: FILE.csv, or `rated` here")
+            source.fault((*loc, "model"), f"which table has it? write {KEY}: FILE.csv, or `rated` here", FaultKind.MISSING)
             for loc, drive in drives
             if "model" in drive and "rated" not in drive
         ]
     if not isinstance(named, str):
-        return [source.fault((KEY,), "must be the name of a CSV file")]
+        return [source.fault((KEY,), "must be the name of a CSV file", FaultKind.TYPE)]
     try:
         models = read_models(named, f"{path} ({KEY})") if "\n" in named else model_file(path.parent / named)
     except SpecRefused as refused:
@@ -95,7 +95,7 @@ def _rate(source: Source, loc: tuple[str, ...], drive: dict[str, Any], models: M
     if model is None:
         return None
     if model not in models:
-        return source.fault((*loc, "model"), f"is not in the table {did_you_mean(str(model), models)}")
+        return source.fault((*loc, "model"), f"is not in the table {did_you_mean(str(model), models)}", FaultKind.UNKNOWN_NAME)
     own = drive.get("rated")
     drive["rated"] = {**models[model], **own} if isinstance(own, dict) else own if own is not None else dict(models[model])
     return None
@@ -120,7 +120,7 @@ def _numbers(told: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:
     try:
         RatedSpec.model_validate(numbers, context=FILE_CONTEXT)
     except ValidationError as error:
-        wrong += [f"{'.'.join(map(str, loc))}: {what}" for loc, what in plain_faults(error)]
+        wrong += [f"{'.'.join(map(str, loc))}: {what}" for loc, what, _ in plain_faults(error)]
     return numbers, wrong
 
 

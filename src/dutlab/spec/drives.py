@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import Name, YesNo
 from dutlab.spec.model import SpecModel, fault
 
@@ -72,9 +73,9 @@ class RatedSpec(SpecModel):
         if made is None or made.endurance_dwpd is None:
             return faults
         if made.endurance_tbw is not None:
-            faults.append(fault(("endurance_dwpd",), "write the endurance once: endurance_tbw or endurance_dwpd"))
+            faults.append(fault(("endurance_dwpd",), "write the endurance once: endurance_tbw or endurance_dwpd", FaultKind.CONFLICT))
         if lacks := [key for key in ("capacity_bytes", "warranty_years") if getattr(made, key) is None]:
-            faults.append(fault(("endurance_dwpd",), f"is of a day of the warranty; write {' and '.join(lacks)} too"))
+            faults.append(fault(("endurance_dwpd",), f"is of a day of the warranty; write {' and '.join(lacks)} too", FaultKind.CONFLICT))
         return faults
 
     @property
@@ -116,7 +117,11 @@ class DriveSpec(SpecModel):
         """Whether it is named in one way, and in one that stays."""
         keys = {"by_id": "by-id", "serial": "serial", "file": "file"}
         given = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
-        faults = [] if len(given) == 1 else [fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place")]
+        faults = (
+            []
+            if len(given) == 1
+            else [fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place", FaultKind.CONFLICT)]
+        )
         by_id, serial, file = data.get("by-id", data.get("by_id")), data.get("serial"), data.get("file")
         if isinstance(by_id, str) and (_LETTER.fullmatch(by_id) or not _BY_ID.fullmatch(by_id)):
             faults.append(fault(("by-id",), f"{by_id!r} is not a name of /dev/disk/by-id, without the folder; letters change at each boot"))
@@ -125,5 +130,5 @@ class DriveSpec(SpecModel):
         if isinstance(file, str) and (not file.startswith("/") or file.startswith("/dev/") or ".." in file or ":" in file or "\n" in file):
             faults.append(fault(("file",), "must be the whole path of a file, outside /dev, without .. and without a colon"))
         if made is not None and made.file is not None and (made.size or 0) < LEAST_SIZE:
-            faults.append(fault(("size",), "missing or below 1M; write how large the file is to be, as in 4G"))
+            faults.append(fault(("size",), "missing or below 1M; write how large the file is to be, as in 4G", FaultKind.MISSING))
         return faults

@@ -19,11 +19,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
 from dutlab.spec.fields import Name, YesNo, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS
-from dutlab.spec.model import SpecModel, did_you_mean, fault
+from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.repeats import Repeats
 from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, PerfSensor, Sensors, host_faults
 from dutlab.spec.workloads import Workload
@@ -48,7 +49,7 @@ class LabRef(SpecModel):
         """Whether there is such a lab, and in it the hosts of its sensors."""
         lab = data.get("lab")
         if not isinstance(lab, str) or lab not in LABS:
-            return [fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}")] if made else []
+            return [fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)] if made else []
         return [*host_faults(data.get("sensors"), LABS[lab].hosts)]
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ def _testbed_ref(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what 
         return value
     if isinstance(value, Mapping):
         return LabRef.model_validate(value, context=info.context)
-    raise ValueError("must be {lab: NAME} or the path of a testbed file")
+    raise ValueFault("must be {lab: NAME} or the path of a testbed file", FaultKind.TYPE)
 
 
 def _written_ref(ref: LabRef | TestbedPath) -> dict[str, Any] | str:
@@ -162,19 +163,21 @@ def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:
         return
     for i, what in enumerate(watch):
         if isinstance(what, str) and what not in WATCHES:
-            yield fault(("watch", i), f"{what!r} cannot be watched {did_you_mean(what, WATCHES)}")
+            yield fault(("watch", i), f"{what!r} cannot be watched {did_you_mean(what, WATCHES)}", FaultKind.UNKNOWN_NAME)
         elif what in watch[:i]:
-            yield fault(("watch", i), f"duplicate {what}")
+            yield fault(("watch", i), f"duplicate {what}", FaultKind.DUPLICATE)
 
 
 def _workload_faults(workloads: object) -> Iterator[InitErrorDetails]:
     if not isinstance(workloads, list | tuple):
         return
     if not workloads:
-        yield fault(("workloads",), "empty; an experiment drives something")
+        yield fault(("workloads",), "empty; an experiment drives something", FaultKind.MISSING)
     for i, workload in enumerate(workloads):
         if workload in workloads[:i]:
-            yield fault(("workloads", i), f"the same as workload {workloads.index(workload) + 1}; `repeats` repeats trials")
+            yield fault(
+                ("workloads", i), f"the same as workload {workloads.index(workload) + 1}; `repeats` repeats trials", FaultKind.DUPLICATE
+            )
 
 
 def _profile_faults(made: Experiment | None) -> Iterator[InitErrorDetails]:
@@ -183,6 +186,10 @@ def _profile_faults(made: Experiment | None) -> Iterator[InitErrorDetails]:
         return
     if not any(plug_of(workload.kind).finds_limit for workload in made.workloads):
         able = ", ".join(plug.name for plug in WORKLOADS.values() if plug.finds_limit)
-        yield fault(("profile",), f"no workload here finds a limit; those that do: {able}")
+        yield fault(("profile",), f"no workload here finds a limit; those that do: {able}", FaultKind.CONFLICT)
     if PerfSensor.kind in made.watch:
-        yield fault(("watch", made.watch.index(PerfSensor.kind)), "profiles the search for the limit too; `profile` needs it left out")
+        yield fault(
+            ("watch", made.watch.index(PerfSensor.kind)),
+            "profiles the search for the limit too; `profile` needs it left out",
+            FaultKind.CONFLICT,
+        )

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Duration, Name, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
-from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
+from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -95,19 +96,19 @@ class Commands(SpecModel):
         if made is None:
             return []
         faults = [
-            fault((key, i), "empty command")
+            fault((key, i), "empty command", FaultKind.MISSING)
             for key, commands in (("apply", made.apply), ("verify", made.verify), ("restore", made.restore))
             for i, command in enumerate(commands)
             if not command.strip()
         ]
         if made.apply and not made.restore:
-            faults.append(fault(("restore",), f"missing; {cls.changed}"))
+            faults.append(fault(("restore",), f"missing; {cls.changed}", FaultKind.MISSING))
         return faults
 
 
 def _boot_time(value: Seconds) -> Seconds:
     if not 1 <= value <= LONGEST_BOOT_S:
-        raise ValueError("must be from 1s to a day")
+        raise ValueFault("must be from 1s to a day", FaultKind.RANGE)
     return value
 
 
@@ -126,7 +127,11 @@ class LevelCommands(Commands):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """Also whether there is a reason to reboot."""
         needless = made is not None and made.reboot and not made.apply
-        more = [fault(("reboot",), "no `apply` before it; a level that is as the hosts were found needs no reboot")] if needless else []
+        more = (
+            [fault(("reboot",), "no `apply` before it; a level that is as the hosts were found needs no reboot", FaultKind.CONFLICT)]
+            if needless
+            else []
+        )
         return [*super().cross_faults(data, made), *more]
 
 
@@ -163,7 +168,7 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
         return
     if MODE not in factors:
         what = "missing; write the modes to measure, as in [router, nat]; a mode with no commands can be written under `modes:`"
-        yield fault(("factors", MODE), what)
+        yield fault(("factors", MODE), what, FaultKind.MISSING)
     own = data.get("levels")
     own = {k: {level_text(level) for level in v} for k, v in own.items() if isinstance(v, Mapping)} if isinstance(own, Mapping) else {}
     texts: dict[str, list[Any]] = {}
@@ -176,7 +181,9 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     yield from _own_faults(own, texts)
     for i, name in enumerate(_listed(data.get("dear"))):
         if name == MODE or name not in factors:
-            yield fault(("dear", i), f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}")
+            yield fault(
+                ("dear", i), f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}", FaultKind.UNKNOWN_NAME
+            )
     exclude = data.get("exclude")
     yield from _exclude_faults(exclude if isinstance(exclude, list | tuple) else (), texts)
 
@@ -195,10 +202,10 @@ def _name_fault(name: str) -> str:
 
 def _levels_faults(name: str, levels: Sequence[Any], *, written_out: bool) -> Iterator[InitErrorDetails]:
     if not levels:
-        yield fault(("factors", name), "empty; a factor has at least one level")
+        yield fault(("factors", name), "empty; a factor has at least one level", FaultKind.MISSING)
     for i, level in enumerate(levels):
         if level in levels[:i]:
-            yield fault(("factors", name, i), f"duplicate {level!r}; `repeats` repeats trials")
+            yield fault(("factors", name, i), f"duplicate {level!r}; `repeats` repeats trials", FaultKind.DUPLICATE)
         elif isinstance(level, str) and not written_out and (what := _level_fault(name, level)):
             yield fault(("factors", name, i), what)
 
@@ -219,13 +226,17 @@ def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]
     """Whether each level of a factor with commands has some; further ones may be there, as modes may that nobody asks for."""
     for name, of in own.items():
         if name == MODE:
-            yield fault(("levels", name), "modes with commands are written under `modes:`")
+            yield fault(("levels", name), "modes with commands are written under `modes:`", FaultKind.CONFLICT)
         elif name not in factors:
-            yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}")
+            yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}", FaultKind.UNKNOWN_NAME)
         else:
             missing = [level for level in factors[name] if level not in of]
             if missing:
-                yield fault(("levels", name), f"nothing for {missing[0]!r}; a level that is as the hosts were found is written {{}}")
+                yield fault(
+                    ("levels", name),
+                    f"nothing for {missing[0]!r}; a level that is as the hosts were found is written {{}}",
+                    FaultKind.MISSING,
+                )
 
 
 def _exclude_faults(exclude: Sequence[Any], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
@@ -234,19 +245,23 @@ def _exclude_faults(exclude: Sequence[Any], factors: Mapping[str, Sequence[Any]]
         if not isinstance(one, Mapping):
             continue
         if not one:
-            yield fault(("exclude", i), "empty: it would leave everything out")
+            yield fault(("exclude", i), "empty: it would leave everything out", FaultKind.MISSING)
         for name, levels in one.items():
             if name not in factors:
-                yield fault(("exclude", i, name), f"no such factor {did_you_mean(str(name), factors)}")
+                yield fault(("exclude", i, name), f"no such factor {did_you_mean(str(name), factors)}", FaultKind.UNKNOWN_NAME)
                 continue
             texts = [level_text(level) for level in _some_levels(levels)]
             yield from (
-                fault(("exclude", i, name), f"{name} has no level {level!r} {did_you_mean(str(level), map(str, factors[name]))}")
+                fault(
+                    ("exclude", i, name),
+                    f"{name} has no level {level!r} {did_you_mean(str(level), map(str, factors[name]))}",
+                    FaultKind.UNKNOWN_NAME,
+                )
                 for level in texts
                 if level not in factors[name]
             )
     if known and all(known) and factors and not any(True for _ in _kept(factors, known)):
-        yield fault(("exclude",), "leaves nothing to measure")
+        yield fault(("exclude",), "leaves nothing to measure", FaultKind.MISSING)
 
 
 def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

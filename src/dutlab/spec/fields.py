@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, Strict, ValidationInfo
 
-from dutlab.spec.model import NAME_KEY, from_file
+from dutlab.errors import FaultKind
+from dutlab.spec.model import NAME_KEY, ValueFault, from_file
 from dutlab.units import Bps, BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps, parse_share
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
@@ -56,7 +57,7 @@ def _quantity(parse: Callable[[str], float], example: str) -> Callable[[Any, Val
         if isinstance(value, str):
             return parse(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise UnitError(f"must be a quantity, as in {example}")
+            raise ValueFault(f"must be a quantity, as in {example}", FaultKind.TYPE)
         if from_file(info):
             raise UnitError(f"{value} has no unit; write it as in {example}")
         return float(value)
@@ -66,7 +67,7 @@ def _quantity(parse: Callable[[str], float], example: str) -> Callable[[Any, Val
 
 def _positive(value: float) -> float:
     if not 0 < value < float("inf"):
-        raise ValueError("must be more than 0")
+        raise ValueFault("must be more than 0", FaultKind.RANGE)
     return value
 
 
@@ -110,7 +111,7 @@ def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     if not isinstance(value, str):
         if isinstance(value, ipaddress.IPv4Interface | ipaddress.IPv6Interface):
             return value
-        raise ValueError("must be an address with its prefix length, as in 172.16.0.2/24")
+        raise ValueFault("must be an address with its prefix length, as in 172.16.0.2/24", FaultKind.TYPE)
     try:
         address = ipaddress.ip_interface(value.strip())
     except ValueError as error:
@@ -135,7 +136,7 @@ def _network(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
         return value
     if not isinstance(value, str) or "/" not in value:
-        raise ValueError("must be a network with its prefix length, as in 198.18.0.0/15")
+        raise ValueFault("must be a network with its prefix length, as in 198.18.0.0/15", FaultKind.TYPE)
     try:
         network = ipaddress.ip_network(value.strip())
     except ValueError as error:

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import SpecModel
+from dutlab.spec.model import SpecModel, ValueFault
 from dutlab.units import Seconds
 
 LOCAL = "local"
@@ -36,7 +37,7 @@ def scheduler_address(text: str) -> str:
     """`tcp://` on loopback, or `tls://`: whoever may speak to a scheduler has its workers run anything. Raises ValueError."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
-        raise ValueError("must be `local` or a scheduler, as in tls://controller.example:8786")
+        raise ValueFault("must be `local` or a scheduler, as in tls://controller.example:8786", FaultKind.TYPE)
     if found[1] == "tcp" and not is_loopback(found[2]):
         raise ValueError("only tls:// may leave this machine: whoever reaches a scheduler without it has its workers run anything")
     return text
@@ -48,14 +49,14 @@ def _scheduler(text: str) -> str:
 
 def _long_enough(value: Seconds) -> Seconds:
     if value < _SHORTEST_S:
-        raise ValueError(f"must be at least {_SHORTEST_S:g}s")
+        raise ValueFault(f"must be at least {_SHORTEST_S:g}s", FaultKind.RANGE)
     return value
 
 
 def _store(text: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not (parts.netloc or parts.path):
-        raise ValueError("must be an address, as in s3://measurements/runs")
+        raise ValueFault("must be an address, as in s3://measurements/runs", FaultKind.TYPE)
     if parts.username or parts.password:
         raise ValueError("must hold no password: the worker's environment has it")
     return text.rstrip("/")

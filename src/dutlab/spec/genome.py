@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dutlab.errors import FaultKind
+from dutlab.spec.model import ValueFault
+
 LETTERS: Mapping[str, int] = MappingProxyType(
     {"a": 64, "b": 128, "c": 256, "d": 512, "e": 1024, "f": 1280, "g": 1518, "h": 2112, "i": 9000, "j": 16000}
 )
@@ -34,12 +37,12 @@ def read_genome(genome: str, table: Mapping[str, int] = MappingProxyType({})) ->
         if count == 0:
             raise ValueError(f"{times + letter!r} repeats nothing; write a number above 0 before a letter, as in 40a")
         if len(sizes) + count > LONGEST_SEQUENCE:
-            raise ValueError(f"the genome is longer than {LONGEST_SEQUENCE} frames")
+            raise ValueFault(f"the genome is longer than {LONGEST_SEQUENCE} frames", FaultKind.RANGE)
         sizes += [_size(letter, table)] * count
     if end < len(genome):
         raise ValueError(f"{genome[end:]!r} repeats nothing; write a letter behind it, as in 40a")
     if not sizes:
-        raise ValueError("empty; write letters, as in aaafg")
+        raise ValueFault("empty; write letters, as in aaafg", FaultKind.MISSING)
     if useless := [letter for letter in table if letter not in genome or not _can_be_stated(letter)]:
         raise ValueError(f"a size is stated for {useless[0]!r}, which the genome does not use or has already")
     return tuple(sizes)

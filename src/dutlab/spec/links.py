@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, Strict, model_serializer
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import Address, BitRate, Name, vpp_interface_fault
 from dutlab.spec.known import ROLES
 from dutlab.spec.model import SpecModel, fault
@@ -193,7 +194,8 @@ class Link(SpecModel):
         """Order of the ports, and which of them share a network."""
         if bool(data.get("path")) == bool(data.get("segment")):
             missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
-            return [fault(("path",), "cannot be combined with segment" if data.get("path") else missing)]
+            twice = ("cannot be combined with segment", FaultKind.CONFLICT)
+            return [fault(("path",), *(twice if data.get("path") else (missing, FaultKind.MISSING)))]
         if made is None:
             return []
         if made.segment:
@@ -203,7 +205,11 @@ class Link(SpecModel):
 
 def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
     if len(link.path) % 2:
-        yield fault(("path",), f"{len(link.path)} ports; a path has an even number, two a cable: 2 back to back, 4 through one machine")
+        yield fault(
+            ("path",),
+            f"{len(link.path)} ports; a path has an even number, two a cable: 2 back to back, 4 through one machine",
+            FaultKind.CONFLICT,
+        )
         return
     for i, port in enumerate(link.path):
         role = PATH_ROLES[i] if len(link.path) == len(PATH_ROLES) else port.host
@@ -212,20 +218,26 @@ def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
             what = "is also where packets enter it; a machine that forwards needs two ports" if i % 2 == 0 else "is a duplicate"
             yield fault(("path", i), f"{port} {what}")
         elif port.host != role and port.host in ROLES:
-            yield fault(("path", i), f"{port} where a port of {role} must be: the order is {' → '.join(PATH_ROLES)}")
+            yield fault(("path", i), f"{port} where a port of {role} must be: the order is {' → '.join(PATH_ROLES)}", FaultKind.CONFLICT)
         elif i % 2 == 0 and i and port.host != link.path[i - 1].host:
-            yield fault(("path", i), f"{port} and {link.path[i - 1]} are of two hosts; ports 2 and 3 are of one machine, and so on")
+            yield fault(
+                ("path", i),
+                f"{port} and {link.path[i - 1]} are of two hosts; ports 2 and 3 are of one machine, and so on",
+                FaultKind.CONFLICT,
+            )
         elif first != i and not (i % 2 == 0 and first == i - 1):
-            yield fault(("path", i), f"the path returns to {port.host}, where it has been at {link.path[first]}")
+            yield fault(("path", i), f"the path returns to {port.host}, where it has been at {link.path[first]}", FaultKind.CONFLICT)
 
 
 def _count_faults(link: Link) -> Iterator[InitErrorDetails]:
     if len(link.addresses) != len(link.ports):
-        yield fault(("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order")
+        yield fault(
+            ("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order", FaultKind.CONFLICT
+        )
     elif len({a.version for a in link.addresses}) > 1:
-        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own")
+        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own", FaultKind.CONFLICT)
     elif link.addresses and link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
-        yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)")
+        yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)", FaultKind.RANGE)
 
 
 def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
@@ -238,27 +250,31 @@ def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
         here, there = link.addresses[i], link.addresses[i + 1]
         where = f"{link.path[i]} and {link.path[i + 1]}"
         if here.network != there.network:
-            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a cable")
+            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a cable", FaultKind.CONFLICT)
         elif here.ip == there.ip:
-            yield fault(("addresses", i + 1), f"{there} is the address of both {where}")
+            yield fault(("addresses", i + 1), f"{there} is the address of both {where}", FaultKind.DUPLICATE)
         for j in range(0, i, 2):
             if here.network.overlaps(other := link.addresses[j].network):
                 what = f"{here.network} overlaps {other} on another cable of the path, so nothing would be routed"
-                yield fault(("addresses", i), what)
+                yield fault(("addresses", i), what, FaultKind.CONFLICT)
 
 
 def _segment_faults(link: Link) -> Iterator[InitErrorDetails]:
     hosts = [port.host for port in link.segment]
     if len(link.segment) < 2:  # noqa: PLR2004 -- what "between" means
-        yield fault(("segment",), "a single port; a segment joins two or more hosts")
+        yield fault(("segment",), "a single port; a segment joins two or more hosts", FaultKind.MISSING)
     for i, port in enumerate(link.segment):
         if port.host in hosts[:i]:
-            yield fault(("segment", i), f"{port.host} is on it twice; a host has one port on a segment")
+            yield fault(("segment", i), f"{port.host} is on it twice; a host has one port on a segment", FaultKind.DUPLICATE)
     if faults := list(_count_faults(link)):
         yield from faults
         return
     for i, address in enumerate(link.addresses):
         if address.network != (network := link.addresses[0].network):
-            yield fault(("addresses", i), f"{address} is not in {network}, the network of {link.segment[0]}; a segment is one network")
+            yield fault(
+                ("addresses", i),
+                f"{address} is not in {network}, the network of {link.segment[0]}; a segment is one network",
+                FaultKind.CONFLICT,
+            )
         elif address.ip in {a.ip for a in link.addresses[:i]}:
-            yield fault(("addresses", i), f"{address} is the address of another port too")
+            yield fault(("addresses", i), f"{address} is the address of another port too", FaultKind.DUPLICATE)

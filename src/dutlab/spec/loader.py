@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from dutlab.errors import Fault, SpecRefused
+from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.spec import overrides as sets
 from dutlab.spec.drive_models import rate_drives, with_models
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
@@ -79,7 +79,7 @@ def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, 
     bed, read, wrong = _bed(source, path)
     faults += wrong
     if bed is not None and isinstance(source.data, Mapping):
-        faults += [source.fault(loc, what) for loc, what in incompatibilities(source.data, bed)]
+        faults += [source.fault(loc, what, FaultKind.UNFIT) for loc, what in incompatibilities(source.data, bed)]
     if experiment is None or faults:
         raise SpecRefused(faults)
     return Given(experiment, text, *read)
@@ -108,7 +108,7 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
     try:
         return model.model_validate(source.data, context=FILE_CONTEXT), []
     except ValidationError as error:
-        return None, [source.fault(loc, what) for loc, what in plain_faults(error)]
+        return None, [source.fault(*of) for of in plain_faults(error)]
 
 
 def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
@@ -123,8 +123,8 @@ def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed
         text = read_file(file)
         testbed = given_testbed(text, file)
     except SpecRefused as refused:
-        unread = [f for f in refused.faults if f.what.startswith("cannot be read")]
+        unread = [f for f in refused.faults if f.kind is FaultKind.UNREADABLE]
         if unread:  # the fault is the name, and that is in the experiment
-            return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}")]
+            return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}", FaultKind.UNREADABLE)]
         return None, (), refused.faults
     return TestbedShape.of_testbed(testbed), (testbed, with_models(text, file)), []

@@ -18,10 +18,10 @@ from typing import Any, Self
 from pydantic import ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
-from dutlab.errors import InputError
+from dutlab.errors import FaultKind, InputError
 from dutlab.spec.fields import Name
 from dutlab.spec.genome import LONGEST_SEQUENCE, looks_like_genome, read_genome
-from dutlab.spec.model import SpecModel, did_you_mean, fault
+from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD, FCS_BYTES, NAMED_MIXES
 from dutlab.units import SHORTEST_FRAME, FrameBytes
 
@@ -53,7 +53,9 @@ class Mix(SpecModel):
             if data not in NAMED_MIXES and looks_like_genome(data):
                 return _in_order(data, read_genome(data))
             if data not in NAMED_MIXES:
-                raise ValueError(f"{data!r} is not a frame size, a genome or a mix {did_you_mean(data, NAMED_MIXES)}")
+                raise ValueFault(
+                    f"{data!r} is not a frame size, a genome or a mix {did_you_mean(data, NAMED_MIXES)}", FaultKind.UNKNOWN_NAME
+                )
             return {"name": data, "parts": NAMED_MIXES[data]}
         if not isinstance(data, Mapping):
             return data
@@ -68,13 +70,15 @@ class Mix(SpecModel):
         faults = []
         sizes = [size for size, _ in made.parts]
         if not sizes:
-            faults.append(fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}"))
+            faults.append(fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING))
         elif len(set(sizes)) < len(sizes):
-            faults.append(fault(("parts",), "duplicate frame size; add its weights up"))
+            faults.append(fault(("parts",), "duplicate frame size; add its weights up", FaultKind.DUPLICATE))
         elif made.sequence is not None and tuple(sorted(Counter(made.sequence).items())) != made.parts:
-            faults.append(fault(("parts",), "contradicts the sequence; leave it out"))
+            faults.append(fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT))
         elif _meaning(made.name) not in {None, (made.parts, made.sequence)}:
-            faults.append(fault(("name",), f"{made.name!r} already means something else; give the mix a name of its own"))
+            faults.append(
+                fault(("name",), f"{made.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
+            )
         return faults
 
     @property
@@ -137,7 +141,7 @@ def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if rest.keys() >= _SWEEP:
         first, last, step = (_whole(rest.pop(key), key) for key in ("from", "to", "step"))
         if step < 1 or last < first:
-            raise ValueError(f"no sweep leads from {first} to {last} in steps of {step}; go upwards, by at least 1 byte")
+            raise ValueFault(f"no sweep leads from {first} to {last} in steps of {step}; go upwards, by at least 1 byte", FaultKind.RANGE)
         return _in_order(rest.pop("name", f"{first}-to-{last}-by-{step}"), range(_size(first), _size(last) + 1, step)) | rest
     if isinstance(rest.get("sequence"), list | tuple) and "parts" not in rest:
         return _in_order(rest.pop("name", None), rest.pop("sequence")) | rest
@@ -148,7 +152,7 @@ def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _in_order(name: object, sizes: Sequence[object]) -> dict[str, Any]:
     if len(sizes) > LONGEST_SEQUENCE:
-        raise ValueError(f"the sequence is longer than {LONGEST_SEQUENCE} frames")
+        raise ValueFault(f"the sequence is longer than {LONGEST_SEQUENCE} frames", FaultKind.RANGE)
     order = tuple(_size(size) for size in sizes)
     return ({} if name is None else {"name": name}) | {"parts": tuple(sorted(Counter(order).items())), "sequence": order}
 
@@ -184,14 +188,14 @@ def sizes_in_words(parts: Sequence[tuple[int, int]], *, most: int = 8) -> str:
 def _size(value: object) -> FrameBytes:
     size = _whole(value, "frame size")
     if not SHORTEST_FRAME <= size <= LONGEST_FRAME:
-        raise ValueError(f"{size} is not a frame size; {SHORTEST_FRAME} to {LONGEST_FRAME} bytes with FCS can be sent")
+        raise ValueFault(f"{size} is not a frame size; {SHORTEST_FRAME} to {LONGEST_FRAME} bytes with FCS can be sent", FaultKind.RANGE)
     return FrameBytes(size)
 
 
 def _part(size: object, weight: object) -> tuple[FrameBytes, int]:
     count = _whole(weight, f"weight of {size}")
     if not 1 <= count <= MOST_WEIGHT:
-        raise ValueError(f"weight of {size} must be 1 to {MOST_WEIGHT}, not {count}")
+        raise ValueFault(f"weight of {size} must be 1 to {MOST_WEIGHT}, not {count}", FaultKind.RANGE)
     return _size(size), count
 
 
@@ -200,4 +204,4 @@ def _whole(value: object, what: str) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError(f"{what} must be a whole number, not {value!r}")
+    raise ValueFault(f"{what} must be a whole number, not {value!r}", FaultKind.TYPE)

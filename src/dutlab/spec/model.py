@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from dutlab.errors import FaultKind
+from dutlab.units import UnitError
+
 FILE_CONTEXT = {"file": True}
 """Validation context of what a user wrote: bare numbers have no unit there, and fields that only code may set are unknown."""
 
@@ -24,24 +27,37 @@ def from_file(info: ValidationInfo) -> bool:
     return bool(info.context and info.context.get("file"))
 
 
-def fault(loc: Loc, what: str) -> InitErrorDetails:
+class ValueFault(ValueError):
+    """What a validator of one value raises. A plain ValueError is a fault of the kind INVALID, a UnitError one of the kind UNIT."""
+
+    def __init__(self, what: str, kind: FaultKind) -> None:
+        super().__init__(what)
+        self.kind = kind
+
+
+def fault(loc: Loc, what: str, kind: FaultKind = FaultKind.INVALID) -> InitErrorDetails:
     """One fault at `loc`, relative to the model that finds it."""
-    return InitErrorDetails(type=PydanticCustomError(SPEC_FAULT, "{what}", {"what": what}), loc=loc, input=None)
+    return InitErrorDetails(type=PydanticCustomError(SPEC_FAULT, "{what}", {"what": what, "kind": kind}), loc=loc, input=None)
 
 
-def fault_of_key(key: str, what: str) -> InitErrorDetails:
+def raised(loc: Loc, error: ValueError) -> InitErrorDetails:
+    """What a check of a value raised, as the fault at `loc`."""
+    return fault(loc, str(error), _kind_of(error))
+
+
+def fault_of_key(key: str, what: str, kind: FaultKind = FaultKind.INVALID) -> InitErrorDetails:
     """The same of a key by itself, whatever its neighbours are: found also where one of them is wrong."""
-    return InitErrorDetails(type=PydanticCustomError(_ONE_KEY_FAULT, "{what}", {"what": what}), loc=(key,), input=None)
+    return InitErrorDetails(type=PydanticCustomError(_ONE_KEY_FAULT, "{what}", {"what": what, "kind": kind}), loc=(key,), input=None)
 
 
 def faults_of(error: ValidationError, prefix: Loc = ()) -> list[InitErrorDetails]:
     """The faults that pydantic collected, to be raised again together with others, `prefix` levels further down."""
-    return [fault((*prefix, *loc), what) for loc, what in plain_faults(error)]
+    return [fault((*prefix, *loc), what, kind) for loc, what, kind in plain_faults(error)]
 
 
-def plain_faults(error: ValidationError) -> list[tuple[Loc, str]]:
-    """What pydantic collected, as path and words."""
-    return [(e["loc"], _words(e)) for e in error.errors(include_url=False, include_input=False)]
+def plain_faults(error: ValidationError) -> list[tuple[Loc, str, FaultKind]]:
+    """What pydantic collected, as path, words and kind."""
+    return [(e["loc"], _words(e), _kind(e)) for e in error.errors(include_url=False, include_input=False)]
 
 
 def refuse(title: str, faults: list[InitErrorDetails]) -> ValidationError:
@@ -58,29 +74,40 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"(known: {', '.join(names) or 'none'}{f'; did you mean {near[0]}?' if near else ''})"
 
 
-_WORDS = {
-    "missing": "missing",
-    "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "bool_type": "must be true or false",
-    "tuple_type": "must be a list, as in [a, b]",
-    "dict_type": "must be a mapping of keys to values",
-    "string_too_short": "empty",
-    "string_too_long": "must be at most {max_length} characters",
-    "too_short": "must hold at least {min_length} items, not {actual_length}",
-    "too_long": "must hold at most {max_length} items, not {actual_length}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
+_OF_PYDANTIC = {
+    "missing": (FaultKind.MISSING, "missing"),
+    "string_type": (FaultKind.TYPE, "must be text"),
+    "int_type": (FaultKind.TYPE, "must be a whole number"),
+    "bool_type": (FaultKind.TYPE, "must be true or false"),
+    "tuple_type": (FaultKind.TYPE, "must be a list, as in [a, b]"),
+    "dict_type": (FaultKind.TYPE, "must be a mapping of keys to values"),
+    "string_too_short": (FaultKind.MISSING, "empty"),
+    "string_too_long": (FaultKind.RANGE, "must be at most {max_length} characters"),
+    "too_short": (FaultKind.RANGE, "must hold at least {min_length} items, not {actual_length}"),
+    "too_long": (FaultKind.RANGE, "must hold at most {max_length} items, not {actual_length}"),
+    "greater_than_equal": (FaultKind.RANGE, "must be at least {ge}"),
+    "less_than_equal": (FaultKind.RANGE, "must be at most {le}"),
+    "literal_error": (FaultKind.UNKNOWN_NAME, "must be {expected}"),
+    "enum": (FaultKind.UNKNOWN_NAME, "must be {expected}"),
 }
-"""Pydantic's kinds of fault in our words; the names in braces are of the fault's context."""
+"""Pydantic's types of fault as our kinds and words; the names in braces are of the fault's context."""
 
 
 def _words(error: ErrorDetails) -> str:
-    if error["type"] in _WORDS:
-        return _WORDS[error["type"]].format_map(error.get("ctx", {}))
+    if error["type"] in _OF_PYDANTIC:
+        return _OF_PYDANTIC[error["type"]][1].format_map(error.get("ctx", {}))
     return error["msg"].removeprefix("Value error, ")
+
+
+def _kind(error: ErrorDetails) -> FaultKind:
+    if error["type"] in _OF_PYDANTIC:
+        return _OF_PYDANTIC[error["type"]][0]
+    of = error.get("ctx", {})
+    return FaultKind(of.get("kind") or _kind_of(of.get("error")))
+
+
+def _kind_of(error: ValueError | None) -> FaultKind:
+    return error.kind if isinstance(error, ValueFault) else FaultKind.UNIT if isinstance(error, UnitError) else FaultKind.INVALID
 
 
 class SpecModel(BaseModel):
@@ -119,13 +146,15 @@ class SpecModel(BaseModel):
             return handler(data)
         data = cls.read(data)
         if not isinstance(data, Mapping):
-            raise ValueError(f"must be a mapping of keys to values (keys: {', '.join(sorted(cls.file_keys()))})")  # noqa: TRY004 pydantic collects ValueErrors only
-        early = [fault((k,), why) for k, why in cls.not_yet.items() if k in data] if from_file(info) else []
+            raise ValueFault(f"must be a mapping of keys to values (keys: {', '.join(sorted(cls.file_keys()))})", FaultKind.TYPE)
+        early = [fault((k,), why, FaultKind.UNKNOWN_KEY) for k, why in cls.not_yet.items() if k in data] if from_file(info) else []
         data = {k: v for k, v in data.items() if k not in cls.not_yet}
         keys = cls.file_keys()
         allowed = set(keys) if from_file(info) else set(keys) | set(cls.model_fields)
         faults = early + [
-            fault((str(k),), f"unknown key {did_you_mean(str(k), keys)}") for k in data if k not in allowed and k is not NAME_KEY
+            fault((str(k),), f"unknown key {did_you_mean(str(k), keys)}", FaultKind.UNKNOWN_KEY)
+            for k in data
+            if k not in allowed and k is not NAME_KEY
         ]
         known = {k: v for k, v in data.items() if k in allowed}
         if NAME_KEY in data:

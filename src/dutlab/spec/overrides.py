@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dutlab.errors import Fault, SpecRefused
+from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.spec.model import Loc
 from dutlab.spec.yaml_source import Source, SourcePosition, parse, printable
 from dutlab.units import number_or_text
@@ -28,23 +28,23 @@ def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
     for number, text in enumerate(overrides, start=1):
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            faults.append(_fault(number, key, "write KEY=VALUE, as in factors.mode=router,nat"))
+            faults.append(_fault(number, key, "write KEY=VALUE, as in factors.mode=router,nat", FaultKind.SYNTAX))
             continue
         try:
             new = _value(value, number)
         except SpecRefused as refused:
-            faults += [_fault(number, key, fault.what) for fault in refused.faults]
+            faults += [_fault(number, key, fault.what, fault.kind) for fault in refused.faults]
             continue
         parts = tuple(part.strip() for part in key.split("."))
         if not isinstance(source.data, dict):
             continue  # the file's own fault says so
         if not _put(source, parts, new, number):
-            faults.append(_fault(number, key, "no such place in the file"))
+            faults.append(_fault(number, key, "no such place in the file", FaultKind.UNKNOWN_KEY))
     return faults
 
 
-def _fault(number: int, key: str, what: str) -> Fault:
-    return Fault(OPTION, number, 1, printable(key.strip()) or "file", what)
+def _fault(number: int, key: str, what: str, kind: FaultKind) -> Fault:
+    return Fault(OPTION, number, 1, printable(key.strip()) or "file", what, kind)
 
 
 def _value(text: str, number: int) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.devices import HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
 from dutlab.spec.fields import Duration, YesNo
-from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.sensors import LONGEST_COMMAND
 
 LONGEST_OFF_S = 600.0
@@ -28,13 +29,13 @@ Command = Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
 
 def _off(seconds: float) -> float:
     if not 0 < seconds <= LONGEST_OFF_S:
-        raise ValueError("must be from above 0s to 10min")
+        raise ValueFault("must be from above 0s to 10min", FaultKind.RANGE)
     return seconds
 
 
 def _back(seconds: float) -> float:
     if not 0 < seconds <= LONGEST_BACK_S:
-        raise ValueError("must be from above 0s to 1h")
+        raise ValueFault("must be from above 0s to 1h", FaultKind.RANGE)
     return seconds
 
 
@@ -93,9 +94,9 @@ class SnmpPower(SnmpDevice, PowerSpec):
         if made is None:
             return faults
         if made.state is None and (made.state_on is not None or made.state_off is not None):
-            faults.append(fault(("state",), "missing; state-on and state-off are its values"))
+            faults.append(fault(("state",), "missing; state-on and state-off are its values", FaultKind.MISSING))
         if made.on == made.off or made.told_on == made.told_off:
-            faults.append(fault(("off",), "on and off have one value: nothing could tell them apart"))
+            faults.append(fault(("off",), "on and off have one value: nothing could tell them apart", FaultKind.CONFLICT))
         return faults
 
     @property
@@ -142,10 +143,10 @@ def _switch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a use
     if isinstance(value, PowerSpec) or value is None:
         return value
     if not isinstance(value, Mapping):
-        raise ValueError("must be a mapping of keys to values, as in {kind: plug, model: shelly, url: ...}")  # noqa: TRY004
+        raise ValueFault("must be a mapping of keys to values, as in {kind: plug, model: shelly, url: ...}", FaultKind.TYPE)
     if not isinstance(kind := value.get("kind"), str) or kind not in SWITCHES:
         what = "missing" if "kind" not in value else f"unknown kind of switch {str(kind)!r}"
-        raise refuse("power", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SWITCHES)}")])
+        raise refuse("power", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SWITCHES)}", FaultKind.UNKNOWN_NAME)])
     try:
         return SWITCHES[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
     except ValidationError as error:

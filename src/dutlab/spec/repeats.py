@@ -8,8 +8,9 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import Share
-from dutlab.spec.model import SpecModel, fault
+from dutlab.spec.model import SpecModel, ValueFault, fault
 from dutlab.stats.repeats import RepeatRule
 
 LARGEST_REPEATS = 1000
@@ -45,7 +46,7 @@ def _repeats(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a us
         return RepeatUntil.model_validate(value, context=info.context)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_REPEATS:
         return value
-    raise ValueError(f"must be a whole number from 1 to {LARGEST_REPEATS}, or {{until: 2%, most: 12}}")
+    raise ValueFault(f"must be a whole number from 1 to {LARGEST_REPEATS}, or {{until: 2%, most: 12}}", FaultKind.RANGE)
 
 
 Repeats = Annotated[int | RepeatUntil, BeforeValidator(_repeats)]

@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.devices import (
     LOGIN_FAULT,
     At,
@@ -35,7 +36,7 @@ from dutlab.spec.devices import (
     secrets_of,
 )
 from dutlab.spec.fields import Duration, Name, Share, YesNo, named
-from dutlab.spec.model import SpecModel, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 
 __all__ = [
     "DEFAULT_WATCH",
@@ -67,7 +68,7 @@ _UNIT = re.compile(r"[A-Za-z%°µ/][A-Za-z0-9%°µ/^.*-]{0,15}")
 
 def _period(seconds: float) -> float:
     if not LEAST_EVERY_S <= seconds <= MOST_EVERY_S:
-        raise ValueError("must be from 100ms to 1h")
+        raise ValueFault("must be from 100ms to 1h", FaultKind.RANGE)
     return seconds
 
 
@@ -79,7 +80,7 @@ def _unit(text: str) -> str:
 
 def _accuracy(share: float) -> float:
     if not 0 < share <= 1:
-        raise ValueError("must be above 0% and at most 100%")
+        raise ValueFault("must be above 0% and at most 100%", FaultKind.RANGE)
     return share
 
 
@@ -94,7 +95,7 @@ def _place(text: str) -> str:
 
 def _factor(number: float) -> float:
     if not math.isfinite(number) or number == 0:
-        raise ValueError("must be a number other than 0")
+        raise ValueFault("must be a number other than 0", FaultKind.RANGE)
     return number
 
 
@@ -287,7 +288,9 @@ class MeterSensor(HttpDevice, NumberSensor):
         faults = super().cross_faults(data, made)
         if made is not None and (made.model is None) == (made.value is None):
             models = ", ".join(get_args(PlugModel))
-            faults.append(fault((), f"say either model: one of {models}; or value: the place of the number in the JSON"))
+            faults.append(
+                fault((), f"say either model: one of {models}; or value: the place of the number in the JSON", FaultKind.CONFLICT)
+            )
         return faults if made is None else [*faults, *login_faults(made.model, made.user)]
 
 
@@ -316,10 +319,10 @@ def _sensor(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a use
     if isinstance(value, SensorSpec):
         return value
     if not isinstance(value, Mapping):
-        raise ValueError("must be a mapping of keys to values, as in {kind: command, command: ..., unit: W}")  # noqa: TRY004
+        raise ValueFault("must be a mapping of keys to values, as in {kind: command, command: ..., unit: W}", FaultKind.TYPE)
     if not isinstance(kind := value.get("kind"), str) or kind not in SENSORS:
         what = "missing" if "kind" not in value else f"unknown kind of sensor {str(kind)!r}"
-        raise refuse("sensor", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SENSORS)}")])
+        raise refuse("sensor", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SENSORS)}", FaultKind.UNKNOWN_NAME)])
     try:
         return SENSORS[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
     except ValidationError as error:
@@ -344,9 +347,13 @@ def host_faults(sensors: object, hosts: Collection[str], without_a_way_in: froze
         if not isinstance(host, str):
             continue
         if host not in hosts:
-            yield fault(("sensors", str(name), "host"), f"there is no host {host!r} {did_you_mean(host, hosts)}")
+            yield fault(("sensors", str(name), "host"), f"there is no host {host!r} {did_you_mean(host, hosts)}", FaultKind.UNKNOWN_NAME)
         elif host in without_a_way_in and _runs_there(sensor):
-            yield fault(("sensors", str(name), "host"), f"no command reaches {host}; leave `host` out and ask it from this machine")
+            yield fault(
+                ("sensors", str(name), "host"),
+                f"no command reaches {host}; leave `host` out and ask it from this machine",
+                FaultKind.CONFLICT,
+            )
 
 
 def _runs_there(sensor: object) -> bool:

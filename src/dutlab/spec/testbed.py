@@ -25,6 +25,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.arrays import ArraySpec
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.fields import Name, interface_fault, named, ssh_fault
@@ -68,23 +69,49 @@ class HostSpec(SpecModel):
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
             faults.append(
-                fault(("family",), f"{family!r} is not a family {did_you_mean(family, [name for name in FAMILY_MODES if name != MDRAID])}")
+                fault(
+                    ("family",),
+                    f"{family!r} is not a family {did_you_mean(family, [name for name in FAMILY_MODES if name != MDRAID])}",
+                    FaultKind.UNKNOWN_NAME,
+                )
             )
         if family == MDRAID:
-            faults.append(fault(("family",), "is what a Linux host with drives is in a testbed without links; write linux, and drives"))
+            faults.append(
+                fault(
+                    ("family",),
+                    "is what a Linux host with drives is in a testbed without links; write linux, and drives",
+                    FaultKind.CONFLICT,
+                )
+            )
         if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
-            faults.append(fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out"))
+            faults.append(
+                fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out", FaultKind.CONFLICT)
+            )
         each, cpus = data.get("cpus_per_port"), data.get("cpus") or ()
         if isinstance(each, int) and isinstance(cpus, Sequence) and each > max(1, len(cpus)):
-            faults.append(fault(("cpus_per_port",), f"is {each}, and cpus names {len(cpus)}; name as many cores, or leave it out"))
+            faults.append(
+                fault(("cpus_per_port",), f"is {each}, and cpus names {len(cpus)}; name as many cores, or leave it out", FaultKind.CONFLICT)
+            )
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             faults.append(fault(("ssh",), what))
         if ssh is not None and data.get("local") is True:
-            faults.append(fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh"))
+            faults.append(
+                fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+            )
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
-            faults.append(fault(("family",), f"{family} cannot be combined with a way in; leave ssh and local out, or name the family"))
+            faults.append(
+                fault(
+                    ("family",),
+                    f"{family} cannot be combined with a way in; leave ssh and local out, or name the family",
+                    FaultKind.CONFLICT,
+                )
+            )
         if made is not None and made.drives and made.family != "linux":
-            faults.append(fault(("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux"))
+            faults.append(
+                fault(
+                    ("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux", FaultKind.CONFLICT
+                )
+            )
         if made is not None:
             faults += _named_twice(made.drives)
         return faults
@@ -95,7 +122,7 @@ def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
     for name, drive in drives.items():
         key = (drive.by_id, drive.serial, drive.file)
         if (first := seen.setdefault(key, name)) != name:
-            yield fault(("drives", name), f"is the same drive as {first}")
+            yield fault(("drives", name), f"is the same drive as {first}", FaultKind.DUPLICATE)
 
 
 class Testbed(SpecModel):
@@ -125,7 +152,7 @@ class Testbed(SpecModel):
             faults += _reference_faults(links, hosts)
             faults += host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
         if made is not None and not made.hosts:
-            faults.append(fault(("hosts",), "empty; a testbed needs a host"))
+            faults.append(fault(("hosts",), "empty; a testbed needs a host", FaultKind.MISSING))
         return faults
 
     @property
@@ -182,15 +209,15 @@ def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab:
     for name, other in ((name, host) for name, link in links.items() for host in link.forwarders if dut not in link.forwarders):
         what = f"goes through {other}, but the measured host is {dut}; every path goes through it, or call the measured host dut"
         if dut != DUT:
-            yield fault(("links", name, "path"), what)
+            yield fault(("links", name, "path"), what, FaultKind.CONFLICT)
     for name, host in hosts.items():
         ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
         if isinstance(kind, str) and kind in WITHOUT_A_WAY_IN:
             if name != dut:
-                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: the others are given commands")
+                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: the others are given commands", FaultKind.CONFLICT)
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
-            yield fault(("hosts", name, "ssh"), what)
+            yield fault(("hosts", name, "ssh"), what, FaultKind.MISSING)
 
 
 def _family(host: object) -> str:
@@ -204,7 +231,7 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> It
         for i, port in enumerate(link.ports):
             at = ("links", name, "path" if link.path else "segment", i)
             if port.host not in hosts:
-                yield fault(at, f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}")
+                yield fault(at, f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}", FaultKind.UNKNOWN_NAME)
             elif _family(hosts[port.host]) not in OWN_PORTS and (what := interface_fault(port.interface)):
                 yield fault(at, what)
         for end in link.ends if link.configure else ():
@@ -213,7 +240,7 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> It
                 what = (
                     f"{end} is a {system.title}; a run configures ports of Linux only: set the port's address there and leave configure out"
                 )
-                yield fault(("links", name, "configure"), what)
+                yield fault(("links", name, "configure"), what, FaultKind.CONFLICT)
 
 
 def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
@@ -222,7 +249,7 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
         for i, port in enumerate(link.ports):
             if (other := seen.setdefault(str(port), name)) != name and not _shared(links[other], link, i):
                 what = f"{port} is already used by link {other}{_how_to_share(links[other], link, port)}"
-                yield fault(("links", name, "path" if link.path else "segment", i), what)
+                yield fault(("links", name, "path" if link.path else "segment", i), what, FaultKind.DUPLICATE)
 
 
 def _how_to_share(first: Link, second: Link, port: Port) -> str:
@@ -250,4 +277,4 @@ def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
             for _, there in first.networks:
                 if here.version == there.version and here.overlaps(there):
                     what = f"{here} overlaps {there} of link {first.name}; each cable needs a network of its own"
-                    yield fault(("links", name, "addresses", i), what)
+                    yield fault(("links", name, "addresses", i), what, FaultKind.CONFLICT)

@@ -20,8 +20,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import FrameRate, Network
-from dutlab.spec.model import SpecModel, fault
+from dutlab.spec.model import SpecModel, ValueFault, fault
 from dutlab.spec.vary import ADDRESSES, DESTINATION_ADDRESS, SOURCE_ADDRESS, TELLS_FLOWS, Vary
 from dutlab.units import FCS_BYTES, Pps, si
 
@@ -41,7 +42,7 @@ class Spread:
         """In parts as large as may be. Raises ValueError when the network has fewer addresses."""
         length = network.prefixlen + (count - 1).bit_length()
         if not 1 <= count <= network.num_addresses:
-            raise ValueError(f"{network} has {network.num_addresses} addresses, not {count}")
+            raise ValueFault(f"{network} has {network.num_addresses} addresses, not {count}", FaultKind.RANGE)
         return cls(network, count, length)
 
     @property
@@ -140,15 +141,17 @@ class FlowSet(SpecModel):
         faults = []
         if made.count > made.members:
             what = f"the ranges make {made.members} different flows, not {made.count}; widen one, as in source_ports: 1024"
-            faults.append(fault(("count",), what))
+            faults.append(fault(("count",), what, FaultKind.RANGE))
         if made.sources and made.destinations and made.sources.version != made.destinations.version:
-            faults.append(fault(("sources",), f"{made.sources} and {made.destinations} are of different versions of IP"))
+            faults.append(
+                fault(("sources",), f"{made.sources} and {made.destinations} are of different versions of IP", FaultKind.CONFLICT)
+            )
         for key, network, count in (
             ("sources", made.sources, made.source_addresses),
             ("destinations", made.destinations, made.destination_addresses),
         ):
             if network is not None and count > network.num_addresses:
-                faults.append(fault((key,), f"{network} has {network.num_addresses} addresses, not {count}"))
+                faults.append(fault((key,), f"{network} has {network.num_addresses} addresses, not {count}", FaultKind.RANGE))
         return faults
 
     def words(self) -> str:
@@ -232,14 +235,18 @@ class Traffic(SpecModel):
         if made is None:
             return []
         headers = made.extension_headers
-        faults = [fault(("extension_headers", i), f"{h} can only be the first") for i, h in enumerate(headers) if i and h == HOP_BY_HOP]
+        faults = [
+            fault(("extension_headers", i), f"{h} can only be the first", FaultKind.CONFLICT)
+            for i, h in enumerate(headers)
+            if i and h == HOP_BY_HOP
+        ]
         for i, rule in enumerate(made.vary):
             if what := rule.lacks(tags=len(made.vlans), transport=made.transport):
-                faults.append(fault(("vary", rule.name), what))
+                faults.append(fault(("vary", rule.name), what, FaultKind.CONFLICT))
             if rule.name in made.flows.varied:
-                faults.append(fault(("vary", rule.name), "`flows` changes it already; take it out of one of the two"))
+                faults.append(fault(("vary", rule.name), "`flows` changes it already; take it out of one of the two", FaultKind.DUPLICATE))
             if earlier := next((other.name for other in made.vary[:i] if rule.overlaps(other)), None):
-                faults.append(fault(("vary", rule.name), f"has bits in common with {earlier}"))
+                faults.append(fault(("vary", rule.name), f"has bits in common with {earlier}", FaultKind.CONFLICT))
         return faults
 
     def text(self) -> str | None:

@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import YesNo
-from dutlab.spec.model import NAME_KEY, SpecModel, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import NAME_KEY, SpecModel, ValueFault, did_you_mean, fault, faults_of, raised, refuse
 
 LONGEST_LIST = 65536
 WIDEST_RANDOM = 1 << 64
@@ -52,7 +53,7 @@ _TAGS = {"vlan-id": 1, "vlan-priority": 1, "inner-vlan-id": 2, "inner-vlan-prior
 def _value(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise ValueError("must be a whole number, an address or a MAC")
+    raise ValueFault("must be a whole number, an address or a MAC", FaultKind.TYPE)
 
 
 _Value = Annotated[int | str, BeforeValidator(_value)]
@@ -90,13 +91,13 @@ class VaryRule(SpecModel):
         if made.values is not None:
             return made._faults_of_list()  # noqa: SLF001 -- of its own kind
         if made.first is None or made.last is None:
-            return [fault(("to" if made.last is None else "from",), "missing; write from and to, or a list of values")]
+            return [fault(("to" if made.last is None else "from",), "missing; write from and to, or a list of values", FaultKind.MISSING)]
         faults, ends = [], list[int]()
         for key, value in (("from", made.first), ("to", made.last)):
             try:
                 ends.append(number_of(made.name, value))
             except ValueError as error:
-                faults.append(fault((key,), str(error)))
+                faults.append(raised((key,), error))
         return faults or made._faults_between(*ends)  # noqa: SLF001 -- of its own kind
 
     def _faults_of_list(self) -> list[InitErrorDetails]:
@@ -107,12 +108,14 @@ class VaryRule(SpecModel):
             ("random", self.random, False),
             ("seed", self.seed, 0),
         )
-        faults = [fault((key,), "cannot be combined with a list of values") for key, value, usual in alone if value != usual]
+        faults = [
+            fault((key,), "cannot be combined with a list of values", FaultKind.CONFLICT) for key, value, usual in alone if value != usual
+        ]
         for i, value in enumerate(self.values or ()):
             try:
                 number_of(self.name, value)
             except ValueError as error:
-                faults.append(fault(("values", i), str(error)))
+                faults.append(raised(("values", i), error))
         return faults or self._faults_of_phase()
 
     def _faults_between(self, first: int, last: int) -> list[InitErrorDetails]:
@@ -132,7 +135,7 @@ class VaryRule(SpecModel):
     def _faults_of_phase(self) -> list[InitErrorDetails]:
         if self.random or self.phase < self.members:
             return []
-        return [fault(("phase",), f"there are {self.members} values, counted from 0")]
+        return [fault(("phase",), f"there are {self.members} values, counted from 0", FaultKind.RANGE)]
 
     @property
     def members(self) -> int:
@@ -229,7 +232,7 @@ def number_of(field: str, value: _Value) -> int:
         raise ValueError(f"{value!r} is not a number") from None
     width = _WIDTHS[field] if field in _WIDTHS else int((_BITS.fullmatch(field) or ["", "", "", "64"])[3])
     if number >> width:
-        raise ValueError(f"{value} does not fit into {width} bits")
+        raise ValueFault(f"{value} does not fit into {width} bits", FaultKind.RANGE)
     return number
 
 
@@ -256,7 +259,7 @@ def _short(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         last, slash, step = rest.partition("/")
         return {"from": first, "to": last} | ({"by": _step(step)} if slash else {})
     if not isinstance(value, Mapping):
-        raise ValueError("must be a range, as in 1024..2047, a list of values, or a mapping")  # noqa: TRY004 pydantic collects ValueErrors
+        raise ValueFault("must be a range, as in 1024..2047, a list of values, or a mapping", FaultKind.TYPE)
     return value
 
 
@@ -270,7 +273,7 @@ def _named(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user
     if isinstance(value, tuple) and all(isinstance(rule, VaryRule) for rule in value):
         return value
     if not isinstance(value, Mapping):
-        raise ValueError("must be a mapping of fields to values, as in {source-port: 1024..2047}")  # noqa: TRY004 pydantic collects ValueErrors
+        raise ValueFault("must be a mapping of fields to values, as in {source-port: 1024..2047}", FaultKind.TYPE)
     rules, faults = list[VaryRule](), list[InitErrorDetails]()
     for field, values in value.items():
         if what := _field_fault(str(field)):
@@ -281,7 +284,7 @@ def _named(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user
         except ValidationError as error:
             faults += faults_of(error, (str(field),))
         except ValueError as error:
-            faults.append(fault((str(field),), str(error)))
+            faults.append(raised((str(field),), error))
     if faults:
         raise refuse("vary", faults)
     return tuple(rules)

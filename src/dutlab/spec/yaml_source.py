@@ -18,7 +18,7 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from dutlab.errors import Fault, SpecRefused
+from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.spec.model import Loc
 
 MOST_BYTES = 256 * 1024
@@ -52,11 +52,11 @@ class Source:
     places: dict[Loc, SourcePosition] = field(default_factory=dict)
     """Path → its key, or its item of a list."""
 
-    def fault(self, loc: Loc, what: str) -> Fault:
+    def fault(self, loc: Loc, what: str, kind: FaultKind = FaultKind.INVALID) -> Fault:
         """A fault at `loc`; where `loc` is not written, at what it is missing from."""
         known = next((loc[:n] for n in range(len(loc), 0, -1) if loc[:n] in self.places), ())
         place = self.places.get(known, SourcePosition(self.file, 1, 1))
-        return Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what)))
+        return Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what)), kind)
 
 
 def path_text(loc: Loc) -> str:
@@ -82,9 +82,11 @@ def read_file(path: Path) -> bytes:
             raw = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         what = getattr(error, "strerror", None) or str(error)
-        raise SpecRefused([Fault(printable(str(path)), 1, 1, "file", f"cannot be read: {what}")]) from error
+        raise SpecRefused([Fault(printable(str(path)), 1, 1, "file", f"cannot be read: {what}", FaultKind.UNREADABLE)]) from error
     if len(raw) > MOST_BYTES:
-        raise SpecRefused([Fault(str(path), 1, 1, "file", f"larger than {MOST_BYTES // 1024} KiB; this is not an input file")])
+        raise SpecRefused(
+            [Fault(str(path), 1, 1, "file", f"larger than {MOST_BYTES // 1024} KiB; this is not an input file", FaultKind.SYNTAX)]
+        )
     return raw
 
 
@@ -100,15 +102,17 @@ def parse(raw: bytes, file: str) -> Source:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise SpecRefused([Fault(file, line, column, "file", printable(f"not valid YAML: {_syntax_words(error)}"))]) from error
+        raise SpecRefused(
+            [Fault(file, line, column, "file", printable(f"not valid YAML: {_syntax_words(error)}"), FaultKind.SYNTAX)]
+        ) from error
     except ReaderError as error:
         line, column = _line_column(text, error.position)
         what = f"not valid YAML: the character {text[error.position]!r} is not allowed here"
-        raise SpecRefused([Fault(file, line, column, "file", printable(what))]) from error
+        raise SpecRefused([Fault(file, line, column, "file", printable(what), FaultKind.SYNTAX)]) from error
     except Exception as error:  # others leak out of ruamel: a ValueError of an escape beyond Unicode, for one
-        raise SpecRefused([Fault(file, 1, 1, "file", f"not readable YAML ({type(error).__name__})")]) from error
+        raise SpecRefused([Fault(file, 1, 1, "file", f"not readable YAML ({type(error).__name__})", FaultKind.SYNTAX)]) from error
     if node is None:
-        raise SpecRefused([Fault(file, 1, 1, "file", "empty")])
+        raise SpecRefused([Fault(file, 1, 1, "file", "empty", FaultKind.MISSING)])
     reader = _Reader(Source(file))
     reader.source.data = reader.plain(node, ())
     if reader.faults:
@@ -132,10 +136,10 @@ def _decode(raw: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         line, column = _line_column(raw[: error.start].decode("utf-8", "replace"), error.start)
         what = f"not UTF-8: byte 0x{raw[error.start]:02x}; save the file as UTF-8"
-        raise SpecRefused([Fault(file, line, column, "file", what)]) from error
+        raise SpecRefused([Fault(file, line, column, "file", what, FaultKind.SYNTAX)]) from error
     if "\0" in text:
         line, column = _line_column(text, text.index("\0"))
-        raise SpecRefused([Fault(file, line, column, "file", "a NUL byte; this is not a text file")])
+        raise SpecRefused([Fault(file, line, column, "file", "a NUL byte; this is not a text file", FaultKind.SYNTAX)])
     return text
 
 
@@ -155,7 +159,7 @@ def _bound(text: str, file: str) -> None:
         count += isinstance(event, CollectionStartEvent | ScalarEvent | AliasEvent)
         if depth > DEEPEST or count > 2 * MOST_NODES:  # keys are events too
             what = f"nested deeper than {DEEPEST} levels" if depth > DEEPEST else f"more than {MOST_NODES} values"
-            raise SpecRefused([Fault(file, event.start_mark.line + 1, event.start_mark.column + 1, "file", what)])
+            raise SpecRefused([Fault(file, event.start_mark.line + 1, event.start_mark.column + 1, "file", what, FaultKind.RANGE)])
 
 
 class _TooMuch(Exception):
@@ -180,10 +184,10 @@ class _Reader:
     def _value(self, node: Node, loc: Loc) -> Any:  # noqa: ANN401
         self._nodes += 1
         if self._nodes > MOST_NODES or len(loc) > DEEPEST:
-            self._fault(node, loc[:1], f"more than {MOST_NODES} values or {DEEPEST} levels, aliases followed")
+            self._fault(node, loc[:1], f"more than {MOST_NODES} values or {DEEPEST} levels, aliases followed", FaultKind.RANGE)
             raise _TooMuch
         if str(node.tag) not in _PLAIN_TAGS:
-            self._fault(node, loc, f"the tag {node.tag} is not supported; leave it out")
+            self._fault(node, loc, f"the tag {node.tag} is not supported; leave it out", FaultKind.SYNTAX)
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, loc)
@@ -197,11 +201,13 @@ class _Reader:
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                self._fault(key_node, loc, "a key must be text, not a list or mapping")
+                self._fault(key_node, loc, "a key must be text, not a list or mapping", FaultKind.TYPE)
                 continue
             key = self._text(key_node, loc)
             if key in found:
-                self._fault(key_node, (*loc, key), f"duplicate; the first is in line {self.source.places[*loc, key].line}")
+                self._fault(
+                    key_node, (*loc, key), f"duplicate; the first is in line {self.source.places[*loc, key].line}", FaultKind.DUPLICATE
+                )
                 continue
             self.source.places[*loc, key] = self._place(key_node)
             found[key] = self._value(value_node, (*loc, key))
@@ -234,16 +240,16 @@ class _Reader:
         if node.style == ">":
             text = text.replace("\a", "")  # where ruamel's scanner saw a folded line; one of the file's own is refused before
         if odd := [c for c in text if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]:
-            self._fault(node, loc, f"the control character {odd[0]!r} is not allowed in a value")
+            self._fault(node, loc, f"the control character {odd[0]!r} is not allowed in a value", FaultKind.SYNTAX)
             return ""
         return text
 
     def _place(self, node: Node) -> SourcePosition:
         return SourcePosition(self.source.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def _fault(self, node: Node, loc: Loc, what: str) -> None:
+    def _fault(self, node: Node, loc: Loc, what: str, kind: FaultKind) -> None:
         place = self._place(node)
-        self.faults.append(Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what))))
+        self.faults.append(Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what)), kind))
 
 
 def _float(text: str) -> float | str:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
 
+from dutlab.errors import FaultKind
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.generators.iperf3_udp import Iperf3UdpModel
@@ -23,7 +24,7 @@ from dutlab.spec.generators.pktgen import PktgenModel
 from dutlab.spec.generators.trafgen import TrafgenModel
 from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.generators.xdp_trafficgen import XdpTrafficgenModel
-from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault, faults_of, refuse
 
 __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
 
@@ -40,10 +41,12 @@ def _named(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user
     if isinstance(value, str):
         value = {value: None}
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise ValueError("must be the name of a generator, or it with its options, as in {trafgen: {cores: [2]}}")
+        raise ValueFault("must be the name of a generator, or it with its options, as in {trafgen: {cores: [2]}}", FaultKind.TYPE)
     kind, body = next(iter(value.items()))
     if kind not in GENERATORS:
-        raise refuse("generator", [fault((), f"unknown generator {str(kind)!r} {did_you_mean(str(kind), GENERATORS)}")])
+        raise refuse(
+            "generator", [fault((), f"unknown generator {str(kind)!r} {did_you_mean(str(kind), GENERATORS)}", FaultKind.UNKNOWN_NAME)]
+        )
     try:
         return GENERATORS[kind].model_validate(body, context=info.context)
     except ValidationError as error:

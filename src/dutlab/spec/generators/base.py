@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, Strict
 
-from dutlab.spec.model import SpecModel
+from dutlab.errors import FaultKind
+from dutlab.spec.model import SpecModel, ValueFault
 
 MOST_STREAMS = 64
 ProgramName = Annotated[str, Field(pattern=r"^[^\s'\"]+$")]
@@ -42,7 +43,7 @@ class GeneratorFeature(enum.Enum):
 
 def _each_once(cores: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(cores)) < len(cores):
-        raise ValueError("duplicate core")
+        raise ValueFault("duplicate core", FaultKind.DUPLICATE)
     return cores
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.generators.base import GeneratorFeature
 from dutlab.spec.generators.counted import CountedModel
 from dutlab.spec.model import fault
@@ -35,7 +36,7 @@ class XdpTrafficgenModel(CountedModel):
         del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
             return []
-        return [fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out")]
+        return [fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out", FaultKind.CONFLICT)]
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its headers bound the length from below."""

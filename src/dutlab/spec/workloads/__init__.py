@@ -17,8 +17,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, SerializeAsAny, ValidationError, ValidationInfo
 from pydantic.json_schema import models_json_schema
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
-from dutlab.spec.model import Loc, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
 from dutlab.workloads import named, plug_of, settable
@@ -50,11 +51,11 @@ def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a u
     if isinstance(value, WorkloadModel):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise ValueError(f"must be one of {', '.join(settable())} with its settings, as in `- sweep: {{duration: 30s}}`")
+        raise ValueFault(f"must be one of {', '.join(settable())} with its settings, as in `- sweep: {{duration: 30s}}`", FaultKind.TYPE)
     kind, body = next(iter(value.items()))
     at: Loc = (str(kind),)
     if kind not in settable():
-        raise refuse("workload", [fault(at, f"unknown workload {did_you_mean(str(kind), settable())}")])
+        raise refuse("workload", [fault(at, f"unknown workload {did_you_mean(str(kind), settable())}", FaultKind.UNKNOWN_NAME)])
     try:
         return model_of(kind).model_validate(body, context=info.context)
     except ValidationError as error:
@@ -71,7 +72,7 @@ def _setting(value: Any) -> Any:  # noqa: ANN401 JSON
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind != IMPORTED and not plug_of(str(kind)).settings:
-        raise ValueError(f"kind: unknown workload {did_you_mean(str(kind), settable())}")
+        raise ValueFault(f"kind: unknown workload {did_you_mean(str(kind), settable())}", FaultKind.UNKNOWN_NAME)
     text = str(value)
     if (known := _READ.get(text)) is None:
         model: type[Setting] = ImportedSetting if kind == IMPORTED else model_of(str(kind)).setting

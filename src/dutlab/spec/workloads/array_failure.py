@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.arrays import LEAST_DRIVES, MD, STRIPES, engine_of, state_of
 from dutlab.spec.drives import Positive, is_size, parse_size
 from dutlab.spec.fields import Duration
@@ -95,15 +96,23 @@ class ArrayFailureWorkload(DriveWorkload):
             return faults
         for name, value, least in (("phase", made.phase, 3.0), ("rebuild", made.rebuild, 3.0)):
             if not least <= value <= LONGEST_TRIAL:
-                faults.append(fault((name,), f"must be at least {least:g} s and at most {LONGEST_TRIAL:g} s"))
+                faults.append(fault((name,), f"must be at least {least:g} s and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
         if any(entry != "together" for entry in made.drives_):
-            faults.append(fault(("drives",), "an array is all drives of its host: write together, or leave it out"))
+            faults.append(fault(("drives",), "an array is all drives of its host: write together, or leave it out", FaultKind.CONFLICT))
         if "rw" not in made.options:
-            faults.append(fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}"))
+            faults.append(
+                fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}", FaultKind.MISSING)
+            )
         for name, given in made.options.items():
             faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
             if len(set(given)) < len(given) or not given:
-                faults.append(fault(("options", name), "a value is written twice" if given else "empty; write a value"))
+                faults.append(
+                    fault(
+                        ("options", name),
+                        "a value is written twice" if given else "empty; write a value",
+                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
+                    )
+                )
         return faults
 
     def settings(self) -> Iterator[tuple[ArrayFailureSetting, float]]:

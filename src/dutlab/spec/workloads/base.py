@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.mixes import Mix
-from dutlab.spec.model import Loc, SpecModel, fault
+from dutlab.spec.model import Loc, SpecModel, ValueFault, fault
 from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 
@@ -41,7 +42,7 @@ class Need(StrEnum):
 
 def _link_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     if not isinstance(value, list | tuple):
-        raise ValueError("must be a list of the links that are driven at once, as in [a, b]")  # noqa: TRY004 pydantic collects ValueErrors
+        raise ValueFault("must be a list of the links that are driven at once, as in [a, b]", FaultKind.TYPE)
     return value
 
 
@@ -124,15 +125,15 @@ def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
     if not isinstance(raw, list | tuple):
         return
     if not raw:
-        yield fault(("links",), "empty; write sets of links, as in [[a], [b], [a, b]]")
+        yield fault(("links",), "empty; write sets of links, as in [[a], [b], [a, b]]", FaultKind.MISSING)
     seen: list[set[str]] = []
     for i, links in enumerate(raw):
         if not isinstance(links, list | tuple) or not all(isinstance(name, str) for name in links):
             continue
         if not links:
-            yield fault(("links", i), "empty; a trial needs a link")
+            yield fault(("links", i), "empty; a trial needs a link", FaultKind.MISSING)
         if len(set(links)) < len(links):
-            yield fault(("links", i), "duplicate link in one set")
+            yield fault(("links", i), "duplicate link in one set", FaultKind.DUPLICATE)
         elif set(links) in seen:
-            yield fault(("links", i), f"duplicate {'+'.join(links)}; `repeats` repeats trials")
+            yield fault(("links", i), f"duplicate {'+'.join(links)}; `repeats` repeats trials", FaultKind.DUPLICATE)
         seen.append(set(links))

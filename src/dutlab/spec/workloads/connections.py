@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.address_blocks import MOST_SOURCES
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Share
@@ -112,7 +113,9 @@ class ConnectionsWorkload(WorkloadModel):
         faults += each_once("tests", [test.value for test in made.tests])
         faults += alone(made.links, "its connections fill the DUT's table")
         if ConnectionsTest.RATE not in made.tests and made.fill_rate is None:
-            faults.append(fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened"))
+            faults.append(
+                fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened", FaultKind.MISSING)
+            )
         return [
             *faults,
             *outside([("trial", made.trial, 1, 600), ("timeout", made.timeout, 0.1, 60)]),

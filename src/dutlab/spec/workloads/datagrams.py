@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import Duration, FrameRate, PayloadRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
 from dutlab.spec.model import fault, fault_of_key
@@ -72,11 +73,17 @@ class DatagramsWorkload(WorkloadModel):
             return faults
         faults += each_once("lengths", [str(n) for n in made.lengths])
         if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_TRIAL:
-            faults.append(fault_of_key("duration", f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s"))
+            faults.append(
+                fault_of_key(
+                    "duration", f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s", FaultKind.RANGE
+                )
+            )
         if not float(made.omit).is_integer() or not 0 <= made.omit <= LONGEST_OMIT:
-            faults.append(fault_of_key("omit", f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {made.omit:g}s"))
+            faults.append(
+                fault_of_key("omit", f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {made.omit:g}s", FaultKind.RANGE)
+            )
         if made.rate is not None and made.bit_rate is not None:
-            faults.append(fault(("bit_rate",), "cannot be combined with rate; write one of them"))
+            faults.append(fault(("bit_rate",), "cannot be combined with rate; write one of them", FaultKind.CONFLICT))
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:

@@ -22,6 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
@@ -159,15 +160,23 @@ class FioWorkload(DriveWorkload):
         if made is None:
             return faults
         if not made.options and not made.job:
-            faults.append(fault(("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job"))
+            faults.append(
+                fault(("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job", FaultKind.MISSING)
+            )
         if not 0 < made.duration <= LONGEST_TRIAL:
-            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
         for name, given in made.options.items():
             faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
             if len(set(given)) < len(given) or not given:
-                faults.append(fault(("options", name), "a value is written twice" if given else "empty; write a value"))
+                faults.append(
+                    fault(
+                        ("options", name),
+                        "a value is written twice" if given else "empty; write a value",
+                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
+                    )
+                )
         if not made.job and made.options and "rw" not in made.options:
-            faults.append(fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}"))
+            faults.append(fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}", FaultKind.MISSING))
         return [*faults, *(fault(("job",), what) for what in _job_faults(made.job))]
 
     def settings(self) -> Iterator[tuple[FioSetting, float]]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
@@ -133,24 +134,24 @@ class FrameWorkload(WorkloadModel):
 def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
     """What is wrong with a list that must not be empty and says nothing twice."""
     if not names:
-        yield fault((key,), "empty; write at least one")
+        yield fault((key,), "empty; write at least one", FaultKind.MISSING)
     for i, name in enumerate(names):
         if name in names[:i]:
-            yield fault((key, i), "duplicate; `repeats` repeats trials")
+            yield fault((key, i), "duplicate; `repeats` repeats trials", FaultKind.DUPLICATE)
 
 
 def alone(links: Sequence[LinkSet] | None, why: str) -> Iterator[InitErrorDetails]:
     """A fault for each set of links that is more than one link, of a workload that drives one at a time."""
     for i, together in enumerate(links or ()):
         if len(together) > 1:
-            yield fault(("links", i), f"one link at a time: {why}")
+            yield fault(("links", i), f"one link at a time: {why}", FaultKind.CONFLICT)
 
 
 def outside(limits: Iterable[tuple[str, float | None, float, float]], unit: str = "s") -> Iterator[InitErrorDetails]:
     """A fault for each (key, value, least, most) whose value is given and not between the two."""
     for key, value, low, high in limits:
         if value is not None and not low <= value <= high:
-            yield fault_of_key(key, f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}")
+            yield fault_of_key(key, f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}", FaultKind.RANGE)
 
 
 class FramesAround(FrameWorkload):
@@ -194,10 +195,14 @@ class CarryingTraffic(FrameWorkload):
             faults.append(fault(("traffic", "vary" if traffic.varied_addresses else "flows"), why))
         if not made.spaced_bursts and traffic.burst is not None and traffic.burst.rate is not None:
             faults.append(
-                fault(("traffic", "burst", "rate"), "the rates of this workload are found, so bursts follow each other at once only")
+                fault(
+                    ("traffic", "burst", "rate"),
+                    "the rates of this workload are found, so bursts follow each other at once only",
+                    FaultKind.CONFLICT,
+                )
             )
         too_short = made.too_short(traffic, ipv6=bool(traffic.extension_headers))
-        return [*faults, *(fault(at, what) for at, what in too_short)]
+        return [*faults, *(fault(at, what, FaultKind.RANGE) for at, what in too_short)]
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Frames that are not one UDP flow, evenly sent."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator
@@ -67,16 +68,20 @@ class GenerationWorkload(WorkloadModel):
         faults += each_once("work", [work.value for work in made.work])
         generator = made.generator or IpgenModel()
         if not isinstance(generator, IpgenModel):
-            faults.append(fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen"))
+            faults.append(fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen", FaultKind.CONFLICT))
         for i, mix in enumerate(made.frame_sizes):
             several = "" if mix.size else "its frames are of one size; write the sizes one by one"
             if what := several or generator.size_fault(int(mix.size or 0), ipv6=False):
                 faults.append(fault(("frame_sizes", i), what))
         for i, links in enumerate(made.links or ()):
             if len(links) > 1:
-                faults.append(fault(("links", i), "write one link: the host at its source makes the frames"))
+                faults.append(fault(("links", i), "write one link: the host at its source makes the frames", FaultKind.CONFLICT))
         if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_WAIT:
-            faults.append(fault_of_key("duration", f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {made.duration:g}s"))
+            faults.append(
+                fault_of_key(
+                    "duration", f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {made.duration:g}s", FaultKind.RANGE
+                )
+            )
         return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Name
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
@@ -62,10 +63,10 @@ class GeneratorsWorkload(TimedFrames):
         for i, model in enumerate(made.generators):
             if isinstance(model, StreamsModel):
                 if model.streams != 1:
-                    faults.append(fault(("generators", i), "write streams next to the list of generators, not in it"))
+                    faults.append(fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT))
             elif max(made.streams, default=1) > 1:
                 what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
-                faults.append(fault(("generators", i), what))
+                faults.append(fault(("generators", i), what, FaultKind.CONFLICT))
         return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:

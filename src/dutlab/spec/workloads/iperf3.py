@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault, fault_of_key
@@ -80,13 +81,15 @@ class Iperf3Workload(WorkloadModel):
             return faults
         for key, value, least, most in (("omit", made.omit, 0, LONGEST_OMIT), ("duration", made.duration, 1, LONGEST_TRIAL)):
             if not float(value).is_integer():
-                faults.append(fault_of_key(key, f"iperf3 takes whole seconds, not {value:g}s"))
+                faults.append(fault_of_key(key, f"iperf3 takes whole seconds, not {value:g}s", FaultKind.RANGE))
             elif not least <= value <= most:
-                faults.append(fault_of_key(key, f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s"))
+                faults.append(fault_of_key(key, f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s", FaultKind.RANGE))
         if not float(made.ends_apart).is_integer():
-            faults.append(fault_of_key("ends_apart", f"iperf3 takes whole seconds, not {made.ends_apart:g}s"))
+            faults.append(fault_of_key("ends_apart", f"iperf3 takes whole seconds, not {made.ends_apart:g}s", FaultKind.RANGE))
         elif made.ends_apart and (shortest := made.duration - made.ends_apart * (max(map(len, made.links or ((),))) - 1)) < 1:
-            faults.append(fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration"))
+            faults.append(
+                fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration", FaultKind.CONFLICT)
+            )
         return faults
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
@@ -57,10 +58,18 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
         if made is None:
             return faults
         faults += each_once("shares", [f"{s:g}" for s in made.shares])
-        faults += [fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}") for i, s in enumerate(made.shares) if not 0 <= s <= MOST_SHARE]
+        faults += [
+            fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}", FaultKind.RANGE)
+            for i, s in enumerate(made.shares)
+            if not 0 <= s <= MOST_SHARE
+        ]
         if made.rate is not None and made.idle_rate > made.rate and "idle_rate" in data:
             faults.append(
-                fault(("idle_rate",), f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest")
+                fault(
+                    ("idle_rate",),
+                    f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest",
+                    FaultKind.RANGE,
+                )
             )
         return faults
 

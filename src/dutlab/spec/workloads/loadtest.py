@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
@@ -78,9 +79,9 @@ class LoadtestWorkload(FramesAround):
             ]
         )
         if not 0 < made.target <= MOST_TARGET:
-            faults.append(fault_of_key("target", f"must be more than 0 and at most {MOST_TARGET * 100:g}%"))
+            faults.append(fault_of_key("target", f"must be more than 0 and at most {MOST_TARGET * 100:g}%", FaultKind.RANGE))
         if made.threshold >= 1:
-            faults.append(fault_of_key("threshold", "must be below 100%: more than everything cannot be lost"))
+            faults.append(fault_of_key("threshold", "must be below 100%: more than everything cannot be lost", FaultKind.RANGE))
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:

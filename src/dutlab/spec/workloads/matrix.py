@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import FrameRate
 from dutlab.spec.generators.iperf3_udp import LEAST_PAYLOAD
@@ -75,8 +76,8 @@ class MatrixWorkload(Iperf3Workload):
             )
         )
         if made.ends_apart:
-            faults.append(fault(("ends_apart",), "one pair at a time is measured; it is of several links at once"))
-        return [*faults, *(fault((key,), why) for key in others if getattr(made, key) != cls.model_fields[key].default)]
+            faults.append(fault(("ends_apart",), "one pair at a time is measured; it is of several links at once", FaultKind.CONFLICT))
+        return [*faults, *(fault((key,), why, FaultKind.CONFLICT) for key in others if getattr(made, key) != cls.model_fields[key].default)]
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Name, named
 from dutlab.spec.mixes import Mix
@@ -66,14 +67,14 @@ class StreamSpec(SpecModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """What is wrong with it by itself."""
         del data
-        return [] if made is None else [fault(loc, what) for loc, what in made.faults()]
+        return [] if made is None else [fault(*of) for of in made.faults()]
 
-    def faults(self, links: tuple[LinkSet, ...] | None = None) -> list[tuple[Loc, str]]:
+    def faults(self, links: tuple[LinkSet, ...] | None = None) -> list[tuple[Loc, str, FaultKind]]:
         """What is wrong with it on these sets of links, by the place in it."""
         try:
             self.alone(links)
         except ValidationError as error:
-            return [(_place(loc), what) for loc, what in plain_faults(error) if loc[0] != "links"]
+            return [(_place(loc), what, kind) for loc, what, kind in plain_faults(error) if loc[0] != "links"]
         return []
 
     def words(self) -> str:
@@ -159,18 +160,24 @@ class MultiStreamWorkload(WorkloadModel):
             return faults
         faults += outside([("duration", made.duration, SHORTEST_TRIAL, LONGEST_TRIAL), ("drain", made.drain, 0.0, LONGEST_WAIT)])
         for name, stream in made.streams.items():
-            faults += [fault(("streams", name, *loc), what) for loc, what in stream.faults(made.links)]
+            faults += [fault(("streams", name, *loc), what, kind) for loc, what, kind in stream.faults(made.links)]
         chained = set[str]()
         for i, chain in enumerate(made.chains):
             for j, step in enumerate(chain.steps):
                 at: Loc = ("chains", i, "steps", j)
                 if step.stream not in made.streams:
-                    faults.append(fault(at, f"unknown stream {step.stream!r} {did_you_mean(step.stream, made.streams)}"))
+                    faults.append(
+                        fault(at, f"unknown stream {step.stream!r} {did_you_mean(step.stream, made.streams)}", FaultKind.UNKNOWN_NAME)
+                    )
                 elif step.stream in chained:
-                    faults.append(fault(at, f"{step.stream} is in a chain already; a stream is in one, and once"))
+                    faults.append(fault(at, f"{step.stream} is in a chain already; a stream is in one, and once", FaultKind.DUPLICATE))
                 elif made.streams[step.stream].frames is None:
                     faults.append(
-                        fault(("streams", step.stream, "frames"), "missing; the next of a chain begins when these have been sent")
+                        fault(
+                            ("streams", step.stream, "frames"),
+                            "missing; the next of a chain begins when these have been sent",
+                            FaultKind.MISSING,
+                        )
                     )
                 chained.add(step.stream)
         return faults

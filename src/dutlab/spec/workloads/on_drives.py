@@ -11,9 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.model import Loc, did_you_mean, fault
+from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Params, Setting
 from dutlab.units import Seconds
@@ -32,7 +33,7 @@ def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyt
     named = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
     if named or (isinstance(value, str) and value in get_args(Among)):
         return value
-    raise ValueError(f"must be {', '.join(get_args(Among))} or a list of drives that are loaded at once, as in [d1, d2]")
+    raise ValueFault(f"must be {', '.join(get_args(Among))} or a list of drives that are loaded at once, as in [d1, d2]", FaultKind.TYPE)
 
 
 Drives = Annotated[tuple[Annotated[Among | LinkSet, BeforeValidator(_drive_set)], ...], Field(alias="drives"), BeforeValidator(levels)]
@@ -74,7 +75,7 @@ class DriveWorkload(WorkloadModel):
         """No link is driven."""
         faults = super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), f"{cls.kind} drives drives, not links: write `drives`"))
+            faults.append(fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT))
         return faults
 
     @abstractmethod

@@ -18,10 +18,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import Loc, fault
+from dutlab.spec.model import Loc, fault, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
@@ -132,19 +133,25 @@ class PtsWorkload(DriveWorkload):
             return faults
         for name, lasts in (("duration", made.duration), ("saturation", made.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:
-                faults.append(fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+                faults.append(fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
         timed = made.saturation != cls.model_fields["saturation"].default
         if made.saturation_passes and (made.jobs > 1 or timed):
             what = "write `saturation` or `saturation_passes`, not both" if timed else "each of several jobs would write so much"
             faults.append(fault(("saturation_passes",), what))
         for name, given in (("tests", made.tests), ("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
             if given is not None and (not given or len(set(given)) < len(given)):
-                faults.append(fault((name,), "a value is written twice" if given else "empty; write a value"))
+                faults.append(
+                    fault(
+                        (name,),
+                        "a value is written twice" if given else "empty; write a value",
+                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
+                    )
+                )
         for size in made.block_sizes or ():
             try:
                 parse_size(size)
             except ValueError as error:
-                faults.append(fault(("block_sizes",), str(error)))
+                faults.append(raised(("block_sizes",), error))
         return faults
 
     def settings(self) -> Iterator[tuple[PtsSetting, float]]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import GeneratorFeature
@@ -170,10 +171,14 @@ class Rfc2544Workload(FrameWorkload):
         faults += each_once("networks", [str(n) for n in made.networks])
         if Benchmark.HOP_BY_HOP in made.tests:
             faults.append(
-                fault(("tests", made.tests.index(Benchmark.HOP_BY_HOP)), "comes with extension_headers: [hop-by-hop]; ask for these")
+                fault(
+                    ("tests", made.tests.index(Benchmark.HOP_BY_HOP)),
+                    "comes with extension_headers: [hop-by-hop]; ask for these",
+                    FaultKind.CONFLICT,
+                )
             )
         if Benchmark.THROUGHPUT not in made.tests and (needing := [t.value for t in made.tests if t in NEEDS_THROUGHPUT]):
-            faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput"))
+            faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput", FaultKind.CONFLICT))
         numbers = [
             ("scale", made.scale, SMALLEST_SCALE, 1),
             ("width", made.width, 0.0001, 0.5),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict, model_validator
 from pydantic_core import InitErrorDetails
 
-from dutlab.errors import InputError
+from dutlab.errors import FaultKind, InputError
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Network
 from dutlab.spec.generators import GeneratorFeature
@@ -99,7 +99,7 @@ class RoutesWorkload(TimedFrames):
         faults += each_once("counts", [str(n) for n in made.counts])
         most = max(made.counts, default=1)
         if most > made.network.num_addresses:
-            faults.append(fault(("network",), f"{made.network} has {made.network.num_addresses} addresses, not {most}"))
+            faults.append(fault(("network",), f"{made.network} has {made.network.num_addresses} addresses, not {most}", FaultKind.RANGE))
         faults += alone(made.links, "a route leads to one sink")
         if made.preset is not None:
             try:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from dutlab.errors import InputError
+from dutlab.errors import FaultKind, InputError
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
@@ -134,13 +134,13 @@ class SearchWorkload(CarryingTraffic, FramesAround):
             return faults
         faults += made.faults_of_goals()
         if made.lowest is not None and made.highest is not None and made.lowest >= made.highest:
-            faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}"))
+            faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}", FaultKind.RANGE))
         return [*faults, *outside([("budget", made.budget, 1, LONGEST_TRIAL)])]
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Goals and preset that exclude one another, and goals that no one search can serve."""
         if self.preset is not None and self.goals is not None:
-            return [fault(("goals",), "cannot be combined with a preset; write either")]
+            return [fault(("goals",), "cannot be combined with a preset; write either", FaultKind.CONFLICT)]
         try:
             self.wanted  # noqa: B018 -- found out by asking
         except InputError as error:

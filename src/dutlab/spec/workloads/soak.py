@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
@@ -64,13 +65,15 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
         if made is None:
             return faults
         if made.share <= 0:
-            faults.append(fault_of_key("share", "must be more than 0"))
+            faults.append(fault_of_key("share", "must be more than 0", FaultKind.RANGE))
         if not 0 <= made.threshold < 1:
-            faults.append(fault_of_key("threshold", "must be 0% to less than 100%"))
+            faults.append(fault_of_key("threshold", "must be 0% to less than 100%", FaultKind.RANGE))
         if made.target is not None and not SMALLEST_TARGET <= made.target <= LARGEST_TARGET:
-            faults.append(fault_of_key("target", f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}"))
+            faults.append(fault_of_key("target", f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}", FaultKind.RANGE))
         if made.target is not None and made.threshold:
-            faults.append(fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out"))
+            faults.append(
+                fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out", FaultKind.CONFLICT)
+            )
         return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:

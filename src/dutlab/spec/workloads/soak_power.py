@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name, Share, YesNo, name_fault, text_of
 from dutlab.spec.generators import GeneratorFeature
@@ -68,11 +69,11 @@ class PowerPhase(SpecModel):
             return []
         faults = list(outside([("duration", made.duration, LEAST_S, LONGEST_TRIAL)]))
         if not 0 <= made.share <= 1:
-            faults.append(fault_of_key("share", "must be 0% to 100% of `rate`"))
+            faults.append(fault_of_key("share", "must be 0% to 100% of `rate`", FaultKind.RANGE))
         if made.off and (made.share or made.links is not None):
-            faults.append(fault(("off",), "nothing is sent to a DUT that is off; leave share and links out"))
+            faults.append(fault(("off",), "nothing is sent to a DUT that is off; leave share and links out", FaultKind.CONFLICT))
         if made.links is not None and not made.share:
-            faults.append(fault(("links",), "no load is asked for; write share too"))
+            faults.append(fault(("links",), "no load is asked for; write share too", FaultKind.CONFLICT))
         return faults
 
 
@@ -129,16 +130,26 @@ class SoakPowerWorkload(FrameWorkload):
         faults += outside([("window", made.window, 2.0, 3600.0), ("drain", made.drain, 0.0, LONGEST_WAIT)])
         faults += each_once("phases", [phase.name for phase in made.phases])
         if made.directions is Directions.ANSWERS:
-            faults.append(fault(("directions",), "answers have no load of their own; write forward, both or back"))
+            faults.append(fault(("directions",), "answers have no load of their own; write forward, both or back", FaultKind.CONFLICT))
         if made.phases and not any(phase.share for phase in made.phases):
-            faults.append(fault(("phases",), "none has a load; write share in one of them"))
+            faults.append(fault(("phases",), "none has a load; write share in one of them", FaultKind.CONFLICT))
         off = next((i for i, phase in enumerate(made.phases) if phase.off), len(made.phases))
         for i, phase in enumerate(made.phases):
             if i > off and phase.share:
-                faults.append(fault(("phases", i, "share"), "the DUT has lost its mode by then: write loads before the phase that is off"))
+                faults.append(
+                    fault(
+                        ("phases", i, "share"),
+                        "the DUT has lost its mode by then: write loads before the phase that is off",
+                        FaultKind.CONFLICT,
+                    )
+                )
             if phase.until and made.window > phase.duration:
                 faults.append(
-                    fault(("phases", i, "duration"), f"shorter than window, {made.window:g} s, in which it would be seen to be stable")
+                    fault(
+                        ("phases", i, "duration"),
+                        f"shorter than window, {made.window:g} s, in which it would be seen to be stable",
+                        FaultKind.RANGE,
+                    )
                 )
         if made.meter is not None and (what := name_fault(made.meter)):
             faults.append(fault(("meter",), what))

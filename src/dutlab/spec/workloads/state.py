@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
-from dutlab.errors import InputError
+from dutlab.errors import FaultKind, InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
@@ -118,9 +118,11 @@ class StateWorkload(FrameWorkload):
         faults += each_once("tests", [test.value for test in made.tests])
         faults += alone(made.links, "its flows fill the table")
         if StateTest.RATE not in made.tests and made.fill_rate is None:
-            faults.append(fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled"))
+            faults.append(
+                fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled", FaultKind.MISSING)
+            )
         if made.nat_ports is not None and made.nat_ports[0] > made.nat_ports[1]:
-            faults.append(fault(("nat_ports",), f"{made.nat_ports[0]} is above {made.nat_ports[1]}"))
+            faults.append(fault(("nat_ports",), f"{made.nat_ports[0]} is above {made.nat_ports[1]}", FaultKind.RANGE))
         return [
             *faults,
             *outside([("trial", made.trial, 0.05, 60), ("drain", made.drain, 0, LONGEST_WAIT), ("budget", made.budget, 1, LONGEST_TRIAL)]),

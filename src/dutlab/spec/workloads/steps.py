@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
@@ -53,11 +54,11 @@ class Step(SpecModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
         """Whether it is one of the two kinds."""
         given = [key for key in ("run", "spawn") if data.get(key) is not None]
-        faults = [] if len(given) == 1 else [fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`")]
+        faults = [] if len(given) == 1 else [fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)]
         if made is not None and made.spawn is not None and made.timeout is not None:
-            faults.append(fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out"))
+            faults.append(fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out", FaultKind.CONFLICT))
         if made is not None and made.at_timeout == "end" and made.timeout is None:
-            faults.append(fault(("at_timeout",), "`end` needs a timeout"))
+            faults.append(fault(("at_timeout",), "`end` needs a timeout", FaultKind.CONFLICT))
         return faults
 
     @property
@@ -90,9 +91,9 @@ class StepsWorkload(WorkloadModel):
         """Whether there is anything to do."""
         faults = super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), "steps name hosts, not links"))
+            faults.append(fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT))
         if made is not None and not any(made.phases.values()):
-            faults.append(fault(("run",), "missing; write commands by host, as in {source: [uname -a]}"))
+            faults.append(fault(("run",), "missing; write commands by host, as in {source: [uname -a]}", FaultKind.MISSING))
         return faults
 
     @property

@@ -18,9 +18,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.drives import parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import Loc, fault, fault_of_key
+from dutlab.spec.model import Loc, fault, fault_of_key, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting, Value
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
@@ -95,19 +96,29 @@ class StorageLimitWorkload(DriveWorkload):
         if made is None:
             return faults
         if not 0 < made.duration <= LONGEST_TRIAL:
-            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s"))
+            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
         for name, given in (("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
             if not given or len(set(given)) < len(given):
-                faults.append(fault((name,), "a value is written twice" if given else "empty; write a value"))
+                faults.append(
+                    fault(
+                        (name,),
+                        "a value is written twice" if given else "empty; write a value",
+                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
+                    )
+                )
         for size in made.block_sizes:
             try:
                 if parse_size(size) % 512 or not 0 < parse_size(size) <= LARGEST_BLOCK:
                     faults.append(fault(("block_sizes",), f"{size} is not a multiple of 512 bytes up to 64M"))
             except ValueError as error:
-                faults.append(fault(("block_sizes",), str(error)))
+                faults.append(raised(("block_sizes",), error))
         if made.jobs > 1 and made.access == "sequential":
             faults.append(
-                fault(("jobs",), "several sequential jobs would go over the same blocks; leave `jobs` out, or use access: random")
+                fault(
+                    ("jobs",),
+                    "several sequential jobs would go over the same blocks; leave `jobs` out, or use access: random",
+                    FaultKind.CONFLICT,
+                )
             )
         return faults
 

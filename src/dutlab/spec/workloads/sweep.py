@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import Mix
@@ -46,9 +47,17 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
             return faults
         faults += each_once("rates", [str(r) for r in made.rates])
         if made.traffic.burst is not None and None in made.rates:
-            faults.append(fault(("traffic", "burst"), "a load at full speed has no pauses between bursts; write rates other than max"))
+            faults.append(
+                fault(
+                    ("traffic", "burst"),
+                    "a load at full speed has no pauses between bursts; write rates other than max",
+                    FaultKind.CONFLICT,
+                )
+            )
         few = [i for i, r in enumerate(made.rates) if r is not None and r.unit is RateUnit.PPS and r.value * made.duration < 1 - ROUNDING]
-        faults += [fault(("rates", i), f"not one frame in {made.duration:g}s; raise the rate or the duration") for i in few]
+        faults += [
+            fault(("rates", i), f"not one frame in {made.duration:g}s; raise the rate or the duration", FaultKind.RANGE) for i in few
+        ]
         return faults
 
     @property
