@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 from dutlab.labs.state import StateFolder
+from processes import eventually
 
 LIMIT_S = 780.0
 
@@ -27,3 +30,15 @@ def in_guest(label: str, role: str, script: str) -> str:
     """What a script prints inside the guest, however it ends."""
     argv = ["ssh", "-F", str(StateFolder().ssh_folder(label) / "config"), role, script]
     return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False).stdout
+
+
+def panic(label: str, role: str) -> None:
+    """The kernel of the guest ends a second from now, by its own means."""
+    in_guest(label, role, "setsid sh -c 'sleep 1; echo c >/proc/sysrq-trigger' </dev/null >/dev/null 2>&1 &")
+
+
+def kill(label: str) -> None:
+    """The kernels of all guests end, and are gone."""
+    for pid in kernels(label):
+        os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not kernels(label))
