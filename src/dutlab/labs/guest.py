@@ -55,7 +55,7 @@ ln -s {modules} /run/modules/lib/modules
 printf '#!/bin/sh\\nexec modprobe -d /run/modules "$@"\\n' >/run/modprobe
 chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
-for module in {loaded}; do modprobe -d /run/modules $module; done
+modprobe -a -d /run/modules {loaded}
 {names}
 mkdir {group}
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
