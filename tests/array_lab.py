@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
-from dutlab.labs.state import StateFolder
+from guests import in_guest
 
 LIMIT_S = 780.0
 EXPERIMENT = """
@@ -14,7 +13,7 @@ experiment: arrays
 testbed: {lab: raid}
 factors: {mode: MODES}
 workloads:
-  - fio: {drives: [together], options: {rw: randwrite, bs: 4k, iodepth: 4}, duration: 2s}
+  - fio: {drives: [together], options: {rw: randwrite, bs: 4k, iodepth: 4}, duration: 1s}
 order: as-written
 repeats: 1
 disturbed: count
@@ -23,10 +22,7 @@ disturbed: count
 
 def guest(label: str, script: str) -> str:
     """What a script prints inside the guest."""
-    config = StateFolder().ssh_folder(label) / "config"
-    done = subprocess.run(["ssh", "-F", str(config), "server", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return in_guest(label, "server", script)
 
 
 def signatures(label: str) -> str:
@@ -35,14 +31,7 @@ def signatures(label: str) -> str:
 
 def io_runs(label: str) -> bool:
     """Whether fio runs in the guest."""
-    config = StateFolder().ssh_folder(label) / "config"
-    argv = ["ssh", "-F", str(config), "server", "pidof fio"]
-    return subprocess.run(argv, capture_output=True, timeout=LIMIT_S, check=False).returncode == 0
-
-
-def panic(label: str) -> None:
-    """The kernel of the guest ends, by its own means."""
-    guest(label, "setsid sh -c 'sleep 1; echo c >/proc/sysrq-trigger' </dev/null >/dev/null 2>&1 &")
+    return guest(label, "pidof fio") != ""
 
 
 def verified(tmp_path: Path) -> bool:

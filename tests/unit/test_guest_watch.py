@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from dutlab.labs.lost_guests import Guests
 from dutlab.runner import guest_watch
 from dutlab.runner.guest_watch import GuestLost, GuestWatch
 from dutlab.runner.journal import Journal, read_journal
+from processes import eventually
 
 START = "echo 'Kernel panic - not syncing: out of ideas' >console-dut; sleep {mark} >/dev/null & echo $!; touch dut.pid"
 
@@ -109,3 +111,16 @@ async def test_an_error_of_its_own_is_no_loss_and_one_since_its_connection_was_m
     assert await watch.behind(error.value) is None
     watch.hosts["dut"].connections = 2
     assert (await watch.behind(error.value)).losses[0].why == "a command failed"
+
+
+def test_a_kernel_that_becomes_another_program_has_not_ended(guests: Guests, tmp_path: Path) -> None:
+    for _ in range(30):  # it has no command line meanwhile, which a look each few microseconds finds sooner or later
+        process = subprocess.Popen(["sh", "-c", "exec sh -c 'exec sleep 1000'"])
+        try:
+            (tmp_path / "kernel-dut").write_text(f"{process.pid}\n")
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep"):
+                assert guests.ended() == []
+        finally:
+            process.kill()
+        assert eventually(lambda: guests.ended() == ["dut"]), "also before its parent has waited for it"
+        process.wait()

@@ -1,4 +1,4 @@
-"""What tests with a kernel of their own share: the command, and the lab `raid`, of which nothing is left."""
+"""What tests with a kernel of their own share: the command, and labs that boot once for all tests and are found as they were after each."""
 
 from __future__ import annotations
 
@@ -6,51 +6,116 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
-from dutlab.labs import drives
-from dutlab.labs.state import StateFolder
+from capability import have_netns, have_strongswan, need, need_engine, need_program
 from dutlab.labs.uml import MODULES
-from guests import kernels
+from forked import Forked, begin, run
+from vm.shared_lab import SharedLab
 
 LIMIT_S = 780.0
 """Of one command: a guest beside other work has a small share of a core. Less than pytest's own limit, which ends all tests."""
-_numbers = count()
-Dutlab = Callable[..., subprocess.CompletedProcess[str]]
+OF_ROUTER = """ip -brief link | grep -v @NONE; ip -brief address; ip route; ip rule; ip neighbour show nud permanent
+ip xfrm policy; ip xfrm state list nokeys; tc qdisc show dev in-a; tc qdisc show dev out-a; nft list ruleset
+sysctl net.ipv4.ip_forward net.ipv4.ip_default_ttl net.ipv4.tcp_ecn net.ipv4.tcp_sack
+ls -d /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'charon|ping|iperf3|sleep'"""
+"""What modes, levels and queues change of a guest that routes. Ports `@NONE` come with a module."""
+OF_DRIVES = """for drive in /dev/ubd[a-f]; do wipefs -n -p $drive; done; grep active /proc/mdstat; ls /dev/mapper; readlink /dev/disk/by-id/*
+cat /proc/sys/dev/raid/speed_limit_max; ls -d /run/own-ss /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'fio|mdadm|python'"""
+"""What arrays and loads change of a guest with drives."""
+
+
+class Dutlab:
+    """Runs the command in a folder, to its end or as a process that goes on."""
+
+    def __init__(self, env: dict[str, str], cwd: Path) -> None:
+        self._env, self._cwd = env, cwd
+
+    def __call__(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return run(args, self._cwd, self._env, within_s=LIMIT_S)
+
+    def begin(self, *args: str) -> Forked:
+        """What it says is in `said` of the folder."""
+        return begin(args, self._cwd, self._env, out=self._cwd / "said")
 
 
 @pytest.fixture
-def dutlab(python: str, python_env: dict[str, str], tmp_path: Path) -> Dutlab:
-    """Runs the command to its end in an empty folder, the test's own."""
-
-    def run(*args: str, timeout: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
-        argv = [python, "-m", "dutlab", *args]
-        return subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=timeout, check=False)
-
-    return run
+def dutlab(python_env: dict[str, str], tmp_path: Path) -> Dutlab:
+    """The command in an empty folder, the test's own."""
+    return Dutlab(python_env, tmp_path)
 
 
-@pytest.fixture
-def guest_of_arrays() -> None:
-    """What a lab `raid` and its arrays need."""
+@pytest.fixture(scope="session")
+def shared_lab(python_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., SharedLab]]:
+    """Labs by their names, each built when the first test asks for it; in the end nothing is left of them."""
+    labs, command = dict[str, SharedLab](), Dutlab(python_env, tmp_path_factory.mktemp("labs"))
+
+    def of(name: str, *guests: str, state: str) -> SharedLab:
+        return labs.setdefault(name, SharedLab(command, name, f"t{os.getpid()}-{len(labs)}", guests, state))
+
+    yield of
+    for lab in labs.values():
+        lab.down()
+
+
+def need_uml() -> None:
+    """User-mode Linux can be a guest here."""
     need("netns", have_netns())
     need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
-    need_program("fio")
-    need_program("mdadm")
+
+
+def need_qemu() -> None:
+    """QEMU can boot a guest here."""
+    need("netns", have_netns())
+    need("qemu", bool(shutil.which("qemu-system-x86_64")) and any(Path("/boot").glob("vmlinuz-*-cloud-amd64")))
+    need_program("busybox")
 
 
 @pytest.fixture
-def raid(dutlab: Dutlab, guest_of_arrays: None) -> Iterator[str]:
+def raid(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
     """Label of a lab `raid` that runs."""
-    label = f"t{os.getpid()}-{next(_numbers)}"
-    done = dutlab("lab", "up", "raid", "--label", label)
-    assert done.returncode == 0, done.stderr
-    yield label
-    done = dutlab("lab", "down", label)
-    assert done.returncode == 0, done.stderr
-    assert not drives.folder_of(label).exists() and not StateFolder().ssh_folder(label).exists()
-    assert not kernels(label)
+    need_uml()
+    for program in ("fio", "mdadm", "lvm", "mkfs.btrfs", "dmsetup"):
+        need_program(program)
+    with shared_lab("raid", "server", state=OF_DRIVES).lent() as label:
+        yield label
+
+
+@pytest.fixture
+def uml_router(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
+    """Label of a lab `uml-router` that runs."""
+    need_uml()
+    need_engine()
+    with shared_lab("uml-router", "dut", state=OF_ROUTER).lent() as label:
+        yield label
+
+
+@pytest.fixture
+def qemu_router(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
+    """Label of a lab `qemu-router` that runs."""
+    need_qemu()
+    need_engine()
+    with shared_lab("qemu-router", "dut", state=OF_ROUTER).lent() as label:
+        yield label
+
+
+@pytest.fixture
+def uml_sites(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
+    """Label of a lab `uml-two-sites` that runs."""
+    need_uml()
+    need("strongswan", have_strongswan())
+    need_engine()
+    with shared_lab("uml-two-sites", "source", "dut", state=OF_ROUTER).lent() as label:
+        yield label
+
+
+@pytest.fixture
+def qemu_sites(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
+    """Label of a lab `qemu-two-sites` that runs."""
+    need_qemu()
+    need_program("wg")
+    need_engine()
+    with shared_lab("qemu-two-sites", "source", "dut", state=OF_ROUTER).lent() as label:
+        yield label

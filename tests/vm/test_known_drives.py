@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from capability import need_program
 from dutlab.runner.known_drives import verify
 
 
 async def test_what_a_drive_fails_is_counted_and_one_that_gets_slower_is_not_called_steady_before(raid: str) -> None:
-    need_program("dmsetup")
     told = []
     found = {(k.device, k.figure): k for k in await verify(told.append, raid, ("errors", "slows"))}
     assert list(found.values()) == told

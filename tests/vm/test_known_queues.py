@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-
-from capability import have_netns, need, need_engine
-from dutlab.labs.uml import MODULES
 from dutlab.runner.known_queues import verify
 from dutlab.tools.engine.binary import find_engine
 
 
-async def test_what_a_queue_drops_and_doubles_is_counted_to_the_frame() -> None:
-    need("netns", have_netns())
-    need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
-    need_engine()
+async def test_what_a_queue_drops_and_doubles_is_counted_to_the_frame(uml_router: str) -> None:
     told = []
-    assert await verify(told.append, str(find_engine()), names=("counts", "overtakes")) == told
+    assert await verify(told.append, str(find_engine()), standing=uml_router, names=("counts", "overtakes")) == told
     found = {(k.method, k.figure): k for k in told}
     for known in (found["sweep", "lost_frames"], found["soak", "lost_frames"], found["sweep", "duplicated_frames"]):
-        assert known.holds and known.expected > 100, known
+        assert known.holds and known.expected > 0, known
     reordered = found["sweep", "reordered_frames"]
-    assert reordered.expected == 60 and (reordered.found or 0) > 0, "on a busy machine a late frame is overtaken too, or not at all"
+    assert reordered.expected > 0 and (reordered.found or 0) > 0, "on a busy machine a late frame is overtaken too, or not at all"

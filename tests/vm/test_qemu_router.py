@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from array_lab import started
-from capability import have_netns, need, need_engine, need_program
-from dutlab.hosts.netns import NAMESPACES
-from dutlab.labs.state import StateFolder
-from guests import kernels
+from guests import in_guest, panic
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
+from vm.conftest import Dutlab
 
 EXPERIMENT = """
 experiment: guest
@@ -27,71 +21,37 @@ order: as-written
 repeats: 1
 disturbed: count
 workloads:
-  - sweep: {frame_sizes: [64, 1518], rates: [200pps], duration: 1s, links: [[a]]}
+  - sweep: {frame_sizes: [64, 1518], rates: [200pps], duration: 500ms, links: [[a]]}
+watch: []
 """
 
 
-@pytest.fixture(autouse=True)
-def parts() -> None:
-    need("netns", have_netns())
-    need("qemu", bool(shutil.which("qemu-system-x86_64")) and any(Path("/boot").glob("vmlinuz-*-cloud-amd64")))
-    need_program("busybox")
-    need_engine()
-
-
-def panic(dutlab, label: str) -> None:
-    """Its kernel ends a second from now."""
-    dutlab("lab", "shell", label, "dut", "sh", "-c", "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
-
-
-def test_it_routes_translates_and_filters_every_frame_comes_back_from_a_panic_and_leaves_nothing(
-    dutlab, tmp_path: Path, python: str, python_env
-) -> None:
-    label, before = f"t{os.getpid()}-q", set(NAMESPACES.glob("dutlab-*"))
+def test_it_routes_translates_and_filters_every_frame_and_comes_back_from_a_panic(dutlab: Dutlab, qemu_router: str, tmp_path: Path) -> None:
+    within = in_guest(qemu_router, "dut", "uname -r; touch /etc/of-a-guest; rm -f /boot/vmlinuz*; ls /boot")
+    assert "-cloud-amd64" in within.splitlines()[0], within
+    assert "vmlinuz" in within.partition("\n")[2]
+    assert not Path("/etc/of-a-guest").exists() and not Path("/run/virtiofsd").exists()
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
-    done = dutlab("lab", "up", "qemu-router", "--label", label)
+    done = dutlab("run", "e.yaml", "--lab", qemu_router)
     assert done.returncode == 0, done.stderr
-    try:
-        within = dutlab("lab", "shell", label, "dut", "sh", "-c", "uname -r; touch /etc/of-a-guest; rm -f /boot/vmlinuz*; ls /boot")
-        assert "-cloud-amd64" in within.stdout.splitlines()[0], within.stdout + within.stderr
-        assert "vmlinuz" in within.stdout.partition("\n")[2]
-        assert not Path("/etc/of-a-guest").exists()
-        done = dutlab("run", "e.yaml", "--lab", label)
-        assert done.returncode == 0, done.stderr
-        found = records(only_run(tmp_path))
-        assert [r["status"] for r in found] == ["measured"] * 6, done.stderr
-        for record in found:
-            (flow,) = record["flows"]
-            kept = {name: flow[f"{name}_frames"] for name in ("refused", "lost", "duplicated", "reordered", "foreign")}
-            assert (flow["intended_frames"], flow["received_frames"], kept) == (200, 200, dict.fromkeys(kept, 0)), record["cell"]
-        (tmp_path / "long.yaml").write_text(
-            EXPERIMENT.replace("router, nat, filter-1", "nat").replace("[64, 1518]", "[64]").replace("1s", "8s")
-        )
-        argv = [python, "-m", "dutlab", "run", "long.yaml", "--lab", label, "--runs", "again"]
-        with (tmp_path / "said").open("w") as said:
-            running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=said, stderr=said)
-            try:
-                assert eventually(lambda: started(tmp_path / "again") or running.poll() is not None, LIMIT_S)
-                panic(dutlab, label)
-                assert running.wait(LIMIT_S) == 0, (tmp_path / "said").read_text()
-            finally:
-                running.kill()
-                running.wait()
-        (run,) = (tmp_path / "again").iterdir()
-        (record,) = records(run)
-        assert (record["status"], record["attempt"], record["flows"][0]["lost_frames"]) == ("measured", 2, 0), record
-        assert "Kernel panic" in json.loads((run / "trials" / "0001.host-lost-1" / "record.json").read_text())["why"]
-        panic(dutlab, label)
-        assert eventually(lambda: not kernels(label), LIMIT_S)
-        done = dutlab("measure", "sweep", "frame_sizes=64", "--lab", label)
-        assert (done.returncode, "the kernel of its guest has ended" in done.stderr) == (3, True), done.stderr
-        assert "Kernel panic" in (StateFolder().ssh_folder(label) / "console-dut").read_text(errors="replace")
-    finally:
-        done = dutlab("lab", "down", label)
-    assert done.returncode == 0, done.stderr
-    assert not StateFolder().ssh_folder(label).exists()
-    assert not Path("/run/virtiofsd").exists()
-    assert set(NAMESPACES.glob("dutlab-*")) == before
+    found = records(only_run(tmp_path))
+    assert [r["status"] for r in found] == ["measured"] * 6, done.stderr
+    for record in found:
+        (flow,) = record["flows"]
+        kept = {name: flow[f"{name}_frames"] for name in ("refused", "lost", "duplicated", "reordered", "foreign")}
+        assert (flow["intended_frames"], flow["received_frames"], kept) == (100, 100, dict.fromkeys(kept, 0)), record["cell"]
+    long = EXPERIMENT.replace("router, nat, filter-1", "nat").replace("[64, 1518]", "[64]").replace("500ms", "5s")
+    (tmp_path / "long.yaml").write_text(long)
+    with dutlab.begin("run", "long.yaml", "--lab", qemu_router, "--runs", "again") as running:
+        assert eventually(lambda: started(tmp_path / "again") or running.poll() is not None, LIMIT_S)
+        panic(qemu_router, "dut")
+        assert running.wait(LIMIT_S) == 0, running.said.read_text()
+    (run,) = (tmp_path / "again").iterdir()
+    (record,) = records(run)
+    assert (record["status"], record["attempt"], record["flows"][0]["lost_frames"]) == ("measured", 2, 0), record
+    lost = run / "trials" / "0001.host-lost-1"
+    assert json.loads((lost / "record.json").read_text())["status"] == "failed"
+    assert "Kernel panic" in (lost / "raw" / "console-dut.txt").read_text(errors="replace")
 
 
 WATCH = """
@@ -120,37 +80,29 @@ factors: {mode: [wireguard]}
 repeats: 1
 disturbed: count
 workloads:
-  - iperf3: {streams: 1, omit: 0s, duration: 2s, links: [[a]]}
+  - iperf3: {streams: 1, omit: 0s, duration: 1s, links: [[a]]}
+watch: []
 """
 
 
-def test_what_wireguard_puts_on_the_wire_is_encrypted_and_no_key_of_it_is_kept(dutlab, tmp_path: Path, python: str) -> None:
-    need_program("wg")
-    label, before = f"t{os.getpid()}-w", set(NAMESPACES.glob("dutlab-*"))
+def test_what_wireguard_puts_on_the_wire_is_encrypted_and_no_key_of_it_is_kept(
+    dutlab: Dutlab, qemu_sites: str, tmp_path: Path, python: str
+) -> None:
     (tmp_path / "tunnel.yaml").write_text(TUNNELLED)
-    done = dutlab("lab", "up", "qemu-two-sites", "--label", label)
+    watch = ["ip", "netns", "exec", f"dutlab-{qemu_sites}-dut", python, "-c", WATCH, "in-a", "51820", "172.16.10.2"]
+    with subprocess.Popen(watch, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
+        assert watcher.stdout is not None
+        assert watcher.stdout.readline() == "watching\n"
+        done = dutlab("run", "tunnel.yaml", "--lab", qemu_sites)
+        seen, _ = watcher.communicate()
     assert done.returncode == 0, done.stderr
-    try:
-        watch = ["ip", "netns", "exec", f"dutlab-{label}-dut", python, "-c", WATCH, "in-a", "51820", "172.16.10.2"]
-        with subprocess.Popen(watch, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
-            assert watcher.stdout is not None
-            assert watcher.stdout.readline() == "watching\n"
-            done = dutlab("run", "tunnel.yaml", "--lab", label)
-            seen, _ = watcher.communicate()
-        assert done.returncode == 0, done.stderr
-        run = only_run(tmp_path)
-        (record,) = records(run)
-        assert record["status"] == "measured", done.stderr
-        sealed, *clear = seen.split()
-        assert int(sealed) > 100
-        assert not clear
-        # A report has hashes of its own scripts, which look like keys.
-        files = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".html"]
-        assert not [path for path in files if re.search(rb"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=", path.read_bytes())]
-        left = dutlab("lab", "shell", label, "dut", "sh", "-c", "ip rule; ip -o link; ip route show table all").stdout
-        assert "dutlab-t0" not in left
-        assert "51820" not in left
-    finally:
-        done = dutlab("lab", "down", label)
-    assert done.returncode == 0, done.stderr
-    assert set(NAMESPACES.glob("dutlab-*")) == before
+    run = only_run(tmp_path)
+    (record,) = records(run)
+    assert record["status"] == "measured", done.stderr
+    sealed, *clear = seen.split()
+    assert int(sealed) > 20 and not clear
+    # A report has hashes of its own scripts, which look like keys.
+    files = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".html"]
+    assert not [path for path in files if re.search(rb"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=", path.read_bytes())]
+    left = in_guest(qemu_sites, "dut", "ip rule; ip -o link; ip route show table all")
+    assert "dutlab-t0" not in left and "51820" not in left

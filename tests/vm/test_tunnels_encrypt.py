@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dutlab
 from capability import have_netns, have_strongswan, need, need_engine
+from dutlab.labs.uml import for_this_cpu
 
 ROOT = Path(__file__).parents[2]
 MODULES = Path("/usr/lib/uml/modules")
@@ -51,8 +52,9 @@ def test_a_linux_router_ends_tunnels_and_two_daemons_agree_on_keys(tmp_path: Pat
     script(tmp_path / "modprobe", f'#!/bin/sh\nexec {shutil.which("modprobe")} -d {tmp_path}/modules "$@"\n')
     script(tmp_path / "init", INIT.format(**told))
     kernel = ["linux.uml", "mem=900M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={tmp_path}/init"]
+    library = for_this_cpu(tmp_path)
     done = subprocess.run(
-        [*kernel, "con=null", "con0=fd:0,fd:1", "quiet"],
+        [*(() if library is None else ("env", f"LD_PRELOAD={library}")), *kernel, "con=null", "con0=fd:0,fd:1", "quiet"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONGEST_S, check=False,
     )  # fmt: skip
     assert re.search(r"^2 passed, ", done.stdout, re.MULTILINE), done.stdout[-4000:]

@@ -16,7 +16,8 @@ from dutlab.systems import SYSTEMS, linux_facts
 from dutlab.systems.facts import Answers, FactTree, Question
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
-_LONGEST_WAIT_S = 60.0
+_LONGEST_WAIT_S = 300.0
+"""For the some hundred commands of one script: a guest whose processor is emulated beside other work takes minutes."""
 _LONGEST_WHY = 200
 
 # What is refused is asked a second time for its reason only, so that warnings never become part of an answer.

@@ -19,9 +19,9 @@ from typing import Literal, Protocol
 
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
-from dutlab.hosts.netns import NAMESPACES, NetnsHost
+from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.programs import TASKSET, Program
-from dutlab.labs import guest_power, inside, sshd
+from dutlab.labs import guest_power, sshd
 from dutlab.spec.drives import DriveSpec
 
 PROGRAMS = (Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
@@ -55,7 +55,7 @@ ln -s {modules} /run/modules/lib/modules
 printf '#!/bin/sh\\nexec modprobe -d /run/modules "$@"\\n' >/run/modprobe
 chmod 755 /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
-for module in {loaded}; do modprobe -d /run/modules $module; done
+modprobe -a -d /run/modules {loaded}
 {names}
 mkdir {group}
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
@@ -184,17 +184,6 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
     command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
     switch = guest_power.write(folder, guest.role, mark=mark, start=command)
     await LocalHost("lab").run([str(switch), "on"])
-
-
-def threads(namespace: str) -> list[int]:
-    """The process of its kernel, which does all that its ports do."""
-    identity = inside.namespace_id(NAMESPACES / namespace)
-    return [] if identity is None else sorted(pid for pid in inside.processes_in(identity) if is_kernel(pid))[:1]
-
-
-def ended(namespace: str) -> bool:
-    """Whether its kernel, which was started in there, runs no more."""
-    return (NAMESPACES / namespace).exists() and not threads(namespace)
 
 
 def end_of(folder: Path, role: str) -> str:

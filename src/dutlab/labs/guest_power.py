@@ -18,14 +18,22 @@ BACK_WITHIN = "5min"
 _SCRIPT = """#!/bin/sh
 # on | off | status of the guest {role}
 cd {folder} || exit
-runs() {{ read -r pid <kernel-{role} && grep -q {mark} "/proc/$pid/cmdline"; }} 2>/dev/null
+# A process that becomes another program has no command line for a while.
+lives() {{ grep -q '^State:.[^XZ]' "/proc/$pid/status"; }} 2>/dev/null
+runs() {{
+  read -r pid <kernel-{role} || return
+  while lives && ! grep -q . "/proc/$pid/cmdline"; do sleep 0.01; done
+  grep -q {mark} "/proc/$pid/cmdline"
+}} 2>/dev/null
 all() {{ grep -lsxzF -e{mark} /proc/[0-9]*/cmdline; }}
 end() {{
-  for one in $(all); do
-    one=${{one#/proc/}}
-    kill -KILL "${{one%/cmdline}}"
+  while {{ runs && kill -KILL "$pid"; }} || all >/dev/null; do
+    for one in $(all); do
+      one=${{one#/proc/}}
+      kill -KILL "${{one%/cmdline}}"
+    done
+    sleep 0.05
   done 2>/dev/null
-  while all >/dev/null; do sleep 0.05; done
 }}
 case $1 in
 status) if runs; then echo on; else echo off; fi ;;
@@ -59,9 +67,15 @@ def kernel(folder: Path, role: str) -> int | None:
 
 
 def runs(pid: int) -> bool:
+<<<<<<< HEAD
     """Whether this process has not ended. Its command line would not say: that is empty too while it becomes a program."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+=======
+    """Whether this process has not ended. Its command line says nothing: it has none while it becomes another program (execve(2))."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] not in "XZ"
+>>>>>>> h-vm
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}

@@ -210,7 +210,7 @@ async def attach(label: str) -> Lab:
         known = ", ".join(folder.labels())
         raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
     gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
-    ended = await ended_in(state) if state.complete and not gone else []
+    ended = ended_in(state) if state.complete and not gone else []
     if gone or ended or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
         why = ENDED if ended else f"{gone[0]} is gone" if gone and state.complete else lost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -65,11 +64,9 @@ class Guests:
         return pid is not None and not guest_power.runs(pid)
 
 
-async def ended_in(state: LabState) -> list[str]:
+def ended_in(state: LabState) -> list[str]:
     """The guests of a lab that was built to its end whose kernel has ended: none that was switched off."""
-    guests, folder = description(state.lab).settings.guests, StateFolder().ssh_folder(state.label)
-    on = [role for role in guests if not guest_power.is_off(folder, role)]
-    return [role for role in on if await asyncio.to_thread(guest.ended, state.namespaces[role])]
+    return Guests(frozenset(description(state.lab).settings.guests), StateFolder().ssh_folder(state.label)).ended()
 
 
 @contextlib.asynccontextmanager
@@ -79,7 +76,7 @@ async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
         yield
     except DutlabError as error:
         folder = StateFolder()
-        if (state := folder.read(label)) is not None and (ended := await ended_in(state)):
+        if (state := folder.read(label)) is not None and (ended := ended_in(state)):
             raise LabGone(said_of(ended, folder.ssh_folder(label)), remedy=remedy) from error
         raise
 

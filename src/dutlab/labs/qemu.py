@@ -20,6 +20,7 @@ from dutlab.hosts.programs import Program
 from dutlab.labs import inside
 from dutlab.labs.guest import BOOTS_S, QEMU, TAP, Guest, InitWords, reached, started
 from dutlab.labs.initramfs import BUSYBOX, initramfs
+from dutlab.labs.state import StateFolder
 
 _BOOT, _MODULES = Path("/boot"), Path("/lib/modules")
 _SERVERS = (Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd"))
@@ -77,15 +78,17 @@ class Qemu:
         modules = _MODULES / _release(_kernel())
         image.write_bytes(await asyncio.to_thread(initramfs, modules, _EARLY, _TAG, init))
         await NetnsHost(guest.role, guest.namespace).run(["sh", "-e"], stdin=_wires(guest).encode())
-        why = f"{_KVM} cannot be opened"
+        why, found = f"{_KVM} cannot be opened", StateFolder().no_kvm
         if os.access(_KVM, os.R_OK | os.W_OK):
-            why = f"{_KVM} boots no guest here"
-            try:
-                await self._boot(guest, folder, image, "kvm", _KVM_BOOTS_S)
-            except LabError:
-                await asyncio.to_thread(_end, guest)
-            else:
-                return []
+            why = f"{_KVM} boots no guest here; remove {found} to try it again"
+            if not found.exists():
+                try:
+                    await self._boot(guest, folder, image, "kvm", _KVM_BOOTS_S)
+                except LabError:
+                    await asyncio.to_thread(_end, guest)
+                    found.touch()
+                else:
+                    return []
         await self._boot(guest, folder, image, "tcg", BOOTS_S)
         return [f"{guest.role}: QEMU emulates its processor ({why}), so it is many times slower than this machine"]
 

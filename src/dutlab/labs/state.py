@@ -133,6 +133,11 @@ class StateFolder:
         """Keys and configurations of a lab that is reached over ssh."""
         return self.path / f"{check_label(label)}.ssh"
 
+    @property
+    def no_kvm(self) -> Path:
+        """There once KVM booted no guest of a lab: until this machine boots, none waits for it again."""
+        return self.path.parent.with_name("dutlab-no-kvm")
+
     def claim(self, state: LabState) -> None:
         """Writes the file of a lab that is about to be built. Raises LabError when the label is taken."""
         path = self.file(state.label)

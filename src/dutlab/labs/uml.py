@@ -7,8 +7,11 @@ its ports are packet sockets on those of the namespace (raw(7)).
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 from dutlab.errors import LabError
@@ -19,6 +22,9 @@ from dutlab.labs.guest import TAP, UML, Guest, InitWords, reached, started
 MODULES = Path("/usr/lib/uml/modules")
 """Where Debian's package user-mode-linux has them."""
 MEMORY_MB = 384
+CPUINFO = Path("/proc/cpuinfo")
+_XSTATE = Path(__file__).with_name("xstate.c")
+_NEEDS_XSTATE = "this CPU has AMX, and user-mode Linux needs a library there that is to be compiled"
 _KERNEL_AGAIN = """#!/bin/bash
 for file in /proc/self/fd/*; do
   number=${{file##*/}}
@@ -74,9 +80,27 @@ class UserMode:
         again.parent.mkdir(mode=0o700, exist_ok=True)
         again.write_text(_KERNEL_AGAIN.format(kernel=UML, path=shutil.which(UML) or UML), encoding="ascii")
         again.chmod(0o700)
-        await started(guest, folder, f"PATH={shlex.quote(str(again.parent))}:$PATH {shlex.join(kernel)}", mark=f"umid={guest.name}")
+        where = f"PATH={shlex.quote(str(again.parent))}:$PATH"
+        if (library := await asyncio.to_thread(for_this_cpu, folder)) is not None:
+            where += f" LD_PRELOAD={shlex.quote(str(library))}"
+        await started(guest, folder, f"{where} {shlex.join(kernel)}", mark=f"umid={guest.name}")
         await reached(folder, guest.role)
         return []
+
+
+def for_this_cpu(folder: Path) -> Path | None:
+    """What is to be loaded before its kernel, made in `folder`: a CPU with AMX has more registers than it has room for. Raises LabError."""
+    if not re.search(r"^flags\b.*\bamx_tile\b", CPUINFO.read_text(encoding="ascii", errors="replace"), re.MULTILINE):
+        return None
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".so", delete=False) as made:  # guests of a lab start together
+        argv = ["cc", "-shared", "-fPIC", "-O2", "-o", made.name, str(_XSTATE)]
+    try:
+        subprocess.run(argv, check=True, capture_output=True, text=True)
+    except OSError as error:
+        raise LabError(f"{_NEEDS_XSTATE}: cc: {error.strerror}", remedy="install gcc and libc6-dev") from error
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"{_NEEDS_XSTATE}: cc: {error.stderr.strip()[-200:]}", remedy="install gcc and libc6-dev") from error
+    return Path(made.name)
 
 
 def _letter(at: int) -> str:

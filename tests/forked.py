@@ -1,0 +1,117 @@
+"""The command in a child of the tests' own process: it has loaded what the command needs, so a start costs a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_LOADED = ("dutlab.hosts.ssh", "dutlab.hosts.ssh_login", "dutlab.runner.run", "dutlab.runner.stage", "dutlab.report", "dutlab.labs")
+_POLL_S = 0.01
+
+
+class Forked:
+    """A command that runs; what it says goes into `said`. Killed when the block ends."""
+
+    def __init__(self, pid: int, said: Path) -> None:
+        self.pid, self.said, self.returncode = pid, said, None if pid else 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def poll(self) -> int | None:
+        """How it ended; None while it runs."""
+        if self.returncode is None:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if done else None
+        return self.returncode
+
+    def wait(self, within_s: float) -> int:
+        """How it ended. Kills it and raises TimeoutError where it does not in time."""
+        deadline = time.monotonic() + within_s
+        while (ended := self.poll()) is None:
+            if time.monotonic() > deadline:
+                self.kill()
+                raise TimeoutError(f"it did not end in {within_s:g} s: {self.said.read_text()}")
+            time.sleep(_POLL_S)
+        return ended
+
+    def kill(self) -> None:
+        """By SIGKILL, which leaves whatever it had started."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def begin(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, out: Path, err: Path | None = None) -> Forked:
+    """`dutlab ARGV` in a session of its own; what it says on standard error goes to `err`, or to `out` too."""
+    _load()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with out.open("wb") as written, (err or out).open("ab") as complained:
+        if (pid := os.fork()) == 0:
+            _be_the_command(argv, cwd, env, written.fileno(), (complained if err else written).fileno())
+    return Forked(pid, err or out)
+
+
+def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, within_s: float) -> subprocess.CompletedProcess[str]:
+    """`dutlab ARGV` to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        with begin(argv, cwd, env, out=out, err=err) as running:
+            status = running.wait(within_s)
+        return subprocess.CompletedProcess(list(argv), status, out.read_text(errors="replace"), err.read_text(errors="replace"))
+
+
+@cache
+def _load() -> None:
+    from dutlab.cli.main import COMMANDS  # noqa: PLC0415 - the first command takes this time, and not who imports this module
+
+    for name in ("run", "measure", "lab", "undo", "power", "claims"):
+        importlib.import_module(COMMANDS[name].partition(":")[0])
+    for name in _LOADED:
+        importlib.import_module(name)
+
+
+def _be_the_command(argv: Sequence[str], cwd: Path, env: Mapping[str, str], out: int, err: int) -> None:
+    """Never returns."""
+    status = 1
+    try:
+        os.setsid()
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(env)
+        for number, stream in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
+            os.dup2(number, stream)
+        sys.stdin, sys.stdout, sys.stderr = (open(n, m, encoding="utf-8", closefd=False) for n, m in ((0, "r"), (1, "w"), (2, "w")))  # noqa: SIM115
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        sys.argv = ["dutlab", *argv]
+        from dutlab.cli.main import main  # noqa: PLC0415 - loaded before
+
+        main()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - shown as the interpreter would
+        import traceback  # noqa: PLC0415 - in the child alone
+
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
