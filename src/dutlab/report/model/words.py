@@ -7,15 +7,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal
 
 from pydantic import ValidationError
 
-from dutlab.analysis.verdict import less_is_better
+from dutlab.analysis.directions import Better, direction_of
 from dutlab.spec.traffic import Traffic
 
-Better = Literal["higher", "lower", ""]
-"""Which figures of a name are the better ones; empty for those of which neither are, as a load that was asked for."""
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 
@@ -216,19 +213,9 @@ def name_words(figure: str) -> str:
     return figure.removesuffix(suffix).replace("_", " ")
 
 
-_NEITHER = ("intended_", "offered_", "asked_", "clock_", "earliest_", "latest_", "at_s", "rig_", "frames_", "path_mtu_")
-_HIGHER = ("_pps", "_pps_per_w", "headroom_c",
-           "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
-           "delivered_ratio", "headroom_ratio", "line_ratio", "share_ratio")  # fmt: skip
-
-
 def better_of(figure: str) -> Better:
-    """The direction of a figure, from the words of its name."""
-    if figure.startswith(_NEITHER):
-        return ""
-    if less_is_better(figure):
-        return "lower"
-    return "higher" if figure.endswith(_HIGHER) else ""
+    """The direction of a figure or column; empty where neither side is better, and where none is known."""
+    return direction_of(figure) or ""
 
 
 _PATTERNS = {
