@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from pydantic import ValidationError
@@ -160,6 +161,16 @@ _NOTHING = {
     ("extension_headers", "none"),
     ("all_extension_headers", "none"),
 }
+
+
+def with_two_digits(unit: Unit, value: float) -> Unit:
+    """The unit with as many decimals as two significant digits of `value` need, or fewer where these are all that it has."""
+    size = abs(value) / unit.scale
+    if not size or not math.isfinite(size):
+        return unit
+    needed = 1 - math.floor(math.log10(size))
+    exact = (digits for digits in range(unit.digits, needed) if math.isclose(round(size, digits), size, rel_tol=1e-9))
+    return replace(unit, digits=max(unit.digits, next(exact, needed)))
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:

@@ -10,7 +10,7 @@ from dutlab.analysis.directions import Better
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
 from dutlab.errors import InputError
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.words import unit_for
+from dutlab.report.model.words import unit_for, with_two_digits
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.compared import CompareRequest, cell_label
@@ -92,7 +92,7 @@ def level_words(of: CellHistory) -> str:
     if not of.found.levels:
         return "none"
     value = of.found.levels[-1].value
-    return unit_for(of.figure, [value]).text(value).strip()
+    return with_two_digits(unit_for(of.figure, [value]), value).text(value).strip()
 
 
 def _axis(of: CellHistory) -> str:

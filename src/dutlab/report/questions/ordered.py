@@ -10,7 +10,7 @@ from dutlab.analysis.order import Contest, Entrant, Order, PlacedPair, orders
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.printable import printable
-from dutlab.report.model.words import plural, unit_for
+from dutlab.report.model.words import plural, unit_for, with_two_digits
 from dutlab.report.questions.compared import CompareRequest, cell_label, compared_by, insist_on_directions, insist_on_figures, own_words
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, key_of, name_words
@@ -72,7 +72,7 @@ def order_rows(order: Order) -> tuple[list[str], list[list[str]]]:
         [
             f"{p.first}" if p.first == p.last else f"{p.first}–{p.last}",
             printable(p.label),
-            *("none" if v is None else unit.text(v).strip() for v in p.medians),
+            *("none" if v is None else with_two_digits(unit, v).text(v).strip() for v in p.medians),
         ]
         for p in order.places
     ]  # fmt: skip
