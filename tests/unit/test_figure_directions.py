@@ -41,6 +41,7 @@ FIGURES = (
     *("received_voice_pps", "loss_voice_ratio", "latency_voice_p99_ns", "full_load_w", "idle_above_idle_w", "full_load_j_per_gb"),
     *("at_12_5_pps_per_w", "critical_erf_pps", "ndr_conditional_bps_l1", "received_step_ratio", "offered_step_ratio", "rtt_p99_ns"),
     *("upload_goodput_bps", "lossless_forward_ratio", "rate_pps", "gbps", "mbytes_per_s", "cpu_clk_unhalted_count", "rig_received_pps"),
+    *("read_seq_bytes_per_s", "write_rand_iops", "trim_all_clat_p99_ns", "seq_fio_cpu_cores"),
 )
 """Figures whose names are made of several parts, one of each kind."""
 NOT_FIGURES = frozenset(

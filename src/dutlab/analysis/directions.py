@@ -33,7 +33,8 @@ _HIGHER_RATES = (
     r"throughput_(pps|bps|bps_l1|bps_l2)", r"(made|max_ok|least|most|after)_pps", r"made_\d+_streams_pps", r"saturation_(pps|bps_l1)",
     r"(\w+_)?(lower|upper|conditional)_(pps|bps_l1|per_s)", r"critical_(\w+_)?pps", r"(low|high)_pps",
     r"(rate_)?[kmgt]?i?(pps|bps|bps_l1|bps_l2|bytes_per_s)",
-    r"(\w+_)?iops", r"(\w+_)?(read|write|trim|mixed|peak|knee|least|rebuild|r\d+_\w+)_bytes_per_s",
+    r"(\w+_)?iops", r"(read|write|trim|mixed)_\w+_bytes_per_s",
+    r"(\w+_)?(read|write|trim|mixed|peak|knee|least|rebuild|r\d+_\w+)_bytes_per_s",
     r"(transactions|completed|routes_load)_per_s",
 )  # fmt: skip
 _HIGHER = (
