@@ -2,6 +2,7 @@
 
 DutlabError                 a sentence for the user: what happened, where, what to do
 ├── InputError              a file or argument is wrong                        exit 2
+│   ├── DirectionUnknown    a verdict about a figure of which no side is known to be the better one
 │   ├── NotOurs             a run folder from elsewhere names commands (runner/trust.py)
 │   └── SpecRefused         every fault of the files, each file:line:column    exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
@@ -69,6 +70,18 @@ class FaultKind(StrEnum):
     """The testbed has not what this needs."""
     INVALID = "invalid"
     """A value of no other kind that cannot be used, as a text that is no name."""
+
+
+class DirectionUnknown(InputError):
+    """No verdict: nothing tells whether more or less of these figures is better."""
+
+    def __init__(self, figures: Sequence[str]) -> None:
+        one = figures[0]
+        super().__init__(
+            f"{', '.join(figures)}: dutlab does not know whether more or less of it is better, so it gives no verdict",
+            remedy=f"say it, as in --better {one}=lower or --better {one}=higher",
+        )
+        self.figures = tuple(figures)
 
 
 @dataclass(frozen=True, order=True)

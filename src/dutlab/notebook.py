@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dutlab.analysis.compare import Comparison
+    from dutlab.analysis.directions import Better
     from dutlab.report.model.run_report import RunReport
     from dutlab.report.questions.compared import ComparedPair
 
@@ -222,16 +223,26 @@ class RunComparison:
         return self.table._repr_html_()
 
 
-def compare(first: Run | Where, second: Run | Where, *, margin: float | None = None, figures: Sequence[str] = ()) -> RunComparison:
-    """The cells that both runs have, as `dutlab compare` compares them. `margin` asks whether they are equivalent within that share.
+def compare(
+    first: Run | Where,
+    second: Run | Where,
+    *,
+    margin: float | None = None,
+    figures: Sequence[str] = (),
+    better: Mapping[str, Better] | None = None,
+) -> RunComparison:
+    """The cells that both runs have, as `dutlab compare` compares them.
 
-    Raises InputError when the runs have no cell in common, StoreError.
+    `margin` asks whether they are equivalent within that share;
+    `better` maps figures whose direction dutlab does not know to `higher` or `lower`.
+
+    Raises InputError when the runs have no cell in common, DirectionUnknown, StoreError.
     """
     from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 - loads SciPy
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 - as above
 
     sides = [open_run(run.path if isinstance(run, Run) else Path(run)) for run in (first, second)]
-    pair = compare_runs(sides[:1], sides[1:], CompareRequest(figures=figures, margin=margin))
+    pair = compare_runs(sides[:1], sides[1:], CompareRequest(figures=figures, margin=margin, better=better or {}))
     return RunComparison(pair, DataTable(_COMPARED, tuple(_row(c) for c in pair.comparisons)))
 
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from cells import cell_of
-from dutlab.analysis.verdict import less_is_better
+from dutlab.analysis.directions import direction_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
@@ -277,7 +277,7 @@ def test_the_usual_schedule_drives_all_links_at_once():
 
 
 def test_less_of_power_is_better_and_more_of_rate_by_watt():
-    assert less_is_better("idle_w") and less_is_better("full_j_per_gb") and not less_is_better("at_100_pps_per_w")
+    assert [direction_of(f) for f in ("idle_w", "full_j_per_gb", "at_100_pps_per_w")] == ["lower", "lower", "higher"]
 
 
 def test_what_stands_still_and_when_it_settled():

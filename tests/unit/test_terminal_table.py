@@ -36,7 +36,7 @@ def rates(*rows: tuple[str, Figure | Missing], name: str = "received_pps", shade
             ("loss_ratio", "lost_frames", "latency_p99_ns", "at_50_tl_ns", "retransmits", "backpressure_ratio", "outage_ns", "watts"),
             "lower",
         ),
-        (("intended_pps", "offered_pps", "trials", "path_mtu_bytes", "clock_ahead_ns", ""), ""),
+        (("intended_pps", "offered_pps", "trials", "clock_ahead_ns", ""), ""),
     ],
 )
 def test_a_name_says_which_figures_are_better(figures: tuple[str, ...], better: str) -> None:

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from dutlab.analysis.compare import Pair, Verdict, compare, less_is_better
+from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.directions import direction_of
 from dutlab.spec import workloads
 from dutlab.spec.workloads import WorkloadModel, model_of
 from dutlab.workloads import WORKLOADS, WorkloadPlug, main_figures, named, plug_of, settable
@@ -71,10 +72,11 @@ def test_a_cell_is_judged_by_the_first_figure_of_its_workload_that_it_has(worklo
 )
 def test_less_of_a_time_is_better(figure: str) -> None:
     """An outage that grew was called faster."""
-    assert less_is_better(figure)
+    assert direction_of(figure) == "lower"
     (found,) = compare([Pair("cell", figure, (101.0, 102.0, 103.0, 104.0, 105.0, 106.0), (201.0, 202.0, 203.0, 204.0, 205.0, 206.0))])
     assert found.verdict is Verdict.WORSE
 
 
 def test_more_of_a_rate_is_better() -> None:
-    assert not any(map(less_is_better, ("received_pps", "ndr_lower_pps", "goodput_bps", "read_iops", "rate_pps")))
+    figures = ("received_pps", "ndr_lower_pps", "goodput_bps", "read_iops", "rate_pps")
+    assert {direction_of(figure) for figure in figures} == {"higher"}

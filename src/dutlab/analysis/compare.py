@@ -14,8 +14,9 @@ from math import exp, isfinite
 from statistics import NormalDist
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
+from dutlab.analysis.directions import Better, UnknownDirection, direction_of, is_speed
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
+from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.stats.power import provable, spread_of
 from dutlab.stats.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
 from dutlab.stats.ratio import Ratio, ratio_of
@@ -25,7 +26,7 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove", "less_is_better"]
+__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove"]
 
 Margin = Callable[["Pair"], float | None]
 """The margin of one pair, as a share; None asks for no equivalence."""
@@ -47,6 +48,11 @@ class Pair:
     """The block or round of each value; with several runs a side its run's place in time among all of them. Empty: 1, 2, 3 and so on."""
     whole: bool = True
     """All links and directions of the cell together, not one of several."""
+    better: Better = ""
+    """Which values are the better ones; without one that of the figure's name, if it is known."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,10 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
 
     `margin` 0.02 asks whether the sides are equivalent within ±2 %; `least` replaces that of the design.
     Values that are not a number (or infinite) are left out, and the comparison says so. Raises ValueError for a margin or a
-    least change that is none.
+    least change that is none, UnknownDirection.
     """
+    if unknown := [p.figure for p in pairs if not p.better]:
+        raise UnknownDirection(unknown)
     if least is not None and not 0 <= least < 1:
         raise ValueError(f"a least change lies between 0 % and 100 %, not at {least:.0%}")
     margins = [margin(p) if callable(margin) else margin for p in pairs]
@@ -198,7 +206,7 @@ def _finite(pair: Pair) -> Pair:
         kept = [(v, place) for v, place in zip(values, at, strict=True) if isfinite(v)]
         sides.append((tuple(v for v, _ in kept), tuple(place for _, place in kept)))
     (first, first_at), (second, second_at) = sides
-    return Pair(pair.label, pair.figure, first, second, pair.design, first_at, second_at, pair.whole)
+    return replace(pair, first=first, second=second, first_at=first_at, second_at=second_at)
 
 
 def _level(values: Sequence[float]) -> SideLevel:
@@ -227,7 +235,7 @@ def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tupl
     if p > LEVEL or (m.ratio is not None and not _apart(m.ratio)):
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     more = m.ratio.ratio > 1 if m.ratio is not None else m.test is not None and m.test.delta > 0
-    return side_words(better=more != less_is_better(m.pair.figure), speed=is_speed(m.pair.figure))
+    return side_words(better=more == (m.pair.better == "higher"), speed=is_speed(m.pair.figure))
 
 
 def _apart(ratio: Ratio) -> bool:

@@ -9,12 +9,12 @@ before every cell that is proven worse. So cells between which no difference is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 
 from dutlab.analysis.design import LEVEL
-from dutlab.analysis.verdict import less_is_better
+from dutlab.analysis.directions import Better, UnknownDirection, direction_of
 from dutlab.stats.rank import beyond_within_runs, holm, least_p_within_runs
 from dutlab.stats.summary import median
 
@@ -35,6 +35,11 @@ class Contest:
     label: str
     figure: str
     entrants: tuple[Entrant, ...]
+    better: Better = ""
+    """Which values are the better ones; without one that of the figure's name, if it is known."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,10 @@ class Order:
 def orders(contests: Sequence[Contest], *, least: float) -> tuple[Order, ...]:
     """One a contest of two or more, for differences beyond `least`. Values that are not numbers are left out.
 
-    Raises ValueError for a least difference that is not a share.
+    Raises ValueError for a least difference that is not a share, UnknownDirection.
     """
+    if unknown := [contest.figure for contest in contests if not contest.better]:
+        raise UnknownDirection(unknown)
     if not 0 <= least < 1:
         raise ValueError(f"a least change lies between 0 % and 100 %, not at {least:.0%}")
     cleaned = [contest for contest in map(_finite, contests) if len(contest.entrants) > 1]
@@ -110,7 +117,7 @@ def orders(contests: Sequence[Contest], *, least: float) -> tuple[Order, ...]:
 
 
 def _order(contest: Contest, tested: Sequence[tuple[Entrant, Entrant, float]], least: float, tests: int) -> Order:
-    pairs = tuple(_pair(a, b, p, less=less_is_better(contest.figure)) for a, b, p in tested)
+    pairs = tuple(_pair(a, b, p, less=contest.better == "lower") for a, b, p in tested)
     proven = [pair for pair in pairs if pair.proven]
     count = len(contest.entrants)
     placed = [
@@ -148,4 +155,4 @@ def _strata(a: Entrant, b: Entrant) -> list[tuple[tuple[float, ...], tuple[float
 
 def _finite(contest: Contest) -> Contest:
     entrants = tuple(Entrant(e.label, tuple(tuple(v for v in of if isfinite(v)) for of in e.runs)) for e in contest.entrants)
-    return Contest(contest.label, contest.figure, tuple(e for e in entrants if any(e.runs)))
+    return replace(contest, entrants=tuple(e for e in entrants if any(e.runs)))

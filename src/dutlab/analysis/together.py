@@ -13,7 +13,8 @@ from statistics import fmean
 
 from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
-from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
+from dutlab.analysis.directions import is_speed
+from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.stats.rank import least_p
 from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
 from dutlab.stats.rounds import changed
@@ -78,7 +79,7 @@ def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, fl
     """Block → mean over cells of the logarithm relative to the cell's level, of both sides, by block."""
     logs: tuple[dict[int, list[float]], dict[int, list[float]]] = ({}, {})
     for c in cells:
-        sign = -1 if less_is_better(c.pair.figure) else 1
+        sign = -1 if c.pair.better == "lower" else 1
         centre = (fmean(map(log, c.pair.first)) + fmean(map(log, c.pair.second))) / 2
         for of, values, at in ((logs[0], c.pair.first, c.pair.first_at), (logs[1], c.pair.second, c.pair.second_at)):
             for value, block in zip(values, at, strict=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.compare import FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, computed, lines_of, margin_of, matched, plain
+from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, computed, lines_of, margin_of, matched, plain, sides_of
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.told import say
 from dutlab.errors import InputError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @LEAST
 @click.option("--threshold", type=SHARE, help="Also fail if a cell is worse by more than this, proven or not.")
 @FIGURE
+@BETTER
 @MATCH_MODES
 @click.option("--format", "form", type=click.Choice(["text", "junit", "github"]), default="text", show_default=True,
               help="junit: XML for a CI system; github: annotations of a workflow. The verdict is then on standard error too.")  # fmt: skip
@@ -47,6 +48,7 @@ def check(
     least: float | None,
     threshold: float | None,
     figures: tuple[str, ...],
+    betters: tuple[str, ...],
     matches: tuple[str, ...],
     form: str,
     as_json: bool,
@@ -68,7 +70,7 @@ def check(
     if as_json and form != "text":
         raise click.UsageError("--json and --format exclude one another")
     newer = [open_run(path) for path in run]
-    asked = CompareRequest(figures, margin_of(margins), least)
+    asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     found = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)
     found.insist_on_power()
     if as_json:

@@ -19,6 +19,7 @@ from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.analysis.compare import Pair
+    from dutlab.analysis.directions import Better
     from dutlab.report.questions.compared import ComparedPair, CompareRequest
     from dutlab.report.questions.sides import ComparedRun
 
@@ -32,6 +33,8 @@ MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHAR
 LEAST = click.option("--least", type=SHARE,
                       help="Smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
                       "against fewer than ten]")  # fmt: skip
+BETTER = click.option("--better", "betters", multiple=True, metavar="[FIGURE=]lower|higher",
+                      help="Which side of a figure is better, where dutlab does not know it; repeatable.")  # fmt: skip
 _PLOT = click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
 )
@@ -49,6 +52,7 @@ _MOST_DIFFERENCES = 30
 @MARGIN
 @LEAST
 @FIGURE
+@BETTER
 @MATCH_MODES
 @click.option("--per", metavar="WHAT[=N,N…]", help="Rates per watt or euro, as in watt=90,25 (one number per run); per core with `core`.")
 @click.option("--order", "as_order", is_flag=True, help="Rank the modes, and say whether their order is the same in all RUNS.")
@@ -62,6 +66,7 @@ def compare(
     margins: tuple[str, ...],
     least: float | None,
     figures: tuple[str, ...],
+    betters: tuple[str, ...],
     matches: tuple[str, ...],
     per: str | None,
     as_order: bool,
@@ -84,7 +89,7 @@ def compare(
     _insist_different(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
-    asked = CompareRequest(figures, margin_of(margins), least)
+    asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     if as_order:
         _insist_alone({"--baseline": baseline, "--against": against, "--margin": margins, "--per": per, "--plot": plot})
         _say_orders([opened[0], *matched(opened[1:], opened[:1], matches)], asked, as_json=as_json)
@@ -96,7 +101,7 @@ def compare(
     opened = matched(opened, others, matches) if others else [opened[0], *matched(opened[1:], opened[:1], matches)]
     by = None if per is None else per_of(per, opened)
     if by is not None:
-        opened = [divided(run, amount) for run, amount in zip(opened, by.amounts, strict=True)]
+        opened = [divided(run, amount, asked.better) for run, amount in zip(opened, by.amounts, strict=True)]
     found = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
         drawn = compared_plot(found, _one_margin(margins))
@@ -158,6 +163,19 @@ def margin_of(given: Sequence[str]) -> Callable[[Pair], float | None]:
     return lambda pair: next(
         (share for pattern, share in reversed(parsed) if any(fnmatchcase(name, pattern) for name in (pair.label, pair.figure))), None
     )
+
+
+def sides_of(given: Sequence[str]) -> dict[str, Better]:
+    """Figure → which side of it is better, of --better; the empty name is every figure. Raises InputError."""
+    sides: dict[str, Better] = {}
+    for text in given:
+        figure, _, side = text.rpartition("=")
+        if side not in ("higher", "lower"):
+            raise InputError(f"--better {text}: {side!r} is neither higher nor lower", remedy="as in --better lower, or retries=lower")
+        better: Better = "higher" if side == "higher" else "lower"
+        if sides.setdefault(figure, better) != better:
+            raise InputError(f"--better names both sides of {figure or 'every figure'}", remedy="name one")
+    return sides
 
 
 def _one_margin(given: Sequence[str]) -> float | None:

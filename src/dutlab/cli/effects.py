@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dutlab.cli.compare import BETTER, sides_of
 from dutlab.cli.quantities import AMOUNT
 from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
@@ -20,17 +21,19 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option(
     "--figure", metavar="NAME", help="Of a run; of a file: the column with the values.  [received_pps, or what the run is judged by]"
 )
+@BETTER
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw them: FILE.svg or FILE.png.")
 @_JSON
-def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: bool) -> None:
+def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
     """Estimate the effect of each factor, and list effects that the cells cannot separate.
 
     \b
     Example:
-      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
+      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --better higher --plot effects.svg
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_run, cells_of_table, judged_by  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.write import write_image  # noqa: PLC0415 -- `--help` needs none of it
@@ -46,8 +49,9 @@ def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: boo
         found = analyse(cells)
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
+    better = CompareRequest(better=sides_of(betters)).side_of(figure or "")
     if plot is not None:
-        write_image(replace(effects_plot(found, figure or ""), source=f"{source.resolve().name} · dutlab"), plot)
+        write_image(replace(effects_plot(found, figure or "", better), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
         say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
         return

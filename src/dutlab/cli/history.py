@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.compare import BETTER, sides_of
 from dutlab.cli.runs import FLEET, FOLDER, note
 from dutlab.cli.told import say, say_words, table
 from dutlab.errors import InputError
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 @click.option(
     "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in latency_p99_ns; repeatable.  [the main figure]"
 )
+@BETTER
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def history(*, experiment: str, folder: Path, fleet: bool, figures: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
+def history(
+    *, experiment: str, folder: Path, fleet: bool, figures: tuple[str, ...], betters: tuple[str, ...], plot: Path | None, as_json: bool
+) -> None:
     """Find where a figure changed over all runs of an experiment, and between which runs.
 
     \b
@@ -46,7 +50,7 @@ def history(*, experiment: str, folder: Path, fleet: bool, figures: tuple[str, .
             f"{'the index of the fleet' if fleet else folder}: no run of {experiment} has a result",
             remedy=f"there are {', '.join(known) or 'no runs'}",
         )
-    found = histories(rows, figures)
+    found = histories(rows, figures, sides_of(betters))
     written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot) if plot else []
     if as_json:
         say(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1))

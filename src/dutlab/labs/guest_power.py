@@ -67,15 +67,9 @@ def kernel(folder: Path, role: str) -> int | None:
 
 
 def runs(pid: int) -> bool:
-<<<<<<< HEAD
     """Whether this process has not ended. Its command line would not say: that is empty too while it becomes a program."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-=======
-    """Whether this process has not ended. Its command line says nothing: it has none while it becomes another program (execve(2))."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] not in "XZ"
->>>>>>> h-vm
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}

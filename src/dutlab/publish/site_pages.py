@@ -13,8 +13,7 @@ from dutlab.publish.corpus import Contradiction
 from dutlab.publish.devices import DeviceSheet
 from dutlab.publish.site_run import LARGEST_PAGE, SiteClaim, SiteRun
 from dutlab.report.model.glossary import meaning
-from dutlab.report.model.table import number_text
-from dutlab.report.model.words import plural, unit_for
+from dutlab.report.model.words import plural, unit_for, with_two_digits
 from dutlab.report.pages.html import SitePlace, environment, style_sheet
 from dutlab.store.replace import replace_file
 
@@ -114,7 +113,8 @@ def _claimed(found: tuple[SiteRun, SiteClaim, Any]) -> str:
     """`8.77 (8.71 to 8.80) Gb/s`."""
     cell = found[2]
     unit = unit_for(cell.figure, [cell.median])
-    return f"{number_text(cell.median, unit)} ({number_text(cell.low, unit)} to {number_text(cell.high, unit)}) {unit.name}"
+    median, low, high = (with_two_digits(unit, value).number(value) for value in (cell.median, cell.low, cell.high))
+    return f"{median} ({low} to {high}) {unit.name}"
 
 
 def _write(path: Path, template: str, **what: object) -> None:

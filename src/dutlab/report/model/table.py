@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, grouped, unit_for
+from dutlab.analysis.directions import Better
+from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
 
 
 @dataclass(frozen=True)
@@ -274,13 +275,28 @@ def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: st
 def number_text(cell: Figure | float, unit: Unit) -> str:
     """A figure in its own digits where it was published in this unit."""
     if isinstance(cell, Figure):
-        return grouped(cell.published_in(unit.scale)) or _to_spread(cell, unit).number(cell.median)
-    return unit.number(cell)
+        return grouped(cell.published_in(unit.scale)) or _in_its_digits(cell, cell.median, unit)
+    return unit.number(cell) if not cell or round(cell / unit.scale, unit.digits) else with_two_digits(unit, cell).number(cell)
 
 
 def figure_text(cell: Figure | float, unit: Unit) -> str:
     """number_text() with the unit: in a sentence as in its table."""
     return f"{number_text(cell, unit)} {unit.name}".strip()
+
+
+def spread_text(cell: Cell, unit: Unit) -> str:
+    """`8.61–9.02`, where there are repeats."""
+    if not isinstance(cell, Figure) or cell.n == 1:
+        return ""
+    return f"{_in_its_digits(cell, cell.low, unit)}–{_in_its_digits(cell, cell.high, unit)}"
+
+
+def _in_its_digits(cell: Figure, value: float, unit: Unit) -> str:
+    """The median or an end, to the digits that the spread of repeats leaves, and to two significant ones at least.
+
+    The digits of a value depend on its size alone, so the interval that is printed holds the median that is printed.
+    """
+    return with_two_digits(_to_spread(cell, unit), value).number(value)
 
 
 def _to_spread(cell: Figure, unit: Unit) -> Unit:
@@ -291,14 +307,6 @@ def _to_spread(cell: Figure, unit: Unit) -> Unit:
     place = math.floor(math.log10(half))
     digits = -place + (1 if half < 2 * 10.0**place else 0)
     return replace(unit, digits=min(unit.digits, digits))
-
-
-def spread_text(cell: Cell, unit: Unit) -> str:
-    """`8.61–9.02`, where there are repeats."""
-    if not isinstance(cell, Figure) or cell.n == 1:
-        return ""
-    kept = _to_spread(cell, unit)
-    return f"{kept.number(cell.low)}–{kept.number(cell.high)}"
 
 
 def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:

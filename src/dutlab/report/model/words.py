@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Literal
 
 from pydantic import ValidationError
 
-from dutlab.analysis.verdict import less_is_better
+from dutlab.analysis.directions import Better, direction_of
 from dutlab.spec.traffic import Traffic
 
-Better = Literal["higher", "lower", ""]
-"""Which figures of a name are the better ones; empty for those of which neither are, as a load that was asked for."""
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
 NARROW_SPACE = "\u202f"
@@ -167,6 +165,16 @@ _NOTHING = {
 }
 
 
+def with_two_digits(unit: Unit, value: float) -> Unit:
+    """The unit with as many decimals as two significant digits of `value` need, or fewer where these are all that it has."""
+    size = abs(value) / unit.scale
+    if not size or not math.isfinite(size):
+        return unit
+    needed = 1 - math.floor(math.log10(size))
+    exact = (digits for digits in range(unit.digits, needed) if math.isclose(round(size, digits), size, rel_tol=1e-9))
+    return replace(unit, digits=max(unit.digits, next(exact, needed)))
+
+
 def bit_rate_unit(values: Iterable[float]) -> Unit:
     """One unit for a table of bit rates: Gb/s with two decimals as the field prints them, Mb/s when all are small."""
     sizes = [abs(v) for v in values if v]
@@ -218,19 +226,9 @@ def name_words(figure: str) -> str:
     return figure.removesuffix(suffix).replace("_", " ")
 
 
-_NEITHER = ("intended_", "offered_", "asked_", "clock_", "earliest_", "latest_", "at_s", "rig_", "frames_", "path_mtu_")
-_HIGHER = ("_pps", "_pps_per_w", "headroom_c",
-           "_bps", "_bps_l1", "_bps_l2", "_iops", "_bytes_per_s", "_per_s", "_frames", "_bits_per_cpu_s", "_frames_per_cpu_s",
-           "delivered_ratio", "headroom_ratio", "line_ratio", "share_ratio")  # fmt: skip
-
-
 def better_of(figure: str) -> Better:
-    """The direction of a figure, from the words of its name."""
-    if figure.startswith(_NEITHER):
-        return ""
-    if less_is_better(figure):
-        return "lower"
-    return "higher" if figure.endswith(_HIGHER) else ""
+    """The direction of a figure or column; empty where neither side is better, and where none is known."""
+    return direction_of(figure) or ""
 
 
 _PATTERNS = {

@@ -11,13 +11,14 @@ from typing import Final
 from dutlab.analysis.compare import Comparison, Pair, compare, could_prove
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.differences import differences
+from dutlab.analysis.directions import is_speed
 from dutlab.analysis.together import together, together_can
-from dutlab.analysis.verdict import Verdict, is_speed, less_is_better, side_words
+from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.errors import InputError
 from dutlab.report.gather import gather
 from dutlab.report.model.words import plural
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, conditions_of
-from dutlab.report.questions.compared import ComparedPair, CompareRequest, cell_label
+from dutlab.report.questions.compared import ComparedPair, CompareRequest, cell_label, insist_on_directions
 from dutlab.report.questions.sides import ComparedRun, side_names
 from dutlab.stats.rank import p_words, repeats_needed
 from dutlab.store.cell_figures import cells_of, name_words
@@ -87,7 +88,7 @@ class Checked:
         if self.threshold is None or c.first is None or c.second is None:
             return False
         change = c.second.value - c.first.value
-        return (change if less_is_better(c.pair.figure) else -change) > self.threshold * abs(c.first.value)
+        return (change if c.pair.better == "lower" else -change) > self.threshold * abs(c.first.value)
 
     def _failures(self) -> Iterator[str]:
         if self.all_worse:
@@ -135,9 +136,11 @@ def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run:
             cell.repeats,
             tuple(r.repeat for r in now),
             whole=cell.link == cells[key].names[0],
+            better=asked.side_of(cell.figure),
         )
     if not pairs:
         raise InputError(f"{run.name} has no result of {', '.join(str(file) for file, _ in cards)}", remedy=f"the card is of {absent[0]}")
+    insist_on_directions(pairs.values())
     comparisons = compare(list(pairs.values()), margin=asked.margin, least=asked.least)
     newest = cards[-1][1]
     return ComparedPair(
@@ -163,7 +166,7 @@ def _worse_by(c: Comparison) -> float | None:
     """How much worse the second is, as a share of the first; None without a ratio."""
     if c.ratio is None:
         return None
-    return c.ratio.ratio - 1 if less_is_better(c.pair.figure) else 1 - c.ratio.ratio
+    return c.ratio.ratio - 1 if c.pair.better == "lower" else 1 - c.ratio.ratio
 
 
 def _percent(share: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, pairwise
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 from dutlab.analysis.compare import Comparison, Margin, Pair, compare
 from dutlab.analysis.design import RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
+from dutlab.analysis.directions import Better, side_of
+from dutlab.analysis.order import Contest
 from dutlab.analysis.together import Together, together
-from dutlab.errors import InputError
+from dutlab.errors import DirectionUnknown, InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
 from dutlab.report.model.words import asked_words
@@ -38,6 +40,15 @@ class CompareRequest:
     """Asks whether both sides are equivalent within it; of all cells, or a function of the pair."""
     least: float | None = None
     """The least relative change that counts; None: that of the design."""
+    better: Mapping[str, Better] = field(default_factory=dict)
+    """Figure → which side of it is better, where its name does not tell; the empty name is every figure."""
+
+    def side_of(self, figure: str) -> Better:
+        """Which side of a figure is better; empty where it is not known. Raises InputError where `better` contradicts what is known."""
+        try:
+            return side_of(figure, self.better)
+        except ValueError as error:
+            raise InputError(str(error), remedy="leave it out of --better") from None
 
 
 @dataclass(frozen=True)
@@ -102,11 +113,11 @@ def compare_runs(
         design = RunOrder.RUNS
         order = {at: place for place, at in enumerate(sorted(_begun(of) for of in (*ours, *theirs)))}
         places = [[order[_begun(of)] for of in side] for side in (ours, theirs)]
-        pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked.figures, own)]
+        pairs = [p for key in shared for p in _pairs_of_runs(key, (ours, theirs), places, asked, own)]
     else:
         cells = [(here[key], there[key]) for key in shared]
         design = RunOrder.ROUNDS if _have_rounds(first[0], second[0], cells) else _design(RunOrder.INTERLEAVED, cells)
-        pairs = [p for a, b in cells for p in _pairs(a, b, design, asked.figures, own)]
+        pairs = [p for a, b in cells for p in _pairs(a, b, design, asked, own)]
         if design is RunOrder.ROUNDS and (alone := sum(_alone(a, b) for a, b in cells)):
             faults.append(f"{alone} results were measured in a round in which the other run has none, and are left out")
     _insist_on_pairs(pairs, f"{names[0]} and {names[1]}", [*here.values(), *there.values()])
@@ -142,7 +153,7 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
     designs = {m: _design(RunOrder.IN_TURN, shared[m]) for m in others}
     own = own_words(cell.cell for of in cells.values() for cell in of.values())
-    pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked.figures, own)]
+    pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked, own)]
     _insist_on_pairs([p for _, p in pairs], run.name, [c for of in cells.values() for c in of.values()])
     found = compare([p for _, p in pairs], margin=asked.margin, least=asked.least)
     of_mode = {m: tuple(c for c, (of, _) in zip(found, pairs, strict=True) if of == m) for m in others}
@@ -213,10 +224,10 @@ def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[da
     return sorted(a[1] for a, b in pairwise(order) if a[1] == b[1] and a[2] != b[2])
 
 
-def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: Sequence[str], own: _OwnWords) -> list[Pair]:
+def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: CompareRequest, own: _OwnWords) -> list[Pair]:
     """Each figure of each direction that either side has."""
     out = []
-    for name, figure in compared_by([first, second], figures):
+    for name, figure in compared_by([first, second], asked.figures):
         a, b = first.readings(name, figure), second.readings(name, figure)
         if design is RunOrder.ROUNDS:
             a, b = _in_rounds(a, b)
@@ -230,26 +241,27 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, figures: S
                 first_at=tuple(r.repeat for r in a),
                 second_at=tuple(r.repeat for r in b),
                 whole=name in {first.names[0], second.names[0]},
+                better=asked.side_of(figure),
             )
         )
     return out
 
 
 def _pairs_of_runs(
-    key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], figures: Sequence[str], own: _OwnWords
+    key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], asked: CompareRequest, own: _OwnWords
 ) -> list[Pair]:
     """The same, a run being one value: the median of its repeats."""
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
     cells = [cell for side in have for cell, _ in side]
     out = []
-    for name, figure in compared_by(cells, figures):
+    for name, figure in compared_by(cells, asked.figures):
         values, at = list[tuple[float, ...]](), list[tuple[int, ...]]()
         for side in have:
             found = [(median([r.value for r in readings]), place) for cell, place in side if (readings := cell.readings(name, figure))]
             values.append(tuple(v for v, _ in found))
             at.append(tuple(place for _, place in found))
         label, whole = _label(cells[0].cell, name, own), name == cells[0].names[0]
-        out.append(Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole))
+        out.append(Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole, asked.side_of(figure)))
     return out
 
 
@@ -295,6 +307,13 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
             f"{of}: no cell has a figure that cells are compared by",
             remedy=f"name one with --figure: {', '.join(known)}" if known else "no trial has a result; `dutlab report` says why",
         )
+    insist_on_directions(pairs)
+
+
+def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
+    """Raises DirectionUnknown where nothing tells which side of a figure is better."""
+    if unknown := dict.fromkeys(of.figure for of in judged if not of.better):
+        raise DirectionUnknown(tuple(unknown))
 
 
 def own_words(cells: Iterable[Cell]) -> _OwnWords:

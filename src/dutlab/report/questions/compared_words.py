@@ -8,7 +8,7 @@ from dutlab.analysis.compare import Comparison
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.together import Together
 from dutlab.printable import printable
-from dutlab.report.model.words import plural, unit_for
+from dutlab.report.model.words import Unit, plural, unit_for, with_two_digits
 from dutlab.report.questions.compared import ComparedPair
 from dutlab.stats.rank import p_words
 
@@ -100,12 +100,16 @@ def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:
 
     sides = [s for s in (c.first, c.second) if s]
     unit = unit_for(c.pair.figure, [s.value for s in sides])
-    medians = [f"{unit.text(s.value).strip()}{f' (n {s.n})' if counted else ''}" if s else "none" for s in (c.first, c.second)]
+    medians = [f"{_level(s.value, unit)}{f' (n {s.n})' if counted else ''}" if s else "none" for s in (c.first, c.second)]
     ratio = _ratio(c.ratio.ratio) if c.ratio else "none"
     interval = f"{_ratio(c.ratio.interval.low)} to {_ratio(c.ratio.interval.high)}" if c.ratio and c.ratio.interval else "none"
     label = c.pair.label if c.pair.figure in {"goodput_bps", "received_pps"} else f"{c.pair.label} · {c.pair.figure}"
     p = "" if c.p is None else p_words(c.p).removeprefix("p ").removeprefix("= ")
     return (label, *medians, ratio, interval, c.words, p)
+
+
+def _level(value: float, unit: Unit) -> str:
+    return with_two_digits(unit, value).text(value).strip()
 
 
 def _ratio(value: float) -> str:

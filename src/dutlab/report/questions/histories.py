@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from dutlab.analysis.compare import less_is_better
+from dutlab.analysis.directions import Better
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
 from dutlab.errors import InputError
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.words import unit_for
+from dutlab.report.model.words import unit_for, with_two_digits
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
-from dutlab.report.questions.compared import cell_label
+from dutlab.report.questions.compared import CompareRequest, cell_label
 from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
@@ -29,20 +29,30 @@ class CellHistory:
     label: str
     figure: str
     found: History
+    better: Better
+    """Which values are the better ones; empty where that is not known."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """One a change, and what is in the way of one."""
-        said = [_change(c, self.figure) for c in self.found.changes]
+        said = [_change(c, self.better) for c in self.found.changes]
         for run in self.found.apart:
             newest = run == self.found.points[-1].run
             tail = "the runs before it; one more run will tell whether that stays" if newest else "the runs beside it"
             said.append(f"{run} differs from {tail}")
+        if self.found.changes and not self.better:
+            said.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")
         return (*said, self.found.why) if self.found.why else tuple(said)
 
 
-def histories(found: Iterable[IndexedFigure], figures: Sequence[str] = ()) -> tuple[CellHistory, ...]:
-    """One a cell and figure; without `figures` those that cells are compared by. Raises InputError when there is none."""
+def histories(
+    found: Iterable[IndexedFigure], figures: Sequence[str] = (), better: Mapping[str, Better] | None = None
+) -> tuple[CellHistory, ...]:
+    """One a cell and figure; without `figures` those that cells are compared by; `better` as CompareRequest has it.
+
+    Raises InputError when there is none.
+    """
+    asked = CompareRequest(figures, better=better or {})
     by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
     workloads: dict[str, str] = {}
     for f in found:
@@ -50,7 +60,7 @@ def histories(found: Iterable[IndexedFigure], figures: Sequence[str] = ()) -> tu
         workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [
-        CellHistory(label, name, history([HistoryPoint(run, tuple(values)) for run, values in of_cell[name].items()]))
+        CellHistory(label, name, history([HistoryPoint(run, tuple(values)) for run, values in of_cell[name].items()]), asked.side_of(name))
         for label, of_cell in by_cell.items()
         for name in figures or main_figures(workloads[label], of_cell)
         if name in of_cell
@@ -82,18 +92,17 @@ def level_words(of: CellHistory) -> str:
     if not of.found.levels:
         return "none"
     value = of.found.levels[-1].value
-    return unit_for(of.figure, [value]).text(value).strip()
+    return with_two_digits(unit_for(of.figure, [value]), value).text(value).strip()
 
 
 def _axis(of: CellHistory) -> str:
     return of.figure.rpartition("_")[0].replace("_", " ") or of.figure
 
 
-def _change(change: LevelChange, figure: str) -> str:
+def _change(change: LevelChange, better: Better) -> str:
     way = ""
-    if change.ratio is not None and change.ratio != 1:
-        better = (change.ratio > 1) != less_is_better(figure)
-        way = ", for the better" if better else ", for the worse"
+    if better and change.ratio is not None and change.ratio != 1:
+        way = ", for the better" if (change.ratio > 1) == (better == "higher") else ", for the worse"
     return f"{_ratio(change)}{way}, between {change.before} and {change.after} ({p_words(change.p)})"
 
 

@@ -10,8 +10,8 @@ from dutlab.analysis.order import Contest, Entrant, Order, PlacedPair, orders
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.printable import printable
-from dutlab.report.model.words import plural, unit_for
-from dutlab.report.questions.compared import CompareRequest, cell_label, compared_by, insist_on_figures, own_words
+from dutlab.report.model.words import plural, unit_for, with_two_digits
+from dutlab.report.questions.compared import CompareRequest, cell_label, compared_by, insist_on_directions, insist_on_figures, own_words
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, key_of, name_words
 
@@ -29,24 +29,25 @@ def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) ->
     insist_on_figures(asked.figures, runs)
     of_runs = [cells_of(run.records) for run in runs]
     cells = {key: found for of_run in of_runs for key, found in of_run.items()}
-    contests = _contests(of_runs, list(cells.values()), asked.figures)
-    found = orders(list(contests), least=_LEAST if asked.least is None else asked.least)
+    contests = list(_contests(of_runs, list(cells.values()), asked))
+    insist_on_directions(contests)
+    found = orders(contests, least=_LEAST if asked.least is None else asked.least)
     if not found:
         raise InputError(f"{', '.join(run.name for run in runs)}: no two modes or levels were measured alike", remedy="an order needs two")
     return found
 
 
-def _contests(of_runs: Sequence[dict[CellKey, CellFigures]], cells: Sequence[CellFigures], figures: Sequence[str]) -> Iterator[Contest]:
+def _contests(of_runs: Sequence[dict[CellKey, CellFigures]], cells: Sequence[CellFigures], asked: CompareRequest) -> Iterator[Contest]:
     own = own_words(c.cell for c in cells)
     alike: dict[object, list[CellFigures]] = defaultdict(list)
     for c in cells:
         alike[c.cell.workload, c.cell.links, tuple(sorted(c.cell.params.items()))].append(c)
     for same in alike.values():
         varied = {name for c in same for name in c.cell.factors if len({of.cell.factors.get(name) for of in same}) > 1} - {"mode"}
-        for name, figure in compared_by(same, figures):
+        for name, figure in compared_by(same, asked.figures):
             entrants = [Entrant(_entrant(c.cell, varied), _repeats(of_runs, key_of(c.cell), name, figure)) for c in same]
             if len(have := tuple(e for e in entrants if any(e.runs))) > 1:
-                yield Contest(_place(same[0].cell, name, own[key_of(same[0].cell)]), figure, have)
+                yield Contest(_place(same[0].cell, name, own[key_of(same[0].cell)]), figure, have, asked.side_of(figure))
 
 
 def _repeats(of_runs: Sequence[dict[CellKey, CellFigures]], key: CellKey, name: str, figure: str) -> tuple[tuple[float, ...], ...]:
@@ -71,7 +72,7 @@ def order_rows(order: Order) -> tuple[list[str], list[list[str]]]:
         [
             f"{p.first}" if p.first == p.last else f"{p.first}–{p.last}",
             printable(p.label),
-            *("none" if v is None else unit.text(v).strip() for v in p.medians),
+            *("none" if v is None else with_two_digits(unit, v).text(v).strip() for v in p.medians),
         ]
         for p in order.places
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dutlab.analysis.compare import less_is_better
+from dutlab.analysis.directions import Better, side_of
 from dutlab.errors import InputError
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.stats.summary import median
@@ -44,16 +44,20 @@ def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
     return Per(word, amounts)
 
 
-def divided(run: ComparedRun, amount: float) -> ComparedRun:
-    """The same run with every figure of which more is better divided by `amount`."""
+def divided(run: ComparedRun, amount: float, said: Mapping[str, Better] | None = None) -> ComparedRun:
+    """The same run with every figure of which more is better divided by `amount`; `said` has directions that names do not tell."""
     records = []
     for record in run.records:
         figures = {
-            link: {name: value if less_is_better(name) or name.endswith("_per_w") else value / amount for name, value in of_link.items()}
+            link: {name: value / amount if _is_shared(name, said or {}) else value for name, value in of_link.items()}
             for link, of_link in record.figures.items()
         }
         records.append(record.model_copy(update={"figures": figures}))
     return replace(run, records=tuple(records))
+
+
+def _is_shared(figure: str, said: Mapping[str, Better]) -> bool:
+    return side_of(figure, said) == "higher" and not figure.endswith("_per_w")
 
 
 def _cores(run: ComparedRun) -> float:

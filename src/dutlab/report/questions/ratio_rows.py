@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.analysis.compare import Comparison, Verdict, less_is_better
+from dutlab.analysis.compare import Comparison, Verdict
+from dutlab.analysis.directions import Better
 from dutlab.analysis.factors import Analysis, Effect
 from dutlab.errors import InputError
 from dutlab.report.plots.plot import Plot
@@ -22,11 +23,11 @@ def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
     return ratio_plot("compared", f"{pairs[0].second if not several else 'Others'} against {against}", rows, margin=margin)
 
 
-def effects_plot(found: Analysis, figure: str) -> Plot:
-    """A row an effect, with its interval. Raises InputError without any."""
+def effects_plot(found: Analysis, figure: str, better: Better) -> Plot:
+    """A row an effect, with its interval, coloured where it is known which side is `better`. Raises InputError without any."""
     if not found.effects:
         raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences say what the cells lack")
-    return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, figure) for e in found.effects])
+    return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, better) for e in found.effects])
 
 
 def _row(c: Comparison, prefix: str) -> RatioRow:
@@ -37,10 +38,10 @@ def _row(c: Comparison, prefix: str) -> RatioRow:
     return RatioRow(f"{prefix}{c.pair.label}", c.ratio.ratio, low, high, side, c.words)
 
 
-def _effect(e: Effect, figure: str) -> RatioRow:
+def _effect(e: Effect, better: Better) -> RatioRow:
     """An effect that is proven is coloured."""
-    better = (e.ratio > 1) != less_is_better(figure)
-    side: Side = ("better" if better else "worse") if e.sure.proven else "neither"
+    good = (e.ratio > 1) == (better == "higher")
+    side: Side = ("better" if good else "worse") if e.sure.proven and better else "neither"
     low, high = (e.sure.interval.low, e.sure.interval.high) if e.sure.interval else (e.ratio, e.ratio)
     label = f"{e.name}: {' + '.join(e.before)} → {' + '.join(e.after)}"
     return RatioRow(label, e.ratio, low, high, side, "" if e.sure.proven else "not proven")

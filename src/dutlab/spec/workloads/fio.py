@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from functools import cached_property
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -27,6 +25,7 @@ from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.fio_job import ORDER, not_taken, order_faults, results, seconds_of, sections, stages
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
 from dutlab.units import Seconds, number_or_text
@@ -53,8 +52,6 @@ DEFAULTS = {"direct": "1", "ioengine": "libaio"}
 """What dutlab takes where fio's own default would go through the page cache, one request at a time."""
 HOW = {"thread": "1", "allow_mounted_write": "0", "time_based": "1", "group_reporting": "1", "new_group": "1", "per_job_logs": "0"}
 """How dutlab has fio run every job; no setting, so no cell differs by it."""
-_FIO_TIMES = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_FIO_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|)")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,48}")
 _VALUE = re.compile(r"[\w.,:%/+ =@*-]{1,200}", re.ASCII)
 MOST_JOBS = 64
@@ -83,15 +80,29 @@ class FioSetting(DriveSetting):
 
     @property
     def loaded_s(self) -> Seconds:
-        """The ramp too."""
-        return Seconds(self.ramp_s + self.duration_s)
+        """The ramp too, of each stage of a job file one after another."""
+        return Seconds((self.ramp_s + self.duration_s) * (len(stages(self.job)) if self.job else 1))
+
+    @property
+    def results(self) -> dict[str, tuple[str, ...]]:
+        """Of a job file: name of each result → the jobs that it is the sum of, the first under an empty name where all run at once."""
+        return results(self.job) if self.job else {}
+
+    @property
+    def not_taken(self) -> str:
+        """Options of the job file that dutlab sets itself, in words."""
+        return not_taken(self.job) if self.job else ""
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
         """The ramp too. Of a job file, or what is not plainly random blocks of one size, no size is told."""
         way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
         plain = not self.job and way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
-        return ((self.loaded_s, parse_size(size) if plain and is_size(size) else None),) if self.writes else ()
+        if not self.writes:
+            return ()
+        of = sections(self.job) if self.job else {}
+        writing = [names for names in stages(self.job) if any(writes({**of[name], **self.options}) for name in names)] if self.job else [()]
+        return ((Seconds((self.ramp_s + self.duration_s) * len(writing)), parse_size(size) if plain and is_size(size) else None),)
 
     @cached_property
     def params(self) -> Params:
@@ -113,33 +124,8 @@ def params_of(options: Mapping[str, str]) -> Params:
         for name, text in options.items()
         if name not in PASSED_OVER and HOW.get(name) != text and not (name == "size" and is_ours) and not _PLACE_OR_LOG.fullmatch(name)
     }
-    times = {key: _fio_seconds(options[name]) for name, key in (("ramp_time", "ramp_s"), ("runtime", "duration_s")) if name in options}
+    times = {key: seconds_of(options[name]) for name, key in (("ramp_time", "ramp_s"), ("runtime", "duration_s")) if name in options}
     return {**params_of_options(kept), "ramp_s": 0.0, **times}
-
-
-def _fio_seconds(text: str) -> float | str:
-    """`500ms`, `2m`, `30`: fio's own unit is the second. What is none of these is kept as it is."""
-    found = _FIO_TIME.fullmatch(text)
-    return float(found[1]) * _FIO_TIMES[found[2]] if found else text
-
-
-class _JobFile(ConfigParser):
-    """Keeps names of options as they are written."""
-
-    def optionxform(self, optionstr: str) -> str:
-        return optionstr
-
-
-def sections(job: str) -> dict[str, dict[str, str]]:
-    """The jobs of a job file by name, each with what [global] says. Raises ValueError."""
-    reader = _JobFile(
-        delimiters=("=",), comment_prefixes=("#", ";"), allow_no_value=True, interpolation=None, default_section="global", strict=True
-    )
-    try:
-        reader.read_string(job)
-    except ConfigError as error:
-        raise ValueError(str(error).replace("\n", " ")) from error
-    return {name: {key: "1" if value is None else value for key, value in reader[name].items()} for name in reader.sections()}
 
 
 class FioWorkload(DriveWorkload):
@@ -177,7 +163,7 @@ class FioWorkload(DriveWorkload):
                 )
         if not made.job and made.options and "rw" not in made.options:
             faults.append(fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}", FaultKind.MISSING))
-        return [*faults, *(fault(("job",), what) for what in _job_faults(made.job))]
+        return [*faults, *(fault(("job",), what) for what in _job_faults(made.job, made))]
 
     def settings(self) -> Iterator[tuple[FioSetting, float]]:
         """Each combination of the options."""
@@ -186,10 +172,8 @@ class FioWorkload(DriveWorkload):
             changes = writes(options, self.job)
             if not self.job:
                 options |= {key: value for key, value in DEFAULTS.items() if key not in options}
-            yield (
-                FioSetting(options=options, job=self.job, writes=changes, ramp_s=self.ramp, duration_s=self.duration),
-                self.ramp + self.duration,
-            )
+            setting = FioSetting(options=options, job=self.job, writes=changes, ramp_s=self.ramp, duration_s=self.duration)
+            yield setting, setting.loaded_s
 
     def what_writes(self) -> Loc | None:
         """The way to read or write."""
@@ -210,8 +194,10 @@ def option_faults(name: str, value: str) -> Iterator[str]:
         yield "not an option of fio; write it as fio's manual does, as in iodepth"
     elif name in OURS:
         yield "is set by `ramp` and `duration`"
-    elif _NOT_TAKEN.fullmatch(name):
+    elif _NOT_TAKEN.fullmatch(name) and name not in ORDER:
         yield "is dutlab's, or leads to other files than the drives that are named, so it cannot be given"
+    elif name in ORDER:
+        yield "puts jobs one after another, and the jobs of drives run at once; write a `job` file"
     elif not _VALUE.fullmatch(value):
         yield f"{value!r} has characters that no value of fio needs"
     elif name in ("rw", "readwrite") and value.partition(":")[0] not in READS | WRITES:
@@ -222,7 +208,7 @@ def option_faults(name: str, value: str) -> Iterator[str]:
         yield "write it as rw"
 
 
-def _job_faults(job: str) -> Iterator[str]:
+def _job_faults(job: str, made: FioWorkload) -> Iterator[str]:
     if not job:
         return
     try:
@@ -234,5 +220,6 @@ def _job_faults(job: str) -> Iterator[str]:
         yield f"has {len(found)} jobs; 1 to {MOST_JOBS} are taken"
     for name, of in found.items():
         for key, value in of.items():
-            if key not in PASSED_OVER:
+            if key not in PASSED_OVER | ORDER | {"startdelay"}:
                 yield from (f"[{name}] {key}: {what}" for what in option_faults(key, value))
+    yield from order_faults(job, duration_s=made.duration, ramp_s=made.ramp)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.tools.fio import failure, limit, pts
 from dutlab.tools.fio.output import jobs_of, total
+from dutlab.tools.fio.program import figures_of, results_of
 from dutlab.tools.json_text import UnreadableError, read_object
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
 
@@ -18,7 +20,10 @@ def fio_again(kept: KeptTrial) -> Recomputed:
         reports = [data for name, data in kept.raw.items() if name.startswith("fio-") and name.endswith(".json")]
         if not reports:
             raise ValueError("no report of fio is kept")
-        return {kept.cell.link_label: total([job for data in reports for job in jobs_of(read_object(data)[0])]).figures}
+        jobs = [job for data in reports for job in jobs_of(read_object(data)[0])]
+        setting = kept.cell.setting
+        results = results_of(setting, jobs) if isinstance(setting, FioSetting) else {"": total(jobs)}
+        return {kept.cell.link_label: figures_of(results)}
 
 
 def limit_again(kept: KeptTrial) -> Recomputed:

@@ -106,14 +106,22 @@ class JobOutput:
     @property
     def figures(self) -> dict[str, float]:
         """With units in their names; a direction without I/O has none."""
-        found = {name: value for way, of in self.ways.items() for name, value in of.figures(way).items()}
-        return found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores}
+        return self.figures_of("")
+
+    def figures_of(self, result: str) -> dict[str, float]:
+        """The figures under the name of a result: `read_NAME_iops`."""
+        found = {name: value for way, of in self.ways.items() for name, value in of.figures(f"{way}_{result}" if result else way).items()}
+        return found if self.cpu_cores is None else {**found, f"{result}_fio_cpu_cores".lstrip("_"): self.cpu_cores}
 
     @property
     def bins(self) -> list[Row]:
         """The histogram of completion latencies."""
+        return self.bins_of("")
+
+    def bins_of(self, result: str) -> list[Row]:
+        """The histogram, of a result with a name of its own."""
         return [
-            {"direction": way, "clat_ns": value, "ios": count}
+            {"direction": f"{result}-{way}" if result else way, "clat_ns": value, "ios": count}
             for way, of in self.ways.items()
             for value, count in sorted(of.clat.bins.items())
         ]
@@ -201,6 +209,12 @@ def total(jobs: Sequence[JobOutput]) -> JobOutput:
         error=next((job.error for job in jobs if job.error), 0),
         lasted_ms=max((job.lasted_ms for job in jobs), default=0.0),
     )
+
+
+def of_results(jobs: Sequence[JobOutput], results: Mapping[str, Sequence[str]]) -> dict[str, JobOutput]:
+    """Each result of a job file: the sum of the jobs that it names, of all hosts; one without I/O is absent."""
+    found = {result: total([job for job in jobs if job.name in names]) for result, names in results.items()}
+    return {result: of for result, of in found.items() if of.ios}
 
 
 def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:

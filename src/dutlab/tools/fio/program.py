@@ -11,7 +11,7 @@ import errno
 import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -26,10 +26,11 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.arrays import engine_of
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.known import MDRAID
-from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
+from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
+from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
-from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, rates_now, readings, span_of, total, version_of
+from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
 from dutlab.tools.live import run_heard
@@ -69,6 +70,8 @@ class Ran:
     doubts: tuple[Doubt, ...]
     spans: Mapping[str, tuple[float, float]]
     """Host → from when to when it was measured, by its own clock."""
+    sections: Mapping[str, Sequence[JobOutput]] = field(default_factory=dict)
+    """Of a job file: drives of a host → each of its jobs."""
 
     @property
     def whole(self) -> JobOutput:
@@ -85,6 +88,7 @@ class Ran:
             {name: data for part in parts for name, data in part.raw.items()},
             tuple(dict.fromkeys(doubt for part in parts for doubt in part.doubts)),
             {host: span for part in parts for host, span in part.spans.items()},
+            {drives: jobs for part in parts for drives, jobs in part.sections.items()},
         )
 
 
@@ -121,16 +125,29 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One job on every drive of the cell. Raises MeasurementError, HostError."""
     found = await drives_of(site, cell)
-    ran = await run(site, found, cell.setting_as(FioSetting))
-    figures = {name: job.figures for name, job in ran.jobs.items()}
+    setting = cell.setting_as(FioSetting)
+    ran = await run(site, found, setting)
+    places = ran.sections or {name: [job] for name, job in ran.jobs.items()}
+    whole = results_of(setting, [job for jobs in places.values() for job in jobs])
     return Measured(
-        figures={**figures, cell.link_label: ran.whole.figures},
+        figures={**{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()}, cell.link_label: figures_of(whole)},
         doubts=(*ran.doubts, *doubts_of(found)),
         raw=ran.raw,
         facts=facts_of(found, ran),
+        notes=[*filter(None, [setting.not_taken]), *(f"job {name} did no I/O" for name in setting.results if name not in whole)],
         readings=ran.readings,
-        tables={"latency_bins": ran.whole.bins},
+        tables={"latency_bins": [row for result, of in whole.items() for row in of.bins_of(result)]},
     )
+
+
+def results_of(setting: FioSetting, jobs: Sequence[JobOutput]) -> dict[str, JobOutput]:
+    """Each result by its name: the sum of all under an empty one, unless a job file has some that ran one after another."""
+    return of_results(jobs, setting.results) if setting.job else {"": total(jobs)}
+
+
+def figures_of(results: Mapping[str, JobOutput]) -> dict[str, float]:
+    """Those of every result, under its name."""
+    return {name: value for result, of in results.items() for name, value in of.figures_of(result).items()}
 
 
 async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
@@ -187,16 +204,16 @@ def facts_of(found: Found, ran: Ran) -> dict[str, str]:
 def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive], *, histograms: bool = False) -> str:
     """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
     common = {"runtime": f"{setting.duration_s * 1e3:.0f}ms"}
-    how = {key: value for key, value in HOW.items() if key != "thread" and not (key == "time_based" and "loops" in setting.options)}
     common |= {"ramp_time": f"{setting.ramp_s * 1e3:.0f}ms"} if setting.ramp_s else {}
-    common |= {**how, "log_avg_msec": "1000", "log_unix_epoch": "1"}
+    common |= {"log_avg_msec": "1000", "log_unix_epoch": "1"}
     defaults = {**DEFAULTS, "thread": HOW["thread"]}
     lines = list[str]()
     for name, options in _jobs(setting, drives).items():
         kinds = ("iops", "bw", "lat", *(("hist",) if histograms else ()))
         logs = {f"write_{kind}_log": name.replace(":", "-") for kind in kinds} | ({"log_hist_msec": "1000"} if histograms else {})
+        how = {key: value for key, value in HOW.items() if key != "thread" and not (key == "time_based" and "loops" in options)}
         lines.append(f"[{name}]")
-        lines += [f"{key}={value}" for key, value in {**defaults, **options, **common, **logs}.items()]
+        lines += [f"{key}={value}" for key, value in {**defaults, **options, **common, **how, **logs}.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -264,7 +281,8 @@ async def _one(
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
     spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
-        return Ran({name: version}, {"+".join(drive.name for drive in drives.values()): total(jobs)}, (), raw, tuple(doubts), spans)
+        place = "+".join(drive.name for drive in drives.values())
+        return Ran({name: version}, {place: total(jobs)}, (), raw, tuple(doubts), spans, {place: jobs})
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
     return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts), spans)
 

@@ -1,0 +1,125 @@
+"""Job files of fio: their sections, which of them run at the same time, and which of their options dutlab sets itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigError
+
+STONEWALL = ("stonewall", "wait_for_previous")
+"""Both names of one option: the job waits for all jobs before it in the file (fio's HOWTO)."""
+WAIT_FOR = "wait_for"
+ORDER = frozenset({*STONEWALL, WAIT_FOR})
+"""Options that put jobs one after another."""
+GROUPED = "group_reporting"
+TIMES = {"runtime": "duration", "timeout": "duration", "ramp_time": "ramp"}
+"""fio's option → the key that sets it."""
+_FIO_TIMES = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FIO_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|)")
+
+
+class _JobFile(ConfigParser):
+    """Keeps names of options as they are written."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def sections(job: str) -> dict[str, dict[str, str]]:
+    """The jobs of a job file by name, each with what [global] says. Raises ValueError."""
+    reader = _JobFile(
+        delimiters=("=",), comment_prefixes=("#", ";"), allow_no_value=True, interpolation=None, default_section="global", strict=True
+    )
+    try:
+        reader.read_string(job)
+    except ConfigError as error:
+        raise ValueError(str(error).replace("\n", " ")) from error
+    return {name: {key: "1" if value is None else value for key, value in reader[name].items()} for name in reader.sections()}
+
+
+def stages(job: str) -> tuple[tuple[str, ...], ...]:
+    """Names of the jobs that run at the same time, in the order of their stages: all of a stage end before the next begins.
+
+    Every job of a file runs for the same time, so a job that waits for another begins with those that waited for its neighbours.
+    Raises ValueError for a file that is none, and where a job waits for one that is not before it.
+    """
+    place: dict[str, int] = {}
+    first = 0
+    for name, of in sections(job).items():
+        if place and any(is_set(of, key) for key in STONEWALL):
+            first = max(place.values()) + 1
+        waitee = of.get(WAIT_FOR)
+        if waitee is not None and waitee not in place:
+            raise ValueError(f"[{name}] wait_for={waitee}: no job before it is called so")
+        place[name] = first if waitee is None else max(first, place[waitee] + 1)
+    return tuple(tuple(name for name, at in place.items() if at == stage) for stage in sorted(set(place.values())))
+
+
+def in_figures(name: str) -> str:
+    """A job's name as figures have it: `read_NAME_iops`."""
+    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
+
+
+def results(job: str) -> dict[str, tuple[str, ...]]:
+    """Name of each result → the jobs that it is the sum of; jobs that never run at the same time are never added up.
+
+    A file of one stage has the sum of all under an empty name. A stage of several jobs has its sum, and each of its jobs that does not
+    ask for `group_reporting` has its own result too.
+    """
+    of_sections, of_stages = sections(job), stages(job)
+    found: dict[str, tuple[str, ...]] = {}
+    for names in of_stages:
+        if len(of_stages) == 1:
+            found[""] = names
+        elif len(names) > 1:
+            found["_".join(map(in_figures, names))] = names
+        alone = len(of_stages) > 1 and len(names) == 1
+        several = len(names) > 1
+        found |= {in_figures(name): (name,) for name in names if alone or (several and not is_set(of_sections[name], GROUPED))}
+    return found
+
+
+def is_set(options: Mapping[str, str], name: str) -> bool:
+    """Whether an option without a value, or with a true one, is there."""
+    return options.get(name, "0") != "0"
+
+
+def seconds_of(text: str) -> float | str:
+    """`500ms`, `2m`, `30`: fio's own unit is the second. What is none of these is kept as it is."""
+    found = _FIO_TIME.fullmatch(text)
+    return float(found[1]) * _FIO_TIMES[found[2]] if found else text
+
+
+def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]:
+    """Why the jobs of a file cannot be run as it says: their order, and times that `duration` and `ramp` set. Raises ValueError."""
+    try:
+        stages(job)
+    except ValueError as error:
+        yield str(error)
+    names = [in_figures(name) for name in sections(job)]
+    if alike := sorted({name for name in names if names.count(name) > 1}):
+        yield f"has several jobs that figures call {', '.join(alike)}"
+    wanted, given = {"duration": duration_s, "ramp": ramp_s}, dict[tuple[str, str], list[str]]()
+    for name, of in sections(job).items():
+        for option, key in TIMES.items():
+            if option in of and seconds_of(of[option]) != wanted[key]:
+                given.setdefault((option, of[option]), []).append(name)
+        if "startdelay" in of:
+            yield f"[{name}] startdelay: jobs that begin at different times have no common result; separate them with stonewall"
+
+    for (option, value), of_jobs in given.items():
+        key, where = TIMES[option], "every job" if len(of_jobs) == len(names) else f"[{'], ['.join(of_jobs)}]"
+        asked = value if value[-1:].isalpha() else f"{value}s"
+        yield f"{where}: {option}={value}, but dutlab runs each job as `{key}` says, {wanted[key]:g} s; write `{key}: {asked}` beside `job`"
+
+
+def not_taken(job: str) -> str:
+    """Options of the file that dutlab sets itself, with their values; empty where there are none."""
+    found = dict.fromkeys(
+        f"{name}={value}"
+        for of in sections(job).values()
+        for name, value in of.items()
+        if name in ("filename", "size", "name", "new_group", "per_job_logs") or (name == "time_based" and value == "0")
+    )
+    return f"not taken from the job file, since dutlab sets it: {', '.join(found)}" if found else ""

@@ -1,0 +1,77 @@
+"""Reports of the least that a run can hold: one mode as it was found, one link or drive, one repeat. No page shows what only Python says."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.cli.report import report
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import Imported, write_imported
+from dutlab.methods.ports import Measured
+from dutlab.plan.cell import Cell
+from dutlab.report.pages.publication import STYLES
+from dutlab.spec.loader import load_experiment
+from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.setting import ImportedSetting, Setting
+from dutlab.workloads import plug_of, settable
+from fake_run import Wanted, build
+
+OF_PYTHON = re.compile(r"\(median=| object at 0x|\bNone\b|\bnan\b|\binf\b|Undefined")
+FIGURES = {
+    "goodput_bps": 941.2e6, "received_pps": 346.3e3, "max_received_pps": 346.3e3, "ndr_lower_pps": 3e5, "throughput_pps": 3e5,
+    "latency_p99_ns": 41.5e3, "loss_ratio": 0.002, "read_iops": 8375.84, "read_clat_p99_ns": 996.6e3, "peak_iops": 9000.0,
+    "steady_iops": 7000.0, "rebuilding_iops": 500.0, "rtt_p50_ns": 20e3, "duration_s": 12.0, "path_mtu_bytes": 1500.0, "payload_bytes": 1472.0,
+    "reference_pps": 1e5, "made_pps": 3e5, "concurrent_flows": 900.0, "setup_lower_per_s": 100.0,
+}  # fmt: skip
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def pages(run: Path) -> dict[str, str]:
+    """Every form of a report: the files, what is printed, and each style that the run has."""
+    made = CliRunner().invoke(report, [str(run)])
+    assert made.exit_code == 0, made.output
+    found = {path.name: path.read_text() for path in (run / "report").iterdir() if path.suffix in {".html", ".md", ".csv"}}
+    for words in (["--print"], *(["--style", style] for style in STYLES)):
+        done = CliRunner().invoke(report, [str(run), *words])
+        if done.exit_code == 0:  # a style refuses a run without its workload
+            found[" ".join(words)] = done.output
+    assert {"report.html", "--print"} <= set(found)
+    return found
+
+
+def faults(found: dict[str, str]) -> list[tuple[str, str]]:
+    return [(name, text[max(0, at.start() - 40) : at.end() + 40]) for name, text in found.items() for at in OF_PYTHON.finditer(text)]
+
+
+def settings() -> list[Setting]:
+    """One of each workload that an experiment can ask for, of an example where there is one, and of a workload of other tools."""
+    links = {name: SimpleNamespace(ends=("source", "sink"), hosts=("source", "sink")) for name in ("a", "b", "server:d1")}
+    models = {name: model_of(name).model_validate({}) for name in ("generation", "quick-test", "datagrams")}
+    for path in sorted(EXAMPLES.rglob("*.yaml")):
+        with suppress(InputError):  # a testbed, a workflow
+            models |= {workload.kind: workload for workload in load_experiment(path).workloads}
+    assert set(models) == set(settable())
+    found = [next(iter(model.drives(links))).setting for model in models.values()]  # type: ignore[arg-type]
+    return [*found, ImportedSetting(of="flent", said={"test": "rrul"})]
+
+
+@pytest.mark.parametrize("setting", settings(), ids=lambda setting: setting.workload)
+def test_one_result_of_a_workload_has_a_page_without_objects_of_python(setting: Setting, tmp_path: Path) -> None:
+    workload = setting.workload
+    place = "server:d1" if plug_of(workload).place == "drive" else "a"
+    cell = Cell(mode="as-found", factors={"mode": "as-found"}, tool=workload, links=(place,), setting=setting, repeat=1)
+    trial = Imported(cell, Measured({place: FIGURES}))
+    assert faults(pages(write_imported(tmp_path, workload, [trial], command=(), now=NOW).path)) == []
+
+
+def test_one_mode_of_a_measured_run_has_a_page_without_objects_of_python(tmp_path: Path) -> None:
+    run = build(tmp_path, Wanted(repeats=1, modes={"router": "as-found"}, sizes=(64,), bad_luck=False, seconds=2))
+    assert faults(pages(run)) == []
