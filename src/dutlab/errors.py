@@ -46,30 +46,30 @@ class InputError(DutlabError):
 
 
 class FaultKind(StrEnum):
-    """What is wrong with an input file, in one word; the sentence beside it says the rest."""
+    """Kind of a fault in an input file. The sentence of the fault has the details."""
 
     UNREADABLE = "unreadable"
     """The file cannot be read, or is far too large."""
     SYNTAX = "syntax"
-    """It is no text of its format."""
+    """The text does not follow the file format."""
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_NAME = "unknown-name"
-    """Nothing has this name; the sentence lists those that there are."""
+    """The name is unknown; the sentence lists the known ones."""
     MISSING = "missing"
-    """A key, or what a list or text must hold."""
+    """A key is missing, or an item that a list or text must hold."""
     TYPE = "type"
-    """A value of another type, as text where a list must be."""
+    """The value has another type, such as text in place of a list."""
     UNIT = "unit"
-    """A quantity without its unit, or with none that is known."""
+    """A quantity without a unit, or with an unknown one."""
     RANGE = "range"
     """Too small, too large, too many, too few."""
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
-    """Right by itself, and wrong with another key of the file."""
+    """Valid alone, but another key of the file excludes it."""
     UNFIT = "unfit"
-    """The testbed has not what this needs."""
+    """The testbed lacks something that this needs."""
     INVALID = "invalid"
-    """A value of no other kind that cannot be used, as a text that is no name."""
+    """Any other value that cannot be used, such as a text that is not a valid name."""
 
 
 class DirectionUnknown(InputError):
