@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.report.model.words import MBPS, Better, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
+from dutlab.analysis.directions import Better
+from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
 
 
 @dataclass(frozen=True)
