@@ -26,7 +26,8 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.arrays import engine_of
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.known import MDRAID
-from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting, sections
+from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
+from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
