@@ -237,7 +237,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
 
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
-    """Results of 0 where more is better: nothing came through, which is no matter of speed."""
+    """Name the results of 0 where more is better: nothing came through, so they have no place among the others."""
     found = dict.fromkeys(
         " ".join(filter(None, ("" if table.same_figure else table.columns[i].head, _row_words(table, row, i))))
         for _, table in tables
