@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from dutlab.cli.run import plan
 from dutlab.errors import SpecRefused
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import Experiment
@@ -88,7 +90,7 @@ def test_jobs_that_wait_for_others_are_of_a_later_stage(text: str, expected: tup
         ("[a]\nrw=read\n", {"": ("a",)}),
         ("[a]\n[b]\n", {"": ("a", "b"), "a": ("a",), "b": ("b",)}),
         ("[global]\ngroup_reporting\n[a]\n[b]\n", {"": ("a", "b")}),
-        ("[a]\n[b]\ngroup_reporting=1\n[c]\nstonewall\n", {"a_b": ("a", "b"), "a": ("a",), "c": ("c",)}),
+        ("[a]\n[b]\ngroup_reporting=1\n[c]\nstonewall\n", {"stage_1": ("a", "b"), "a": ("a",), "c": ("c",)}),
     ],
 )
 def test_only_jobs_that_run_at_the_same_time_are_added_up(text: str, expected: dict[str, tuple[str, ...]]) -> None:
@@ -151,6 +153,7 @@ def test_jobs_at_the_same_time_are_added_up_and_told_apart() -> None:
         ("[a]\nrw=read\nwait_for=b\n[b]\nrw=read\n", "job", ("wait_for=b",)),
         ("[a]\nrw=read\n[b]\nstartdelay=5\nrw=read\n", "job", ("[b] startdelay",)),
         ("[a-b]\nrw=read\n[a_b]\nrw=read\n", "job", ("a_b",)),
+        ("[stage-1]\nrw=read\n", "job", ("stage_1",)),
     ],
 )
 def test_what_a_file_asks_and_dutlab_does_otherwise_is_refused_with_its_place(
@@ -174,3 +177,5 @@ def test_times_that_agree_are_taken_and_what_dutlab_sets_is_named(tmp_path: Path
     assert "filename=/dev/sdx" in of.not_taken and "size=4G" in of.not_taken
     assert "runtime" not in of.not_taken and "time_based" not in of.not_taken
     assert setting(FOUR).not_taken == ""
+    done = CliRunner().invoke(plan, [str(tmp_path / "e.yaml")])
+    assert (done.exit_code, done.output.count("filename=/dev/sdx")) == (0, 1), done.output

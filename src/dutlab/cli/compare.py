@@ -42,6 +42,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 MATCH_MODES = click.option("--match-modes", "matches", multiple=True, metavar="A=B",
                            help="Compare mode B of the newer run with mode A of its baseline; repeatable.")  # fmt: skip
 _MOST_DIFFERENCES = 30
+_SIDES: Mapping[str, Better] = {"higher": "higher", "lower": "lower"}
 
 
 @click.command()
@@ -169,11 +170,11 @@ def sides_of(given: Sequence[str]) -> dict[str, Better]:
     """Figure → which side of it is better, of --better; the empty name is every figure. Raises InputError."""
     sides: dict[str, Better] = {}
     for text in given:
-        figure, _, side = text.rpartition("=")
-        if side not in ("higher", "lower"):
-            raise InputError(f"--better {text}: {side!r} is neither higher nor lower", remedy="as in --better lower, or retries=lower")
-        better: Better = "higher" if side == "higher" else "lower"
-        if sides.setdefault(figure, better) != better:
+        figure, _, word = text.rpartition("=")
+        side = _SIDES.get(word)
+        if side is None:
+            raise InputError(f"--better {text}: {word!r} is neither higher nor lower", remedy="as in --better lower, or retries=lower")
+        if sides.setdefault(figure, side) != side:
             raise InputError(f"--better names both sides of {figure or 'every figure'}", remedy="name one")
     return sides
 

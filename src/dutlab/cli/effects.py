@@ -29,7 +29,7 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
 
     \b
     Example:
-      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --better higher --plot effects.svg
+      dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_run, cells_of_table, judged_by  # noqa: PLC0415 -- `--help` needs none of it

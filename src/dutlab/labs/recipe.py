@@ -25,6 +25,8 @@ _V4 = {
 }
 QUEUE_FRAMES = 1000
 """What an Ethernet card's queue holds by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
+SWITCH_MTU = 65535
+"""The most that a veth has: where a host raises the MTU of its port, the switch carries what it sends. A bridge takes its ports' MTU."""
 _NO_V6 = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
 _QUIET_V6 = {"accept_dad": 0, "dad_transmits": 0, "router_solicitations": 0, "accept_ra": 0, "addr_gen_mode": 1}
 
@@ -52,7 +54,7 @@ def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
             for port in link.ports
         ]
         if link.segment:
-            far = [f"name {name} netns {namespaces[SWITCH]} mtu {link.mtu}" for name in _switch_ports(link)]
+            far = [f"name {name} netns {namespaces[SWITCH]} mtu {SWITCH_MTU}" for name in _switch_ports(link)]
             lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends, far, strict=True)]
         else:
             lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends[::2], ends[1::2], strict=True)]

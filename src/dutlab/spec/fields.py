@@ -17,6 +17,7 @@ from dutlab.units import Bps, BpsL1, Pps, Seconds, UnitError, parse_bit_rate, pa
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
 _VPP_INTERFACE = re.compile(r"(?=.{1,63}$)[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
+_ADAPTER = re.compile(r"(?=.{1,63}$)[^\W_](?:[\w .#()+-]*[\w)])?")
 _SSH = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?"
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -160,6 +161,16 @@ def interface_fault(text: str) -> str:
 def vpp_interface_fault(text: str) -> str:
     """What is wrong with the name of an interface of VPP, or nothing: `TenGigabitEthernet3/0/0`, 63 bytes (vnet/interface_types.api)."""
     return "" if _VPP_INTERFACE.fullmatch(text) else interface_fault(text)
+
+
+def adapter_fault(text: str) -> str:
+    """What is wrong with the name of a Windows adapter, or nothing: `Ethernet 2`, `vEthernet (Default Switch)`.
+
+    Windows itself takes more (NetConnectionID); what PowerShell or a shell reads as more than a letter is left out.
+    """
+    if _ADAPTER.fullmatch(text):
+        return ""
+    return f"{text!r} is not the name of an adapter; 1 to 63 of letters, digits, spaces and . _ - + # ( ), beginning with a letter or digit"
 
 
 def ssh_fault(text: str) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field, Strict, model_serializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
-from dutlab.spec.fields import Address, BitRate, Name, vpp_interface_fault
+from dutlab.spec.fields import Address, BitRate, Name, adapter_fault, vpp_interface_fault
 from dutlab.spec.known import ROLES
 from dutlab.spec.model import SpecModel, fault
 
@@ -36,7 +36,7 @@ class Port(SpecModel):
         if not isinstance(data, str) or ":" not in data:
             raise ValueError(f"{data!r} is not a port; write host:interface, as in source:eth1")
         host, _, interface = data.partition(":")
-        if what := vpp_interface_fault(interface):  # the longest names; a testbed knows which hosts have shorter ones
+        if (what := vpp_interface_fault(interface)) and adapter_fault(interface):  # a testbed knows which host has names of which kind
             raise ValueError(what)
         return {"host": host, "interface": interface}
 

@@ -28,7 +28,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.arrays import ArraySpec
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.fields import Name, interface_fault, named, ssh_fault
+from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN
 from dutlab.spec.links import DUT, Link, Port
@@ -226,13 +226,21 @@ def _family(host: object) -> str:
     return family if isinstance(family, str) else ""
 
 
+def _port_fault(family: str, interface: str) -> str:
+    """What is wrong with the name of a port of such a system, or nothing."""
+    system = SYSTEMS.get(family)
+    if system is not None and system.spaced_ports:
+        return adapter_fault(interface)
+    return vpp_interface_fault(interface) if family in OWN_PORTS else interface_fault(interface)
+
+
 def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     for name, link in links.items():
         for i, port in enumerate(link.ports):
             at = ("links", name, "path" if link.path else "segment", i)
             if port.host not in hosts:
                 yield fault(at, f"{port}: there is no host {port.host!r} {did_you_mean(port.host, hosts)}", FaultKind.UNKNOWN_NAME)
-            elif _family(hosts[port.host]) not in OWN_PORTS and (what := interface_fault(port.interface)):
+            elif what := _port_fault(_family(hosts[port.host]), port.interface):
                 yield fault(at, what)
         for end in link.ends if link.configure else ():
             system = SYSTEMS.get(_family(hosts.get(end)))

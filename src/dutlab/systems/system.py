@@ -139,6 +139,8 @@ class System:
     """The names of the modes that dut/NAME.py brings along; without any, each mode is written out in the experiment."""
     ports: Argv = ()
     """Prints the names of all interfaces; empty where a testbed's names of ports are others."""
+    spaced_ports: bool = False
+    """Names of its adapters are its users' own and may have spaces: `Ethernet 2`."""
     pin: Argv = ()
     """Stands before a list of cores and a command that may run on these only; empty where no command does that."""
     as_root: tuple[Argv, ...] = ()

@@ -138,6 +138,7 @@ def _is_listening(said: str, port: int) -> bool:
 
 
 WINDOWS = System(
+    spaced_ports=True,
     name="windows",
     title="Windows",
     shell=Shell(

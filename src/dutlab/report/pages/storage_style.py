@@ -12,8 +12,8 @@ from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
-from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, in_order, unit_of
+from dutlab.report.model.table import Column, Figure, Row, Table, number_text
+from dutlab.report.model.words import asked_words, better_of, in_order, unit_of
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
@@ -50,7 +50,7 @@ def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> li
     """A sentence a rate of the arrays that were asked the same."""
     found = []
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
-        for name in dict.fromkeys(name for g in same for name in _names(g) if name.endswith(_RATES)):
+        for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and name.endswith(_RATES)):
             named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
             about = ", ".join(word for word in (asked, _split(name)[0].replace("_", " ")) if word)
             if (line := compared(about, named, name)) is not None:
@@ -123,7 +123,7 @@ def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]
     if value.published and row is not None:
         return value.published, _split(str(row["column"]))
     unit = unit_of(name)
-    return unit.number(value.median), (_split(name)[0], unit.name)
+    return number_text(value, unit), (_split(name)[0], unit.name)
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -230,9 +230,28 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
             yield from _knees(table)
         elif workload not in about:
             yield from _ranges(table)
+    yield from _without_rank(tables)
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
         yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
+
+
+def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
+    """Name the results of 0 where more is better: nothing came through, so they have no place among the others."""
+    found = dict.fromkeys(
+        " ".join(filter(None, ("" if table.same_figure else table.columns[i].head, _row_words(table, row, i))))
+        for _, table in tables
+        for row in table.rows
+        for i, cell in enumerate(row.cells)
+        if _is_nothing(table, i, cell)
+    )
+    if found:
+        named, more = list(found)[:MOST_SENTENCES], len(found) - MOST_SENTENCES
+        yield f"{plural(len(found), 'result')} of 0, without a rank: {', '.join(named)}{f' and {more} more' if more > 0 else ''}."
+
+
+def _is_nothing(table: Table, i: int, cell: Cell) -> bool:
+    return isinstance(cell, Figure) and not cell.median and table.columns[i].better == "higher"
 
 
 def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
@@ -256,7 +275,9 @@ def _ranges(table: Table) -> Iterator[str]:
 
 def _range(table: Table, places: Sequence[int]) -> str:
     """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
-    found = [(row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure)]
+    found = [
+        (row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure) and not _is_nothing(table, i, cell)
+    ]
     if not found:
         return ""
 

@@ -46,9 +46,10 @@ def link_words(links: tuple[str, ...], link: str) -> str:
 def compared(about: str, named: Sequence[tuple[str, Value]], figure: str) -> Headline | None:
     """The fastest and the slowest of what is named, and whether their repeats bear the difference out. None with fewer than two figures.
 
-    Both are told as a table of them would: in the unit that suits them, with the digits that their spread leaves.
+    A result of 0 has no rank. Both are told as a table of them would: in the unit that suits them, with the digits that their spread
+    leaves.
     """
-    have = [(label, v) for label, v in named if isinstance(v, Figure)]
+    have = [(label, v) for label, v in named if isinstance(v, Figure) and v.median]
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
         return None
     unit = common_unit(figure, [v for _, v in have])

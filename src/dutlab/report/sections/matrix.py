@@ -100,9 +100,9 @@ def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: Not
 
 
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
-    """The slowest and the fastest pair in a sentence; nothing where fewer than two have a figure."""
+    """The slowest and the fastest pair in a sentence, of those through which anything came; nothing where fewer than two have a figure."""
     pairs = [(f"{g.cell.params['client']} to {g.cell.params['server']}", value_of(g, link, "goodput_bps", book)) for g in groups]
-    found = sorted(((v.median, pair) for pair, v in pairs if isinstance(v, Figure)), key=lambda f: f[0])
+    found = sorted(((v.median, pair) for pair, v in pairs if isinstance(v, Figure) and v.median), key=lambda f: f[0])
     if len(found) < 2:  # noqa: PLR2004 -- one pair is neither
         return ""
     (low, slowest), (high, fastest) = found[0], found[-1]

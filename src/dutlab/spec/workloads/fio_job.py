@@ -64,16 +64,16 @@ def in_figures(name: str) -> str:
 def results(job: str) -> dict[str, tuple[str, ...]]:
     """Name of each result → the jobs that it is the sum of; jobs that never run at the same time are never added up.
 
-    A file of one stage has the sum of all under an empty name. A stage of several jobs has its sum, and each of its jobs that does not
-    ask for `group_reporting` has its own result too.
+    A file of one stage has the sum of all under an empty name. A stage of several jobs has its sum, `stage_1`, and each of its jobs that
+    does not ask for `group_reporting` has its own result too.
     """
     of_sections, of_stages = sections(job), stages(job)
     found: dict[str, tuple[str, ...]] = {}
-    for names in of_stages:
+    for number, names in enumerate(of_stages, 1):
         if len(of_stages) == 1:
             found[""] = names
         elif len(names) > 1:
-            found["_".join(map(in_figures, names))] = names
+            found[f"stage_{number}"] = names
         alone = len(of_stages) > 1 and len(names) == 1
         several = len(names) > 1
         found |= {in_figures(name): (name,) for name in names if alone or (several and not is_set(of_sections[name], GROUPED))}
@@ -98,6 +98,8 @@ def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]
     except ValueError as error:
         yield str(error)
     names = [in_figures(name) for name in sections(job)]
+    if taken := [name for name in names if not name or re.fullmatch(r"stage_\d+", name)]:
+        yield f"has a job that figures would call {taken[0]!r}; rename it"
     if alike := sorted({name for name in names if names.count(name) > 1}):
         yield f"has several jobs that figures call {', '.join(alike)}"
     wanted, given = {"duration": duration_s, "ramp": ramp_s}, dict[tuple[str, str], list[str]]()

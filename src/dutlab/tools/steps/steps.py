@@ -10,6 +10,7 @@ too, and nothing of a step is lost: output, errors, status, times.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,8 +44,12 @@ FIRST_WORD_S = 10.0
 _LEAVES_S = 0.2
 """A shell that nothing of its step holds has ended by then."""
 
-End = Literal["", "time-out", "trial", "interrupted"]
-"""What ended a step, if not itself: its time-out, the end of its trial, an interruption of the run."""
+End = Literal["", "time-out", "step", "trial", "interrupted"]
+"""What ended a step, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
+_ENDS = re.compile(r"\b(?P<by>kill|pkill|killall|taskkill|stop-process)\b(?P<what>[^;&|\n]*)", re.IGNORECASE)
+"""A command that ends processes, and its words."""
+_AROUND = frozenset({"sudo", "doas", "nohup", "env", "exec", "time", "nice", "ip", "netns", "-n"})
+"""Words that may stand before the program of a step."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,7 @@ class Steps:
         """Reset, and the end of all that was left running; nothing interrupts it."""
         for thing in left:
             thing.early = thing.waiting.done()
+            thing.by_step = thing.early and any(thing.was_ended_by(step) for step in account.done)
         if "reset" in phases:
             await self._phase("reset", work, account, left)
         for step in await asyncio.gather(*(thing.end() for thing in left)):
@@ -233,12 +239,28 @@ class _Left:
     waiting: asyncio.Future[Done]
     early: bool = False
     """It ended by itself before anything was reset."""
+    by_step: bool = False
+    """It ended early because a later step of its host was there to end it."""
+
+    def was_ended_by(self, other: StepDone) -> bool:
+        """Whether a step on the same host began while this one ran, and ends processes: this program, or one by its number."""
+        if other.host != self.begun.host or self.waiting.exception() is not None:
+            return False
+        ended = self.waiting.result()
+        if not self.begun.started_s <= other.started_s <= ended.started_s + ended.seconds:
+            return False
+        program = next((word for word in self.begun.step.command.split() if word not in _AROUND and "=" not in word), "")
+        name = program.rpartition("/")[2]
+        ends = [(found["by"].lower(), found["what"]) for found in _ENDS.finditer(other.step.command)]
+        return any(not what.lstrip().startswith("-0") if by == "kill" else bool(name) and name in what for by, what in ends)
 
     async def end(self) -> StepDone:
         done = await self.process.end()
         await asyncio.gather(self.waiting, return_exceptions=True)
         if self.begun.step.spawn is None:  # its own end is known
             return replace(self.begun, stdout=self.begun.stdout + done.stdout, stderr=done.stderr)
+        if self.by_step:
+            return _ended(self.begun, done, None, "", "step")
         why = f"ended with {done.status} before anything was reset" if self.early and done.status else ""
         by_trial = done.killed_by_us or (not self.early and done.status != 0)
         return _ended(self.begun, done, None if by_trial else done.status, why, "trial" if by_trial else "")

@@ -1,0 +1,65 @@
+"""What ended a spawned step: a later step that was there to end it is no failure; anything else before the reset is one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dutlab.hosts.local import LocalHost
+from dutlab.spec.workloads.steps import StepsWorkload
+from dutlab.tools.steps.steps import Account, StepDone, Steps
+
+GONE = "until [ -e gone ]; do sleep 0.02; done; sleep 0.5"
+
+
+async def spawned(folder: Path, spawn: str, later: str, on: str = "here") -> StepDone:
+    """The spawned step on `here`, after a step `later` that begins once the file `ready` is there and `spawn` has told it."""
+    wait = "until [ -e ready ]; do sleep 0.02; done"
+    phases = {"run": {"here": [{"spawn": spawn}], "there": [wait]}, "collect": {on: [later]}, "reset": {"there": ["true"]}}
+    hosts = {name: LocalHost(name) for name in ("here", "there")}
+    account = Account()
+    await Steps(hosts, directories=dict.fromkeys(hosts, str(folder))).carry_out(StepsWorkload.model_validate(phases), account)
+    for host in hosts.values():
+        await host.close()
+    (step,) = (done for done in account.done if done.step.spawn is not None)
+    return step
+
+
+@pytest.mark.parametrize("status", ["exit 1", "exit 0"])
+async def test_a_later_step_that_kills_by_number_ends_it(status: str, tmp_path: Path) -> None:
+    spawn = f"trap '{status}' TERM; echo $$ >pid; touch ready; while :; do sleep 0.02; done"
+    step = await spawned(tmp_path, spawn, "kill $(cat pid); while kill -0 $(cat pid) 2>/dev/null; do sleep 0.02; done; sleep 0.5")
+    assert (step.failed, step.end, step.status) == (False, "step", None)
+
+
+async def test_a_later_step_that_names_the_program_ends_it(tmp_path: Path) -> None:
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", tmp_path / "dutlab-sleeper")
+    step = await spawned(
+        tmp_path,
+        f"{tmp_path}/dutlab-sleeper 600 & touch ready; wait $!",
+        f"pkill -f ^{tmp_path}/dutlab-sleeper; while pgrep -f ^{tmp_path}/dutlab-sleeper >/dev/null; do sleep 0.02; done; sleep 0.5",
+    )
+    assert (step.failed, step.end) == (False, "step")
+
+
+@pytest.mark.parametrize(
+    ("spawn", "later", "on"),
+    [
+        ("touch ready gone; exit 3", f"{GONE}; kill -0 $$", "there"),  # on another host
+        (
+            "touch ready; until [ -e later ]; do sleep 0.02; done; touch gone; exit 3",
+            f"touch later; {GONE}",
+            "here",
+        ),  # a step that ends nothing
+        (
+            "touch ready; until [ -e later ]; do sleep 0.02; done; touch gone; exit 3",
+            f"touch later; pkill -x dutlab-nothing; {GONE}",
+            "here",
+        ),  # one that ends another program
+    ],
+)
+async def test_one_that_ends_by_itself_has_failed(spawn: str, later: str, on: str, tmp_path: Path) -> None:
+    step = await spawned(tmp_path, spawn, later, on)
+    assert (step.failed, step.end, step.status) == (True, "", 3)
