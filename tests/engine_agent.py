@@ -22,7 +22,10 @@ SCHEMA = json.loads((Path(__file__).parents[1] / "contracts" / "protocol.schema.
 # An agent that keeps to the protocol: every frame arrives, 2 of them twice. `twist(op, request, ok)` may change, replace or withhold an answer.
 AGENT = """#!{python} -IS
 import json, sys, time, os
-from pathlib import Path
+class Path(str):  # pathlib takes longer to import than all else that an agent does
+    def exists(self): return os.path.exists(self)
+    def touch(self): open(self, "a").close()
+    def glob(self, names): return [n for n in os.listdir(self) if n.startswith(names[:-1])]
 def out(line): print(line, flush=True)
 def twist(op, request, ok):
     {twist}
