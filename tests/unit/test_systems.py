@@ -15,6 +15,7 @@ from dutlab.errors import InputError, SpecRefused
 from dutlab.spec.loader import load_testbed
 from dutlab.systems import SYSTEMS, system_of, windows
 from dutlab.systems.windows import WINDOWS, powershell
+from outputs import output
 from windows_standin import decoded, words_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "testbeds" / "e302-9d.yaml"
@@ -88,15 +89,7 @@ def test_a_line_for_windows_holds_nothing_that_cmd_or_powershell_reads_in_its_ow
 
 
 # The form of netstat's own documentation (Microsoft Learn, netstat), and the same with the words of a German Windows
-NETSTAT = """
-Aktive Verbindungen
-
-  Proto  Lokale Adresse         Remoteadresse          Status
-  TCP    0.0.0.0:5201           0.0.0.0:0              ABHÖREN
-  TCP    172.16.0.2:5202        172.16.0.9:51345       HERGESTELLT
-  TCP    [::]:5203              [::]:0                 ABHÖREN
-  UDP    0.0.0.0:5204           *:*
-"""
+NETSTAT = output("systems", "windows-netstat")
 
 
 @pytest.mark.parametrize("text", [NETSTAT, NETSTAT.replace("ABHÖREN", "LISTENING").replace("HERGESTELLT", "ESTABLISHED")])
