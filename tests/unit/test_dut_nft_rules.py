@@ -8,6 +8,7 @@ from dutlab.dut import nft_rules
 from dutlab.errors import InputError
 from dutlab.labs import description
 from dutlab.spec.testbed import Testbed
+from outputs import output
 
 LAB = description("three-node").testbed
 
@@ -19,33 +20,7 @@ def test_the_rulesets_of_the_modes(golden):
     golden.check("rules-nft.txt", "".join(f"# {mode}\n{rules}" for mode, rules in of.items()))
 
 
-LISTING = """\
-table inet filter {
-	chain input {
-		type filter hook input priority filter; policy drop;
-	}
-	chain onward { # handle 2
-		type filter hook forward priority filter; policy drop;
-	}
-	chain helper {
-	}
-}
-table ip6 theirs {
-	chain forward {
-		type filter hook forward priority 5; policy accept;
-	}
-}
-table bridge layers {
-	chain forward {
-		type filter hook forward priority filter; policy drop;
-	}
-}
-table ip nat {
-	chain postrouting {
-		type nat hook postrouting priority srcnat; policy accept;
-	}
-}
-"""
+LISTING = output("systems", "nft-listing")
 
 
 def test_passes_come_at_the_end_of_each_chain_that_forwarded_packets_meet_or_in_one_of_their_own():

@@ -13,6 +13,7 @@ from dutlab.dut.pf_rules import RuleCounts
 from dutlab.dut.pf_states import has_state
 from dutlab.errors import InputError
 from dutlab.spec.testbed import Testbed
+from outputs import output
 
 SIX = ["2001:db8:0::2/64", "2001:db8:0::1/64", "2001:db8:10::1/64", "2001:db8:10::2/64"]
 
@@ -49,16 +50,7 @@ def test_a_name_that_pf_would_read_as_something_else_is_refused() -> None:
         pf_rules.filter_default(bed(path=["source:ixl2", "dut:0ab", "dut:ixl0", "sink:ix0"]))
 
 
-STATES = """\
-all tcp 192.0.2.1:22 <- 192.0.2.7:50112       ESTABLISHED:ESTABLISHED
-all udp 172.16.10.2:7 <- 172.16.0.2:4321       NO_TRAFFIC:SINGLE
-ixl0 udp 172.16.10.1:60123 (172.16.0.2:4321) -> 172.16.10.2:7       SINGLE:NO_TRAFFIC
-all icmp 172.16.10.2:8 <- 172.16.0.2:9       0:0
-all udp 172.16.0.2:7 <- 172.16.10.2:4321       NO_TRAFFIC:SINGLE
-all udp 2001:db8:10::2[7] <- 2001:db8::2[4321]       NO_TRAFFIC:SINGLE
-all carp 172.16.10.2 <- 172.16.0.2       NO_TRAFFIC:SINGLE
-nonsense
-"""
+STATES = output("systems", "pf-states")
 
 
 @pytest.mark.parametrize(

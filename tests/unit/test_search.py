@@ -78,7 +78,7 @@ duts = st.builds(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     dut=duts,
     seed=st.integers(0, 10**6),
