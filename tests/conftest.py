@@ -21,7 +21,7 @@ LONG = (*ISOLATED, *(Path(__file__).parent / folder for folder in ("browser", "f
 os.environ.setdefault("DUTLAB_DISTURBED", "count")
 """No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
 
-settings.register_profile("dutlab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dutlab", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutlab")  # how long an input takes depends on what else the machine does
 
 
