@@ -33,7 +33,7 @@ workloads:
   - fio:
       drives: [[server:d1, server:d2]]
       options: {rw: WAY, bs: 4k, iodepth: 4}
-      duration: 2s
+      duration: 1s
 repeats: 1
 disturbed: count
 """
@@ -110,7 +110,7 @@ experiment: limit
 testbed: {lab: jbod}
 factors: {mode: [as-found]}
 workloads:
-  - storage-limit: {drives: [[server:d1]], block_sizes: 4k, reads_percent: 70, deepest: 8, ramp: 0s, duration: 500ms}
+  - storage-limit: {drives: [[server:d1]], block_sizes: 4k, reads_percent: 70, deepest: 8, ramp: 0s, duration: 200ms}
 repeats: 1
 disturbed: count
 """
@@ -141,7 +141,7 @@ workloads:
       block_sizes: 4k
       reads_percent: 0
       most_rounds: 5
-      duration: 500ms
+      duration: 200ms
 repeats: 1
 disturbed: count
 """
@@ -216,7 +216,7 @@ def fios_of(tmp_path: Path) -> list[int]:
 
 
 def test_a_run_that_is_killed_leaves_no_drive_no_group_and_no_fio_and_goes_on(start, dutlab, experiment, tmp_path):
-    running = start("run", experiment(EXPERIMENT.replace("WAY", "randwrite").replace("2s", "8s")))
+    running = start("run", experiment(EXPERIMENT.replace("WAY", "randwrite").replace("1s", "8s")))
     assert eventually(lambda: fios_of(tmp_path), LIMIT_S)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
@@ -267,7 +267,7 @@ def test_a_file_system_that_fills_up_in_a_trial_gives_no_figures_and_is_named(st
         f"testbed: file\nhosts:\n  here: {{local: true, drives: {{f: {{file: {file}, size: 12M, destroy: yes}}}}}}\n"
     )
     text = EXPERIMENT.replace("{lab: jbod}", "testbed.yaml").replace("[[server:d1, server:d2]]", "together").replace("WAY", "randwrite")
-    text = text.replace("iodepth: 4", "iodepth: 4, rate_iops: 50, fallocate: none").replace("2s", "10min")
+    text = text.replace("iodepth: 4", "iodepth: 4, rate_iops: 50, fallocate: none").replace("1s", "10min")
     running = start("run", experiment(text))
     assert eventually(lambda: file.exists() or running.poll() is not None, LIMIT_S)
     assert running.poll() is None, running.communicate()
@@ -293,7 +293,7 @@ async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):
     found = {"server": {"d1": FoundDrive("server:d1", str(file), 1 << 20, is_file=True, stays=True)}}
     options = {"rw": "randread", "bs": "4k", "ioengine": "psync", "rate_iops": "500"}
     for _ in range(10):  # on a busy machine fio itself is late with its lines
-        ran = await program.run(site, found, FioSetting(options=options, writes=False, ramp_s=0, duration_s=4))
+        ran = await program.run(site, found, FioSetting(options=options, writes=False, ramp_s=0, duration_s=2))
         if told:
             break
     assert told and {(where, who) for where, who, _ in told} == {("server", "fio")}, told
