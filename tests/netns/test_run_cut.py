@@ -289,16 +289,15 @@ def test_the_trial_during_which_the_mode_was_lost_is_void_and_done_again_and_the
     def lost():
         return sorted((tmp_path / "runs").glob("2*/trials/*.mode-lost-*/record.json"))
 
-    def finished():
-        return (
-            sum(e["event"] == "trial-finished" for e in events(only_run(tmp_path)))
-            if list((tmp_path / "runs").glob("2*/journal.jsonl"))
-            else 0
-        )
+    def begun():
+        """The number of the last trial that has begun."""
+        journals = list((tmp_path / "runs").glob("2*/journal.jsonl"))
+        return max((e["trial"] for j in journals for e in events(j.parent) if e["event"] == "trial-started"), default=0)
 
-    for nth, harm in enumerate(HARMS):
-        before = finished()
-        wait_for(lambda: finished() > before)  # noqa: B023 -- done with before it changes
+    harmed = 0
+    for nth, harm in enumerate(HARMS):  # each in a trial that nothing has harmed yet
+        wait_for(lambda: begun() > harmed or running.poll() is not None)  # noqa: B023 -- done with before it changes
+        harmed = begun()
         subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", *harm], check=True)
         wait_for(lambda: len(lost()) > nth or running.poll() is not None)  # noqa: B023 -- likewise
     running.wait(LIMIT_S)
