@@ -24,7 +24,7 @@ BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
 OURS = ("--address", "192.168.1.2/24", "--address", "10.9.0.2/24")
 BOX6 = ("--gateway", "2001:db8:1::1", "--gateway", "2001:db8:2::1")
 OURS6 = ("--address", "2001:db8:1::2/64", "--address", "2001:db8:2::2/64")
-SHORT = ("--scale", "0.02", "--size", "512")
+SHORT = ("--scale", "0.05", "--size", "512")
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_box_is_found_measured_and_reported_with_no_file(python_env, tmp_path)
         "what": "link a: the source address at the sink", "passed": True, "found": "as it was sent: 192.168.1.2", "by_ping": False,
     }  # fmt: skip
     page = (run / "report" / "report.md").read_text()
-    assert "every duration is 0.02" in page
+    assert "every duration is 0.05" in page
     testbed = load_testbed(tmp_path / "kept" / "testbed.yaml")
     assert [str(a.ip) for a in testbed.links["a"].addresses] == ["192.168.1.2", "192.168.1.1", "10.9.0.254", "10.9.0.2"]
     assert load_experiment(tmp_path / "kept" / "experiment.yaml").workloads[0].kind == "quick-test"
