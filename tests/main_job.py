@@ -24,9 +24,10 @@ repeats: 2
 seed: 7
 """
 TRIALS = 2 * 2 * 2
-ONCE = EXPERIMENT.replace("repeats: 2", "repeats: 1")
+ONCE = EXPERIMENT.replace("repeats: 2", "repeats: 1").replace("[router, nat]", "[nat]").replace("[2kpps]", "[1kpps, 2kpps]")
+"""Half as many trials, in one mode."""
 IPERF3 = "  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}\n"
-SWEEPS = ONCE.replace("[router, nat]", "[router]").replace("[64, imix]", "[64]")
+SWEEPS = ONCE.replace("[nat]", "[router]").replace("[64, imix]", "[64]").replace("[1kpps, 2kpps]", "[2kpps]")
 BOTH_TOOLS = SWEEPS.replace("workloads:\n", f"workloads:\n{IPERF3}")
 """A trial of each tool in one mode: where it matters neither how many there are nor which."""
 

@@ -12,7 +12,7 @@ import pytest
 from capability import have_netns, need, need_program
 from dutlab.cli.examples import example
 from dutlab.tools.engine.binary import find_engine
-from main_job import BOTH_TOOLS, EXPERIMENT, SWEEPS, events, only_run, records
+from main_job import EXPERIMENT, SWEEPS, events, only_run, records
 from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
@@ -142,12 +142,11 @@ def test_an_experiment_runs_without_root_in_a_user_namespace(python, python_env)
     as_user, interpreter, env = ordinary_user(python, python_env)
     with tempfile.TemporaryDirectory(dir="/tmp") as home:
         Path(home).chmod(0o777)
-        Path(home, "experiment.yaml").write_text(BOTH_TOOLS.replace("[router]", "[nat]"))
+        Path(home, "experiment.yaml").write_text(SWEEPS.replace("[router]", "[nat]"))
         argv = [*as_user, interpreter, "-m", "dutlab", "run", "experiment.yaml"]
         done = subprocess.run(
             argv, cwd=home, env={**env, "HOME": home, "XDG_CACHE_HOME": home}, capture_output=True, text=True, timeout=LIMIT_S
         )
         assert done.returncode == 0, done.stderr
         assert "not root" in done.stderr
-        found = records(only_run(Path(home)))
-        assert len(found) == 2 and {r["status"] for r in found} == {"measured"}
+        assert [r["status"] for r in records(only_run(Path(home)))] == ["measured"]

@@ -24,6 +24,7 @@ from dutlab.dut import family
 from dutlab.hosts.netns import NetnsHost
 from dutlab.labs import description, inside
 from dutlab.labs.state import StateFolder
+from dutlab.methods.rfc2544 import reset
 from dutlab.runner.journal import read_journal
 from main_job import processes_in
 from meter_server import Answers, serve
@@ -34,7 +35,7 @@ WORKLOADS = """
 repeats: 1
 workloads:
   - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
-  - sweep: {frame_sizes: [64], duration: 300ms, warmup: 100ms, links: [[a]]}
+  - sweep: {frame_sizes: [64], rates: [2kpps], duration: 300ms, warmup: 0s, drain: 100ms, links: [[a]]}
 """
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -191,7 +192,7 @@ def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it
 ) -> None:
     before = rules_of(label)
     text = (tmp_path / experiment(tmp_path, machines.name, "nat")).read_text()
-    only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 5s")
+    only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 3s")
     (tmp_path / "experiment.yaml").write_text(only_sweep)
     command = [python, "-m", "dutlab", "run", "experiment.yaml"]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
@@ -325,9 +326,9 @@ def with_switch(machines: Path, label: str, tmp_path: Path) -> str:
 def switched(machines: Path, label: str, tmp_path: Path) -> str:
     """The same with a meter, and an experiment that switches the DUT off in each of two trials."""
     is_on = with_switch(machines, label, tmp_path)
-    meter = {"kind": "command", "command": f"{is_on} && echo 90 || echo 15", "unit": "W", "every": "500ms", "resolution": 1}
+    meter = {"kind": "command", "command": f"{is_on} && echo 90 || echo 15", "unit": "W", "every": "200ms", "resolution": 1}
     machines.write_text(f"{machines.read_text()}\nsensors: {json.dumps({'wall': meter})}\n")
-    phases = [{"name": "full", "share": "100%", "duration": "4s"}, {"name": "off", "off": True, "duration": "4s"}]
+    phases = [{"name": "full", "share": "100%", "duration": "3s"}, {"name": "off", "off": True, "duration": "3s"}]
     workload = {"soak-power": {"rate": "1kpps", "frame_sizes": [64], "phases": phases, "links": [["a"]]}}
     asked = {
         "experiment": "review", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [workload], "repeats": 2, "disturbed": "count",
@@ -347,13 +348,13 @@ def test_a_dut_that_somebody_switches_off_in_a_trial_ends_the_run_and_is_switche
     status = f"if ip netns pids {namespace} | grep -q .; then echo on; else echo off; fi"
     power = {"kind": "command", "on": on, "off": off, "status": status, "may-switch": True, "back-within": "60s"}
     machines.write_text(machines.read_text().replace("dut: {ssh: root@dut}", f"dut: {{ssh: root@dut, power: {json.dumps(power)}}}"))
-    sweep = {"sweep": {"frame_sizes": [64], "rates": ["1kpps"], "duration": "4s", "links": [["a"]]}}
+    sweep = {"sweep": {"frame_sizes": [64], "rates": ["1kpps"], "duration": "3s", "links": [["a"]]}}
     asked = {"experiment": "by-hand", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [sweep], "repeats": 2}
     (tmp_path / "by-hand.json").write_text(json.dumps({**asked, "disturbed": "count"}))
     command = [python, "-m", "dutlab", "run", "by-hand.json"]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         assert eventually(lambda: run.poll() is not None or list(tmp_path.glob("runs/*/trials/0001/record.json")) != [])
-        time.sleep(2)  # into the second trial
+        time.sleep(1)  # into the second trial
         subprocess.run(["sh", "-c", off], check=True)
         said = run.communicate(timeout=LIMIT_S)[1]
     assert run.returncode == 3 and "dut: " in said and "dutlab resume" in said, said
@@ -386,9 +387,12 @@ def test_a_dut_is_switched_off_for_a_phase_and_measured_in_its_mode_again(
     assert events.count(("dut-changing", "power")) == events.count(("dut-restored", "power")) == 2
 
 
-def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(dutlab: Command, machines: Path, label: str, tmp_path: Path) -> None:
+def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(
+    dutlab: Command, machines: Path, label: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reset, "LEAST_S", 2.0)
     with_switch(machines, label, tmp_path)
-    tests = {"tests": ["throughput", "reset"], "frame_sizes": [512], "scale": 0.02, "width": 0.5, "reset_repeats": 1, "links": [["a"]]}
+    tests = {"tests": ["throughput", "reset"], "frame_sizes": [512], "scale": 0.005, "width": 0.5, "reset_repeats": 1, "links": [["a"]]}
     asked = {"experiment": "reset", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [{"rfc2544": tests}]}
     (tmp_path / "reset.json").write_text(json.dumps({**asked, "repeats": 1, "disturbed": "count"}))
     done = dutlab("run", "reset.json")

@@ -34,13 +34,15 @@ async def test_the_narrow_hop_is_found_both_ways_and_stated_as_mtu_and_payload(l
 
 
 async def test_a_router_that_refuses_in_silence_is_found_out_by_bisection(lab):
-    hosts = lab.hosts()
+    log = []
+    hosts = lab.hosts(log.append)
     await hosts["dut"].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
     await hosts["dut"].run(
-        ["nft", "-f", "-"], stdin=b"table ip t { chain c { type filter hook forward priority 0; meta length > 1279 drop; }; }"
+        ["nft", "-f", "-"], stdin=b"table ip t { chain c { type filter hook forward priority 0; meta length > 1497 drop; }; }"
     )
     found = await Ping(hosts, lab.testbed).path_mtu(cell("a"))
-    assert found.figures["a"]["path_mtu_bytes"] == 1279
+    assert found.figures["a"]["path_mtu_bytes"] == 1497
+    assert 0 < sum("ping" in done.argv for done in log) < 100
 
 
 async def test_a_link_that_answers_nothing_says_where(lab):

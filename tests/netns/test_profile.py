@@ -53,7 +53,7 @@ profile: yes
 watch: [cpu]
 disturbed: count
 workloads:
-  - search: {goals: [{name: half, loss: 50%, exceed: 0%, final: 1s, sum: 1s, width: 60%}], frame_sizes: [64], links: [[a]], lowest: 1kpps, highest: 4kpps}
+  - search: {goals: [{name: half, loss: 50%, exceed: 0%, initial: 300ms, final: 300ms, sum: 300ms, width: 60%}], frame_sizes: [64], links: [[a]], lowest: 1kpps, highest: 4kpps}
 repeats: 2
 order: as-written
 """

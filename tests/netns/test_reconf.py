@@ -25,7 +25,7 @@ modes:
     apply: [sysctl -qw net.ipv4.ip_forward=0, sleep {OUT_S}, sysctl -qw net.ipv4.ip_forward=1, nft add table inet slow]
     restore: ["nft delete table inet slow || true"]
 workloads:
-  - reconf: {{rate: 1kpps, to: [slow], changes: 1, before: 1s, after: 4s, warmup: 0s, drain: 200ms, links: [[a]]}}
+  - reconf: {{rate: 1kpps, to: [slow], changes: 1, before: 1s, after: 2s, warmup: 0s, drain: 200ms, links: [[a]]}}
 repeats: 1
 watch: []
 """
@@ -48,10 +48,9 @@ def test_a_change_that_stops_forwarding_for_a_known_time_takes_that_time(dutlab,
     (record,) = records(tmp_path)
     into, back = record["tables"]["changes"]
     assert (into["direction"], into["to"], back["to"]) == ("into", "slow", "router")
-    lost_s = into["lost_frames"] / into["made_frames"] * 5  # before and after
-    assert lost_s >= OUT_S * 0.98, "nothing passed meanwhile"
-    assert back["lost_frames"] < into["lost_frames"]
     if not record["notes"]:  # on a busy machine a load may end before the change does, and says so
+        assert into["lost_frames"] / into["made_frames"] * 3 >= OUT_S * 0.98, "nothing passed meanwhile"
+        assert back["lost_frames"] < into["lost_frames"]
         assert OUT_S * 0.98e9 <= record["figures"]["a"]["outage_into_ns"] <= into["command_ns"] + 1e9
     assert into["command_ns"] >= OUT_S * 1e9
     (page,) = tmp_path.glob("runs/*/report/report.md")

@@ -32,7 +32,7 @@ def _machine(no_leak):
 def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(dutlab, tmp_path, monkeypatch):
     monkeypatch.setattr(reset, "LEAST_S", 1.5)
     tests = [word for name in ("throughput", "frame-loss", "reset") for word in ("--test", name)]
-    settings = ["--scale", "0.002", "--size", "512", "--link", "a", "directions=both", "reset_repeats=1"]
+    settings = ["--scale", "0.002", "--size", "512", "--link", "a", "directions=both", "reset_repeats=1", "width=0.5"]
     done = dutlab("rfc2544", *settings, "--mode", "filter-25", "--lab", "three-node-rfc2544", *tests)
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.stats.rescore import points_of
-from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 GOALS = "goals: [{name: half, loss: 5%, exceed: 25%, final: 200ms, sum: 400ms, width: 25%, initial: 200ms, steps: 1}]"
@@ -44,13 +42,11 @@ def _machine(no_leak):
 
 
 @pytest.fixture
-def run(python, python_env, tmp_path):
+def run(dutlab, experiment, tmp_path):
     """Runs the experiment in an empty folder to a good end; returns its record and its folder."""
 
     def of(text):
-        (tmp_path / "experiment.yaml").write_text(text)
-        argv = [python, "-m", "dutlab", "run", "experiment.yaml"]
-        done = subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
+        done = dutlab("run", experiment(text))
         assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
         (folder,) = (tmp_path / "runs").iterdir()
         (record,) = folder.glob("trials/*/record.json")
@@ -79,47 +75,32 @@ def test_the_limit_of_a_router_is_found_and_every_trial_is_kept(run):
 
 
 @pytest.mark.parametrize(
-    ("rule", "kind", "why"),
-    [
-        ("drop", "NO_LOWER_BOUND", "is the path through the DUT open?"),
-        ("numgen random mod 2 == 0 drop", "NO_LOWER_BOUND", "even at the lowest rate"),
-        ("quota over 1900 kbytes drop", "SEARCH_CUT", "the DUT or the path is down"),
-    ],
+    ("rule", "kind"),
+    [("drop", "NO_LOWER_BOUND"), ("numgen random mod 2 == 0 drop", "NO_LOWER_BOUND"), ("quota over 1900 kbytes drop", "SEARCH_CUT")],
     ids=["loses everything", "loses some of everything", "dies in mid-search"],
 )
-def test_a_router_without_a_limit_is_given_none(run, rule, kind, why):
+def test_a_router_without_a_limit_is_given_none(run, rule, kind):
     # A quota of 1.9 MB is 400 ms of 10 000 frames a second: the first trial comes through, and nothing after the next warm-up.
     need_program("nft")
     record, _ = run(with_rule(rule))
     assert record["status"] == "measured", record["why"]
     assert "half_lower_pps" not in record["figures"]["a"]
-    (doubt,) = [d for d in record["doubts"] if d["kind"] == kind]
-    assert why in doubt["detail"]
+    assert [d["kind"] for d in record["doubts"]].count(kind) == 1
     assert record["tables"]["trials"]
 
 
-def test_the_ready_experiment_and_the_command_find_limits_that_can_be_rescored(python, python_env, tmp_path):
+def test_the_ready_experiment_and_the_command_find_limits_that_can_be_rescored(dutlab, tmp_path):
     short = {"preset": "quick", "frame_sizes": "1518", "warmup": "0s", "drain": "100ms", "budget": "6s"}
     settings = [f"workloads.search.{key}={value}" for key, value in short.items()] + ["factors.mode=router", "repeats=1"]
     example = ["run", str(ROOT / "examples" / "ndr-pdr" / "experiment.yaml"), *(word for s in settings for word in ("--set", s))]
-    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "drain=100ms", "budget=6s"]
+    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "--mode", "router", "drain=100ms", "budget=6s"]
     for nth, argv in enumerate((example, command), 1):
         runs = tmp_path / f"runs-{nth}"
-        done = subprocess.run(
-            [python, "-m", "dutlab", *argv, "--runs", str(runs)],
-            cwd=tmp_path,
-            env=python_env,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
+        done = dutlab(*argv, "--runs", str(runs))
         assert done.returncode == 0, done.stderr
         (folder,) = runs.iterdir()
         assert "Goal ndr" in (folder / "report" / "report.md").read_text()
-        again = subprocess.run(
-            [python, "-m", "dutlab", "rescore", str(folder), "--json"], env=python_env, capture_output=True, text=True, timeout=LIMIT_S
-        )
-        (found,) = json.loads(again.stdout)["rescored"]
+        (found,) = json.loads(dutlab("rescore", str(folder), "--json").stdout)["rescored"]
         assert (found["workload"], found["size"], found["links"]) == ("search", "1518", "a")
         assert found["points"] > 0
         assert {a["definition"]["name"] for a in found["answers"]} >= {"rfc2544", "csit-ndr", "tst009", "ndr-0.001%", "pdr-0.1%"}

@@ -32,8 +32,8 @@ async def lab(label: str) -> AsyncIterator[labs.Lab]:
     await labs.down(label)
 
 
-async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
-    sampler = Sampler(SensorSite(lab.hosts()["dut"], core=lab.watch_cpu), LINUX_CPU)
+async def test_every_core_is_sampled_once_in_each_interval(lab: labs.Lab) -> None:
+    sampler = Sampler(SensorSite(lab.hosts()["dut"], core=lab.watch_cpu), LINUX_CPU, interval_s=0.5)
     await sampler.start()
     while len(sampler._readings) < 5:
         await asyncio.sleep(0.1)
@@ -42,7 +42,7 @@ async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
         of_core = [s for s in found if s.name.startswith(f"cpu{cpu}_") and s.unit == "%"]
         times = sorted({s.t_s for s in of_core})
         assert len(times) >= 4
-        assert all(t_s > n - 0.3 for n, t_s in enumerate(times, 1)), f"more often than once a second: {times}"
+        assert all(t_s > n * 0.5 - 0.15 for n, t_s in enumerate(times, 1)), f"more often than twice a second: {times}"
         for t_s in {s.t_s for s in of_core}:
             assert sum(s.value for s in of_core if s.t_s == t_s) == pytest.approx(100.0)
 
@@ -50,7 +50,7 @@ async def test_every_core_is_sampled_once_a_second(lab: labs.Lab) -> None:
 async def test_a_busy_core_is_seen_as_busy() -> None:
     host = LocalHost("dut")
     cpu = max(os.sched_getaffinity(0))
-    sampler = Sampler(SensorSite(host), LINUX_CPU)
+    sampler = Sampler(SensorSite(host), LINUX_CPU, interval_s=0.3)
     await sampler.start()
     burner = await host.spawn(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
     begun_after = len(sampler._readings)

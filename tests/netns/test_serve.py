@@ -28,7 +28,7 @@ EXPERIMENT = """
 experiment: slow
 testbed: alone-testbed.yaml
 factors: {mode: [as-found]}
-workloads: [steps: {run: {here: [{run: "sleep 2", name: sleeps}]}}]
+workloads: [steps: {run: {here: [{run: "sleep SECONDS", name: sleeps}]}}]
 repeats: REPEATS
 """
 
@@ -80,8 +80,8 @@ def folders(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     runs.mkdir()
     experiments.mkdir()
     (experiments / "alone-testbed.yaml").write_text("testbed: alone\nhosts: {here: {local: true}}\nlinks: {}\n")
-    for name, repeats in (("few", "3"), ("many", "200")):
-        (experiments / f"{name}.yaml").write_text(EXPERIMENT.replace("REPEATS", repeats))
+    for name, repeats, seconds in (("few", "3", "2"), ("many", "200", "0.5")):
+        (experiments / f"{name}.yaml").write_text(EXPERIMENT.replace("REPEATS", repeats).replace("SECONDS", seconds))
     yield runs, experiments
     assert not running_with(str(runs)), "nothing is left"
 

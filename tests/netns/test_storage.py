@@ -33,7 +33,7 @@ workloads:
   - fio:
       drives: [[server:d1, server:d2]]
       options: {rw: WAY, bs: 4k, iodepth: 4}
-      duration: 2s
+      duration: 1s
 repeats: 1
 disturbed: count
 """
@@ -110,7 +110,7 @@ experiment: limit
 testbed: {lab: jbod}
 factors: {mode: [as-found]}
 workloads:
-  - storage-limit: {drives: [[server:d1]], block_sizes: 4k, reads_percent: 70, deepest: 8, ramp: 0s, duration: 500ms}
+  - storage-limit: {drives: [[server:d1]], block_sizes: 4k, reads_percent: 70, deepest: 8, ramp: 0s, duration: 200ms}
 repeats: 1
 disturbed: count
 """
@@ -141,7 +141,7 @@ workloads:
       block_sizes: 4k
       reads_percent: 0
       most_rounds: 5
-      duration: 500ms
+      duration: 200ms
 repeats: 1
 disturbed: count
 """
@@ -172,22 +172,28 @@ PARTITION_TABLE = bytes(446) + bytes.fromhex("0020210083 4141030008000000080000"
 SIGNATURES = {"mke2fs": "ext2", "mkswap": "swap", "dos": "dos"}
 
 
-@pytest.mark.parametrize("spoil", SIGNATURES)
-def test_a_drive_that_has_something_on_it_is_read_and_never_written(dutlab, experiment, jbod, spoil):
-    device = device_of(jbod, "d2")
-    if spoil == "dos":
+def spoil(device: str, how: str) -> None:
+    """Leaves a signature on a drive, and nothing else."""
+    subprocess.run(["blkdiscard", "--zeroout", device], check=True)
+    if how == "dos":
         assert len(PARTITION_TABLE) == 512
         with Path(device).open("r+b") as drive:
             drive.write(PARTITION_TABLE)
     else:
-        subprocess.run([need_program(spoil), "-q", *(["-F"] if spoil == "mke2fs" else []), device], check=True, capture_output=True)
-    before = {drive: digest(jbod, drive) for drive in ("d1", "d2")}
-    done = dutlab("run", experiment(EXPERIMENT.replace("WAY", "randwrite")), "--lab", jbod)
-    assert done.returncode == 3, done.stderr
-    assert f"signature of {SIGNATURES[spoil]}" in done.stderr
-    assert "server:d2" in done.stderr and "nothing was written" in done.stderr
-    assert {drive: digest(jbod, drive) for drive in before} == before
+        subprocess.run([need_program(how), "-q", *(["-F"] if how == "mke2fs" else []), device], check=True, capture_output=True)
+
+
+def test_a_drive_that_has_something_on_it_is_read_and_never_written(dutlab, experiment, jbod):
+    for how, name in SIGNATURES.items():
+        spoil(device_of(jbod, "d2"), how)
+        before = {drive: digest(jbod, drive) for drive in ("d1", "d2")}
+        done = dutlab("run", experiment(EXPERIMENT.replace("WAY", "randwrite")), "--lab", jbod)
+        assert done.returncode == 3, done.stderr
+        assert f"signature of {name}" in done.stderr
+        assert "server:d2" in done.stderr and "nothing was written" in done.stderr
+        assert {drive: digest(jbod, drive) for drive in before} == before
     assert (done := dutlab("run", experiment(EXPERIMENT.replace("WAY", "randread")), "--lab", jbod)).returncode == 0, done.stderr
+    assert {drive: digest(jbod, drive) for drive in before} == before
 
 
 def test_a_mounted_drive_and_a_drive_that_is_gone_are_named_together(dutlab, experiment, jbod, tmp_path):
@@ -216,7 +222,7 @@ def fios_of(tmp_path: Path) -> list[int]:
 
 
 def test_a_run_that_is_killed_leaves_no_drive_no_group_and_no_fio_and_goes_on(start, dutlab, experiment, tmp_path):
-    running = start("run", experiment(EXPERIMENT.replace("WAY", "randwrite").replace("2s", "8s")))
+    running = start("run", experiment(EXPERIMENT.replace("WAY", "randwrite").replace("1s", "8s")))
     assert eventually(lambda: fios_of(tmp_path), LIMIT_S)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
@@ -267,7 +273,7 @@ def test_a_file_system_that_fills_up_in_a_trial_gives_no_figures_and_is_named(st
         f"testbed: file\nhosts:\n  here: {{local: true, drives: {{f: {{file: {file}, size: 12M, destroy: yes}}}}}}\n"
     )
     text = EXPERIMENT.replace("{lab: jbod}", "testbed.yaml").replace("[[server:d1, server:d2]]", "together").replace("WAY", "randwrite")
-    text = text.replace("iodepth: 4", "iodepth: 4, rate_iops: 50, fallocate: none").replace("2s", "10min")
+    text = text.replace("iodepth: 4", "iodepth: 4, rate_iops: 50, fallocate: none").replace("1s", "10min")
     running = start("run", experiment(text))
     assert eventually(lambda: file.exists() or running.poll() is not None, LIMIT_S)
     assert running.poll() is None, running.communicate()
@@ -293,7 +299,7 @@ async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):
     found = {"server": {"d1": FoundDrive("server:d1", str(file), 1 << 20, is_file=True, stays=True)}}
     options = {"rw": "randread", "bs": "4k", "ioengine": "psync", "rate_iops": "500"}
     for _ in range(10):  # on a busy machine fio itself is late with its lines
-        ran = await program.run(site, found, FioSetting(options=options, writes=False, ramp_s=0, duration_s=4))
+        ran = await program.run(site, found, FioSetting(options=options, writes=False, ramp_s=0, duration_s=2))
         if told:
             break
     assert told and {(where, who) for where, who, _ in told} == {("server", "fio")}, told

@@ -41,10 +41,10 @@ def place() -> Iterator[str]:
         subprocess.run(["ip", "netns", "del", name], check=True)
 
 
-def _trial(place: str, events: Path) -> subprocess.Popen[str]:
-    """Two streams of 500 frames a second for three seconds."""
+def _trial(place: str, events: Path, duration: str) -> subprocess.Popen[str]:
+    """Two streams of 500 frames a second."""
     argv = [
-        "forward-test", "eth-a", "eth-b", "--rate", "1kpps", "--streams", "2", "--duration", "3s", "--drain", "300ms", "--max-loss", "100%",
+        "forward-test", "eth-a", "eth-b", "--rate", "1kpps", "--streams", "2", "--duration", duration, "--drain", "200ms", "--max-loss", "100%",
         "--backend", "af_packet", "--events", str(events), "--json", "--quiet",
     ]  # fmt: skip
     command = ["ip", "netns", "exec", place, str(need_engine()), *argv]
@@ -71,7 +71,7 @@ def _screen(master: int) -> str:
 def test_a_terminal_shows_the_rates_of_every_port_and_stream_of_a_running_trial(place, tmp_path):
     fifo = tmp_path / "events"
     os.mkfifo(fifo)
-    trial = _trial(place, fifo)
+    trial = _trial(place, fifo, "3s")
     master, slave = pty.openpty()
     watch = subprocess.Popen([str(need_engine()), "watch", str(fifo)], stdout=slave, stdin=slave, env=os.environ | {"TERM": "xterm"})
     os.close(slave)
@@ -92,7 +92,7 @@ def test_a_terminal_shows_the_rates_of_every_port_and_stream_of_a_running_trial(
 
 def test_elsewhere_there_is_a_line_for_each_port_and_stream_and_no_escape(place, tmp_path):
     kept = tmp_path / "events.jsonl"
-    sent = _sent(_trial(place, kept))
+    sent = _sent(_trial(place, kept, "2s"))
     events = [json.loads(line) for line in kept.read_text().splitlines()]
     assert {e["event"] for e in events} == {"second", "status"}
     done = subprocess.run([str(need_engine()), "watch"], input=kept.read_text(), capture_output=True, text=True, timeout=LIMIT_S)
@@ -106,7 +106,7 @@ def test_elsewhere_there_is_a_line_for_each_port_and_stream_and_no_escape(place,
 def test_a_reader_that_goes_away_changes_nothing_of_the_trial(place, tmp_path):
     fifo = tmp_path / "events"
     os.mkfifo(fifo)
-    trial = _trial(place, fifo)
+    trial = _trial(place, fifo, "2s")
     with fifo.open() as reader:
         assert json.loads(reader.readline())["event"] == "second"
     assert all(frames > 0 for frames in _sent(trial))

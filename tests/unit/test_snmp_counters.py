@@ -1,4 +1,4 @@
-"""Counters of SNMP that wrap, and agents that were restarted. Real agents are in tests/netns/test_network_sensors.py."""
+"""Counters of SNMP that wrap, and agents that were restarted. Real agents are in tests/servers/test_network_sensors.py."""
 
 from __future__ import annotations
 

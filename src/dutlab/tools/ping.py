@@ -147,7 +147,7 @@ class Ping:
         passes, fails = LEAST_MTU[hop.address.version], most
         if (refused := await self._answers(hop, most)) is None:
             return most
-        hint = refused.hint or self._testbed.links[hop.link].mtu
+        said = hint = refused.hint or self._testbed.links[hop.link].mtu
         if await self._answers(hop, passes) is not None:
             raise MeasurementError(
                 f"link {hop.link}: {hop.port} ({hop.address}) answers no ping of {passes} bytes from {hop.sender}",
@@ -156,9 +156,9 @@ class Ping:
         while fails - passes > 1:
             size = hint if passes < hint < fails else (passes + fails) // 2
             if (refused := await self._answers(hop, size)) is None:
-                passes, hint = size, size + 1  # one more settles it
+                passes, hint = size, size + 1 if size == said else 0  # one more settles what was said
             else:
-                fails, hint = size, refused.hint
+                fails, said, hint = size, refused.hint, refused.hint
         return passes
 
     async def _answers(self, hop: _Hop, packet: int) -> _Refused | None:
