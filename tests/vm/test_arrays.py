@@ -21,7 +21,7 @@ from vm.conftest import Dutlab
 EXAMPLES = Path(__file__).parents[2] / "examples" / "storage"
 DRIVE_BYTES = 128 << 20
 """Of each of the lab's."""
-FILM = "  - array-failure: {options: {rw: randrw, bs: 4k, iodepth: 4}, ramp: 0s, phase: 2s, rebuild_bytes_per_s: 12000000}\n"
+FILM = "  - array-failure: {options: {rw: randrw, bs: 4k, iodepth: 4}, ramp: 0s, phase: 3s, rebuild_bytes_per_s: 12000000}\n"
 
 
 @pytest.fixture
