@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+from array_lab import entries
 from guests import kernels
 from main_job import events, only_run, records
 from processes import LIMIT_S, eventually
@@ -55,7 +56,7 @@ def test_a_person_switches_a_guest_and_a_run_that_was_killed_with_it_off_switche
     with dutlab.begin("run", "e.yaml", "--lab", uml_router) as run:  # it is off, so the run switches it on before it begins
 
         def told() -> list[tuple[str, str | None]]:
-            return [(e["event"], e.get("application")) for path in tmp_path.glob("runs/*") for e in events(path)]
+            return [(e["event"], e.get("application")) for e in entries(tmp_path / "runs")]
 
         def is_off() -> bool:
             return ("dut-changing", "power") in told() and not kernels(uml_router)
