@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from guests import in_guest
 
@@ -45,6 +46,11 @@ def started(runs: Path) -> bool:
 
 
 def journalled(runs: Path) -> list[str]:
-    """The events of the journals of these runs."""
+    """The names of the events in the journals of these runs."""
+    return [entry["event"] for entry in entries(runs)]
+
+
+def entries(runs: Path) -> list[dict[str, Any]]:
+    """The journals of these runs, which may be being written."""
     lines = [line for path in runs.glob("*/journal.jsonl") for line in path.read_text().splitlines() if line.endswith("}")]
-    return [json.loads(line)["event"] for line in lines]
+    return [json.loads(line) for line in lines]

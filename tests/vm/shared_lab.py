@@ -6,12 +6,18 @@ import asyncio
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import unified_diff
 
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs import drives
 from dutlab.labs.lost_guests import Guests
 from dutlab.labs.state import StateFolder
 from guests import in_guest, kernels
+
+
+def unified(before: str, after: str) -> list[str]:
+    """The lines that differ."""
+    return list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0))
 
 
 class SharedLab:
@@ -34,7 +40,8 @@ class SharedLab:
         try:
             yield self.label
             asyncio.run(self._start_ended())
-            assert self._state() == before, "a test leaves a lab as it was"
+            changed = {guest: unified(before[guest], now) for guest, now in self._state().items() if now != before[guest]}
+            assert not changed, "a test leaves a lab as it was"
         except BaseException:
             self.down()
             raise

@@ -30,7 +30,7 @@ CARDS = {"virtio-net-pci": "native", "vmxnet3": "generic"}
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /applets
 export PATH=/usr/bin:/usr/sbin:/sbin:/bin:/applets HOME=/tmp
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs run /run
 for module in /modules/*; do insmod $module; done
 export DUTLAB_CARDS=eth0,eth1 DUTLAB_PROMISED=netns,cards
 DUTLAB_CARDS_XDP={xdp} {suite} cards --test-threads 1

@@ -179,7 +179,8 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
     """
     # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
     said = shlex.quote(str(console(folder, guest.role)))
-    start = f"{script} </dev/null >{said} 2>&1 & echo $!"
+    # Where the kernel shares CPUs by session first (sched(7), autogroup), a priority counts among the processes of one session only.
+    start = f"echo {guest.nice} 2>/dev/null >/proc/self/autogroup; {script} </dev/null >{said} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
     command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
     switch = guest_power.write(folder, guest.role, mark=mark, start=command)
