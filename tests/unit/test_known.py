@@ -14,7 +14,7 @@ from dutlab.methods.known.case import Found
 from dutlab.methods.known.counts import BURST
 from dutlab.methods.known.rates import POLICED_PPS
 from dutlab.methods.ports import Bench, Latency
-from dutlab.methods.rfc2544.context import Paced
+from dutlab.methods.rfc2544.suite import measure
 from simulated import Dut, Simulation
 
 BY_NAME = {case.name: case for case in CASES}
@@ -23,7 +23,7 @@ BY_NAME = {case.name: case for case in CASES}
 @pytest.fixture(autouse=True)
 def no_rests(monkeypatch):
     """The seconds between two trials pass at once, as the trials of a simulation do."""
-    monkeypatch.setattr(Paced.__init__, "__defaults__", (lambda _: asyncio.sleep(0), None))
+    monkeypatch.setitem(measure.__kwdefaults__, "sleep", lambda _: asyncio.sleep(0))
 
 
 class Count:
