@@ -378,33 +378,32 @@ def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> No
     assert "have another database" in RunKeeping(folder, lost).keep_all()[0], "not into an index that the workers do not have"
 
 
-def test_a_testbed_that_is_away_is_left_and_tried_again(tmp_path: Path) -> None:
-    work = Told(folder_of(tmp_path / "c", runs=3), {1: [3]})
-    standings = asyncio.run(work.carry_out())
-    assert work.did == [1, 1, 2, 3], "what comes after it on the testbed waits"
-    assert [s.state for s in standings] == [CampaignState.DONE] * 3
-
-
-def test_a_run_that_fails_keeps_no_other_from_its_turn_and_ends_after_its_tries(tmp_path: Path) -> None:
-    work = Told(folder_of(tmp_path / "c", runs=2, tries=2), {1: [1, 1, 1]})
-    standings = asyncio.run(work.carry_out())
-    assert work.did == [1, 2, 1]
-    assert [(s.state, s.exit_status) for s in standings] == [(CampaignState.REFUSED, 1), (CampaignState.DONE, 0)]
+@pytest.mark.parametrize(
+    ("campaign", "ends", "did", "standings"),
+    [
+        ({"runs": 3}, {1: [3]}, [1, 1, 2, 3], [("done", 0)] * 3),  # away, and what comes after it on the testbed waits
+        ({"runs": 2, "tries": 2}, {1: [1, 1, 1]}, [1, 2, 1], [("refused", 1), ("done", 0)]),  # a failed one keeps no other from its turn
+        ({"runs": 2}, {1: [2, 0]}, [1, 2], [("refused", 2), ("done", 0)]),  # refused as input, so not tried again
+    ],
+)
+def test_a_run_is_tried_again_as_far_as_that_can_help(
+    tmp_path: Path, campaign: dict[str, int], ends: dict[int, list[int]], did: list[int], standings: list[tuple[str, int]]
+) -> None:
+    work = Told(folder_of(tmp_path / "c", **campaign), ends)
+    found = asyncio.run(work.carry_out())
+    assert work.did == did
+    assert [(s.state.value, s.exit_status) for s in found] == standings
     again = Told(work.folder, {})
     asyncio.run(again.carry_out())
-    assert again.did == [1], "what is done is not done again"
+    assert again.did == [n for n, (state, _) in enumerate(standings, start=1) if state != "done"], "what is done is not done again"
 
 
-def test_what_is_refused_as_input_is_not_tried_again_and_a_fault_of_the_store_ends_it_all(tmp_path: Path) -> None:
-    work = Told(folder_of(tmp_path / "c"), {1: [2, 0]})
-    asyncio.run(work.carry_out())
-    assert work.did == [1, 2]
-
+def test_a_fault_of_the_store_ends_it_all(tmp_path: Path) -> None:
     class Full(Told):
         async def one(self, planned: PlannedRun) -> int:
             raise StoreError(f"{planned.number}: no space left")
 
-    with pytest.raises(StoreError, match="1: no space left"):
+    with pytest.raises(StoreError):
         asyncio.run(Full(folder_of(tmp_path / "d"), {}).carry_out())
 
 
@@ -455,18 +454,15 @@ def test_each_night_begins_in_hours_of_its_own_also_when_summer_time_ends(tmp_pa
     assert [line for line in work.said if "waiting" in line] == [f"t: waiting until 2026-10-{day} 22:00" for day in (23, 24, 25)]
 
 
-def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(tmp_path: Path, passing: Callable[[Told], Told]) -> None:
-    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab"), {2: [3, 3, 3]}))
+@pytest.mark.parametrize(("tries", "ends"), [(3, [3, 3, 3]), (100, [3] * 48)])  # its tries, or its hours, end before
+def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(
+    tmp_path: Path, passing: Callable[[Told], Told], tries: int, ends: list[int]
+) -> None:
+    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab", tries=tries), {2: ends}))
     standings = asyncio.run(work.carry_out())
     assert [s.state for s in standings] == [CampaignState.DONE] * 4
     assert began(work.folder) == ["23 22:00", "24 22:00", "24 22:00", "25 22:00"]
-    assert any(line.startswith("b: ") and "night 1 missed" in line for line in work.said)
-
-
-def test_hours_that_end_before_a_testbed_had_its_tries_delay_no_other(tmp_path: Path, passing: Callable[[Told], Told]) -> None:
-    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab", tries=100), {2: [3] * 48}))
-    asyncio.run(work.carry_out())
-    assert began(work.folder) == ["23 22:00", "24 22:00", "24 22:00", "25 22:00"]
+    assert tries > 3 or any(line.startswith("b: ") and "night 1 missed" in line for line in work.said)
 
 
 def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(

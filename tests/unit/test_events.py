@@ -208,50 +208,23 @@ class Terminal:
         return True
 
 
-@pytest.mark.timing
-async def test_the_line_on_a_terminal_moves_by_itself_until_the_trial_ends(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Called in the test, since pytest sets standard error anew before it."""
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(console, "_TICK_S", 0.02)
-    shown = Console()
-    log = EventLog(None, shown.hear, plan_of(run))
-    log.trial(plan_of(run).trials[0])
-    async with asyncio.timeout(60):
-        while terminal.said.count("\r") < 5:
-            await asyncio.sleep(0.01)
-    log.ended(next(iter(run.records())))
-    assert "[1/" in terminal.said.rsplit("\r", 1)[1]
-    log.close("finished", {})
-    before = terminal.said
-    await asyncio.sleep(0.1)
-    assert terminal.said == before
-
-
-def test_a_line_moves_while_a_report_is_written_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(console, "_TICK_S", 0.01)
-    with console.shown_meanwhile("writing the report"):
-        until = time.monotonic() + 60
-        while terminal.said.count("writing the report, 0 s") < 3 and time.monotonic() < until:
-            time.sleep(0.01)
-    assert terminal.said.count("writing the report, ") >= 3, terminal.said
-    assert terminal.said.endswith("\r\033[K")
+    return shown
 
 
 @pytest.mark.timing
-async def test_the_line_moves_before_the_first_trial_too_and_between_two(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(console, "_TICK_S", 0.02)
+async def test_the_line_on_a_terminal_moves_by_itself_until_the_run_ends(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
+    terminal = at_a_terminal(monkeypatch)
     log = EventLog(None, Console().hear, plan_of(run))
     for begin, words in (
         (lambda: log.preparing("examining the hosts"), "examining the hosts, 0 s"),
         (lambda: log.applying("nat", 3), "mode nat: applying and verifying it, then 3 trials, 0 s"),
+        (lambda: log.trial(plan_of(run).trials[0]), "[1/"),
         (lambda: log.ended(next(iter(run.records()))), "before the next trial, 0 s"),
     ):
         terminal.said = ""
@@ -260,6 +233,19 @@ async def test_the_line_moves_before_the_first_trial_too_and_between_two(monkeyp
             while terminal.said.count(words) < 3:
                 await asyncio.sleep(0.01)
     log.close("finished", {})
+    before = terminal.said
+    await asyncio.sleep(0.1)
+    assert terminal.said == before
+
+
+def test_a_line_moves_while_a_report_is_written_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    with console.shown_meanwhile("writing the report"):
+        until = time.monotonic() + 60
+        while terminal.said.count("writing the report, 0 s") < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert terminal.said.count("writing the report, ") >= 3, terminal.said
+    assert terminal.said.endswith("\r\033[K")
 
 
 def test_hours_are_said_as_hours_and_cells_are_not_trials(capsys: pytest.CaptureFixture[str], run: RunFolder) -> None:
