@@ -88,7 +88,7 @@ def test_names_cannot_move_the_cursor() -> None:
 
 
 def test_what_limited_it_what_failed_and_facts_are_printed_too(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=2, seconds=2, cores=1, sizes=(64,)))
+    run = build(tmp_path, Wanted(modes={"router": "router", "nat": "nat"}, repeats=2, seconds=2, cores=1, sizes=(64,)))
     told = json.loads(report_text([run], "json"))["runs"][0]
     lines = "\n".join(print_report([run], width=1000, colour=False)).splitlines()
     assert told["limits"] and [t for t in told["trials"] if t["why"]]

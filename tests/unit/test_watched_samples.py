@@ -21,12 +21,13 @@ from dutlab.store.samples import columns, write_samples
 from fake_run import Wanted, build
 
 SECONDS = 4
+MODES = {"router": "router", "nat": "nat"}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its trials were also watched by a thermometer, a meter of a made-up thing, and the tool itself."""
-    made = build(tmp_path_factory.mktemp("runs"), Wanted(repeats=2, seconds=2, cores=1, sizes=(64,), bad_luck=False))
+    made = build(tmp_path_factory.mktemp("runs"), Wanted(modes=MODES, repeats=2, seconds=2, cores=1, sizes=(64,), bad_luck=False))
     folder = RunFolder.open(made)
     for trial in sorted(folder.finished()):
         path = folder.path / f"trials/{trial:04d}/samples.parquet"
@@ -105,7 +106,7 @@ def test_a_name_that_nothing_read_is_refused_with_those_that_were(run: Path, tmp
 
 
 def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64,), bad_luck=False))
+    run = build(tmp_path, Wanted(modes=MODES, repeats=1, seconds=2, cores=1, sizes=(64,), bad_luck=False))
     for path in run.glob("trials/*/record.json"):
         record = json.loads(path.read_text())
         for flow in record["flows"]:
@@ -129,7 +130,7 @@ def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> N
 
 
 def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one_writer(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=2, seconds=2, cores=1, sizes=(64,)))
+    run = build(tmp_path, Wanted(modes=MODES, repeats=2, seconds=2, cores=1, sizes=(64,)))
     page, text = (p.read_text() for p in write_report([run], formats=("html", "md"), out=None))
     report = gather(run, run / "report")
     tables = (
