@@ -50,7 +50,7 @@ class FaultKind(StrEnum):
     UNREADABLE = "unreadable"
     """The file cannot be read, or is far too large."""
     SYNTAX = "syntax"
-    """It is no text of its format."""
+    """Not a text of its format."""
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_NAME = "unknown-name"
     """Nothing has this name; the sentence lists those that there are."""
@@ -68,7 +68,7 @@ class FaultKind(StrEnum):
     UNFIT = "unfit"
     """The testbed has not what this needs."""
     INVALID = "invalid"
-    """A value of no other kind that cannot be used, as a text that is no name."""
+    """A value of no other kind that cannot be used, as a text that is not a name."""
 
 
 @dataclass(frozen=True, order=True)
