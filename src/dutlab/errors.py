@@ -45,12 +45,12 @@ class InputError(DutlabError):
 
 
 class FaultKind(StrEnum):
-    """What is wrong with an input file, in one word; the sentence beside it says the rest."""
+    """What is wrong with an input file, in one word; the sentence of the fault says the rest."""
 
     UNREADABLE = "unreadable"
-    """The file cannot be read, or is far too large."""
+    """The file cannot be read."""
     SYNTAX = "syntax"
-    """Not a text of its format."""
+    """Not a text of its format, or far too large for one."""
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_NAME = "unknown-name"
     """Nothing has this name; the sentence lists those that there are."""
@@ -66,7 +66,7 @@ class FaultKind(StrEnum):
     CONFLICT = "conflict"
     """Right by itself, and wrong with another key of the file."""
     UNFIT = "unfit"
-    """The testbed has not what this needs."""
+    """The testbed does not have what this needs."""
     INVALID = "invalid"
     """A value of no other kind that cannot be used, as a text that is not a name."""
 
