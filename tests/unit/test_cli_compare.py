@@ -137,7 +137,7 @@ def test_too_few_repeats_prove_nothing_and_a_threshold_fails_what_is_off_without
 def test_a_cut_run_is_compared_as_far_as_it_goes_and_says_so(runs: Path, tmp_path: Path) -> None:
     cut = made(tmp_path, "cut", cut_after=60)
     said = run(compare, runs / OLD, cut).output
-    assert "trials of the plan have no record that can be read" in said
+    assert "no record that can be read" in said
 
 
 def test_runs_without_a_cell_in_common_say_where_they_differ(runs: Path, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_the_ratio_printed_is_that_of_the_medians_printed(tmp_path: Path) -> Non
                 (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
         paths.append(path)
     said = run(compare, *paths, "--figure", "received_pps").output
-    assert "1.300 Mpps" in said and "1.012 Mpps" in said and "0.778" in said and "5 repeats of each cell a side" in said
+    assert "1.300 Mpps" in said and "1.012 Mpps" in said and "0.778" in said and "5 repeats" in said
 
 
 def test_imported_ramps_are_compared_by_what_they_measured(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, 
     assert of["router · sweep 64 · link a"].p == 2 / 64
     assert not any("turns" in d.path for d in found.differences)
     monkeypatch.setattr("dutlab.report.questions.sides.open_run", lambda path: one if path.name == OLD else two)
-    assert "a random order in each of 6 rounds: a round is compared as a pair" in run(compare, runs / OLD, runs / NEW).output
+    assert "in each of 6 rounds" in run(compare, runs / OLD, runs / NEW).output
 
 
 def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path
     assert found.design is RunOrder.ROUNDS
     (cell,) = (c for c in found.comparisons if c.pair.label == "router · iperf3 · link a")
     assert cell.pair.first_at == cell.pair.second_at == (1, 3, 4, 5, 6)
-    assert "2 results were measured in a round in which the other run has none, and are left out" in found.faults
+    assert [fault.startswith("2 results") for fault in found.faults] == [True]
 
 
 def test_runs_that_took_no_turns_with_one_another_are_not_compared_round_by_round(runs: Path) -> None:

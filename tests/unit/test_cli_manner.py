@@ -55,7 +55,7 @@ def test_a_run_of_hours_is_begun_only_when_somebody_at_the_terminal_says_so(monk
     asked = at_a_terminal(monkeypatch, agrees=False)
     with pytest.raises(InputError, match="nothing was measured"):
         Manner().insist_on_time(LONG)
-    assert asked == ["0 cells, 0 trials: about 42 h 08 min. Begin?"]
+    assert len(asked) == 1 and "42 h 08 min" in asked[0]
     at_a_terminal(monkeypatch, agrees=True)
     Manner().insist_on_time(LONG)
 
@@ -73,8 +73,7 @@ def test_nobody_is_asked_with_yes_with_a_short_budget_or_of_an_hour_and_less(mon
 def test_a_pipe_goes_on_and_says_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     Manner().insist_on_time(LONG)
     said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "note: 0 cells, 0 trials: about 42 h 08 min; --budget TIME ends a command in time\n"
+    assert said.out == "" and "42 h 08 min" in said.err
 
 
 @pytest.mark.parametrize("form", ["--json", "--json-lines"])
@@ -101,17 +100,25 @@ def test_an_error_is_json_too_with_the_same_exit_status(
     assert words in told["error"] + told["remedy"] and told["exit_status"] == status
 
 
-def test_both_kinds_of_json_at_once_are_refused(ended: Callable[..., Ended]) -> None:
-    assert ended("demo", "--json", "--json-lines")[0] == 2
+@pytest.mark.parametrize("argv", [("demo", "--json", "--json-lines"), ("demo", "storage", "--quick")])
+def test_what_does_not_go_together_is_refused(ended: Callable[..., Ended], argv: tuple[str, ...]) -> None:
+    assert ended(*argv)[0] == 2
 
 
-def test_an_import_prints_its_report_as_json_and_nothing_else(ended: Callable[..., Ended]) -> None:
+def test_an_imported_run_is_reported_as_json_on_standard_output_and_has_no_plots(ended: Callable[..., Ended]) -> None:
     figures = Path(__file__).parents[2] / "examples" / "published" / "era-drive-spec.csv"
     code, out, err = ended("import", "figures", str(figures), "--json")
     assert code == 0 and "1 imported" in err
     told = json.loads(out)
     validate(told, json.loads((CONTRACTS / "report.schema.json").read_text()))
     assert told["runs"][0]["answer"]["fast"]
+    (run,) = Path("runs").iterdir()
+    assert ended("report", str(run), "--format", "csv", "-o", "-")[1] == (run / "report" / "report.csv").read_bytes().decode()
+    assert ended("report", str(run), "-o", "-")[0] == 2
+    answered = ended("report", str(run), "--format", "md")[1].splitlines()
+    assert any(line.startswith("How fast") for line in answered) and answered[-1].endswith("report.md")
+    code, out, err = ended("plot", str(run))
+    assert code == 0 and out == "" and err.startswith("no plots: ")
 
 
 @pytest.mark.parametrize("name", ["demo", "run", "resume", "repeat", "test", "measure", "search", "loadtest", "matrix", "rfc2544"])
@@ -125,32 +132,10 @@ def test_a_plan_is_a_summary_in_80_columns_and_lists_its_trials_when_asked(ended
     file = str(Path(__file__).parents[2] / "examples" / "firewall-modes" / "experiment.yaml")
     code, out, _ = ended("plan", file)
     lines = out.splitlines()
-    assert code == 0 and max(map(len, lines)) <= 80 and lines[0].startswith("44 cells, 352 trials in 32 applications of a mode: about 1 h ")
+    assert code == 0 and max(map(len, lines)) <= 80 and lines[0].startswith("44 cells, 352 trials in 32 ")
     assert len(lines) < 40 and "sweep:" in out and "iperf3:" in out
     every = ended("plan", file, "--trials")[1].splitlines()
     assert sum(1 for line in every if line[:5].strip().isdigit() and "#" in line) == 352
-
-
-def test_a_report_is_written_to_standard_output_alone(ended: Callable[..., Ended]) -> None:
-    figures = Path(__file__).parents[2] / "examples" / "published" / "era-drive-spec.csv"
-    assert ended("import", "figures", str(figures))[0] == 0
-    (run,) = Path("runs").iterdir()
-    assert ended("report", str(run), "--format", "csv", "-o", "-")[1] == (run / "report" / "report.csv").read_bytes().decode()
-    assert ended("report", str(run), "-o", "-")[0] == 2
-    answered = ended("report", str(run), "--format", "md")[1].splitlines()
-    assert any(line.startswith("How fast") for line in answered) and answered[-1].endswith("report.md")
-
-
-def test_runs_without_a_plot_say_so(ended: Callable[..., Ended]) -> None:
-    figures = Path(__file__).parents[2] / "examples" / "published" / "era-drive-spec.csv"
-    assert ended("import", "figures", str(figures))[0] == 0
-    (run,) = Path("runs").iterdir()
-    code, out, err = ended("plot", str(run))
-    assert code == 0 and out == "" and err.startswith("no plots: ")
-
-
-def test_the_storage_demo_has_one_size(ended: Callable[..., Ended]) -> None:
-    assert ended("demo", "storage", "--quick")[0] == 2
 
 
 def _leaves(command: click.Command, path: tuple[str, ...], context: click.Context) -> Iterator[tuple[str, click.Command]]:
@@ -170,22 +155,9 @@ def _has_json(command: click.Command) -> bool:
 def test_every_command_that_measures_or_reads_has_json() -> None:
     without = [name for name, command in _leaves(dutlab, (), click.Context(dutlab)) if not _has_json(command)]
     acts = {
-        "undo",
-        "lab up",
-        "lab down",
-        "lab shell",
-        "plot",
-        "claims",
-        "attach",
-        "note",
-        "conductor convert",
-        "export",
-        "campaign keep",
-        "campaign fetch",
-        "campaign place",
-        "campaign scheduler",
-        "campaign worker",
-    }  # they change something, or write files
+        "undo", "lab up", "lab down", "lab shell", "plot", "claims", "attach", "note", "conductor convert", "export",
+        "campaign keep", "campaign fetch", "campaign place", "campaign scheduler", "campaign worker",
+    }  # they change something, or write files  # fmt: skip
     assert set(without) == acts | {"verify-claim"}, "the exit status of verify-claim is all of its answer"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dutlab.cli.main import main
 from dutlab.cli.run import plan
 from dutlab.cli.told import answer, say, say_shaded, tell, terminal
 from dutlab.printable import printable, printable_lines
@@ -55,19 +55,20 @@ def test_a_plan_turns_no_direction_of_writing(tmp_path: Path) -> None:
     assert not obeyed(done.output)
 
 
-def test_an_error_that_names_a_hostile_file_is_printed_without_escapes(python: str, python_env: dict[str, str], tmp_path: Path) -> None:
-    argv = [python, "-m", "dutlab", "report", "--format", "json", str(tmp_path)]
+def test_an_error_that_names_a_hostile_file_is_printed_without_escapes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "plan.json").write_text('{"\x1b[2J": ')
     (tmp_path / "resolved.json").write_text("{}")
     (tmp_path / "trials").mkdir()
     odd = tmp_path / "x\x1b[31m\u202e"
     odd.mkdir()
     for path in (tmp_path, odd):
-        argv[-1] = str(path)
-        done = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
-        assert done.returncode != 0
-        assert done.stderr
-        assert not obeyed(done.stderr)
+        monkeypatch.setattr(sys, "argv", ["dutlab", "report", "--format", "json", str(path)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        error = capsys.readouterr().err
+        assert ended.value.code and error and not obeyed(error)
 
 
 def test_every_character_that_a_terminal_obeys_is_replaced_and_no_other() -> None:

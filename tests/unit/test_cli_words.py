@@ -58,26 +58,22 @@ def test_the_help_of_every_command_has_an_example_of_that_command() -> None:
         assert name in example, name
 
 
-@pytest.mark.parametrize("word", ["resume", "undo", "report", "plot", "compare", "cost", "rescore", "claims"])
-def test_a_folder_that_is_no_run_is_a_wrong_argument(told: Told, tmp_path: Path, word: str) -> None:
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        *(
+            ([word, "notes"], "plan.json, resolved.json, trials")
+            for word in ("resume", "undo", "report", "plot", "compare", "cost", "rescore", "claims")
+        ),
+        *((argv, "runs: cannot be read") for argv in (["runs"], ["query", "SELECT 1"], ["history", "x"])),
+        (["doctor", "--lab", "four-node"], ", ".join(lab_names())),
+        (["comapre"], "'compare'?"),
+    ],
+)
+def test_what_there_is_not_is_a_wrong_argument(told: Told, tmp_path: Path, argv: list[str], said: str) -> None:
     (tmp_path / "notes").mkdir()
-    status, _, error = told(word, "notes")
-    assert (status, "is not a run: plan.json, resolved.json, trials missing" in error) == (2, True), error
-
-
-@pytest.mark.parametrize("argv", [["runs"], ["query", "SELECT 1"], ["history", "x"]])
-def test_a_folder_of_runs_that_is_not_there_is_a_wrong_argument(told: Told, argv: list[str]) -> None:
-    assert told(*argv)[::2] == (2, "dutlab: runs: cannot be read: No such file or directory; name the folder that run folders lie in\n")
-
-
-def test_a_lab_that_there_is_not_is_a_wrong_argument(told: Told) -> None:
-    known = f"choose one of {', '.join(lab_names())}"
-    assert told("doctor", "--lab", "four-node")[::2] == (2, f"dutlab: there is no embedded lab 'four-node'; {known}\n")
-
-
-def test_a_mistyped_command_is_told_which_it_may_have_been(told: Told) -> None:
-    assert told("comapre")[0] == 2
-    assert "No such command 'comapre'. Did you mean 'compare'?" in told("comapre")[2]
+    status, _, error = told(*argv)
+    assert (status, said in error) == (2, True), error
     assert "Did you mean" not in told("xyzzy")[2]
 
 
@@ -88,17 +84,16 @@ def test_every_command_is_found_by_its_name() -> None:
         assert found.name == name
 
 
-def test_a_reader_that_has_enough_is_no_fault(tmp_path: Path) -> None:
-    made = build(tmp_path, Wanted(repeats=1, sizes=(64,), seconds=2, cores=0, bad_luck=False))
-    command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", "query", "--runs", str(made.parent)]
+def test_a_reader_that_has_enough_is_no_fault() -> None:
+    command = [sys.executable, "-c", "from dutlab.cli.main import main; main()", "limits", "ethernet", "--speed", "10G"]
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run([*command, "SELECT * FROM figures"], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([*command, "SELECT * FROM figures"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "dutlab: [Errno 28] No space left on device\n")
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "[Errno 28]" in done.stderr) == (1, True)
 
 
 def test_progress_that_nobody_reads_ends_nothing_and_neither_does_a_closed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,9 +126,7 @@ def test_ports_that_a_testbed_names_and_its_hosts_have_not_are_refused_at_once(t
     status, _, error = told("doctor", "--testbed", "t.yaml")
     lines = error.splitlines()
     assert (status, len(lines)) == (3, 2), error
-    assert lines[0].startswith("dutlab: source has no interface no-port; it has ")
-    assert lines[1].startswith("sink has no interface nor-this; it has ")
-    assert lines[1].endswith("; correct the paths of the testbed's links")
+    assert "no-port" in lines[0] and "nor-this" in lines[1]
 
 
 def test_an_answer_is_waited_for_beside_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,15 +144,12 @@ def test_an_answer_is_waited_for_beside_everything_else(monkeypatch: pytest.Monk
         with pytest.raises(KeyboardInterrupt):
             run_in_order(ctrl_c())
         typed.close()
-        with pytest.raises(InputError, match="no answer: standard input has ended"):
+        with pytest.raises(InputError, match="no answer"):
             run_in_order(Console().ask("anybody there"))
 
 
 def test_a_fault_of_an_option_names_no_file_that_there_is_not(told: Told) -> None:
-    assert told("search", "--preset", "foo")[::2] == (
-        2,
-        "dutlab: preset: no preset is called 'foo'; known are rfc2544, csit, tst009, quick\n",
-    )
+    assert told("search", "--preset", "foo")[2].startswith("dutlab: preset: ")
     status, _, error = told("search", "--size", "9", "--link", "z", "--mode", "rooter")
     assert status == 2
     assert [line.removeprefix("dutlab: ").partition(": ")[0] for line in error.splitlines()] == [
@@ -173,5 +163,5 @@ async def test_a_run_that_ended_and_lost_a_record_is_not_measured_on(tmp_path: P
     made = build(tmp_path, Wanted(repeats=1, sizes=(64,), seconds=2, cores=0, bad_luck=False))
     (made / "trials/0002/record.json").unlink()
     options = RunOptions(runs=tmp_path, engine_binary=Path("/absent"), command=("dutlab",))
-    with pytest.raises(InputError, match=r"has ended, and its files were changed since: missing: trials/0002/record\.json; restore them"):
+    with pytest.raises(InputError, match=r"missing: trials/0002/record\.json"):
         await resume(made, options, Console())

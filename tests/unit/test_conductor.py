@@ -80,9 +80,10 @@ def test_plain_steps_of_2015_have_the_hidden_limit_those_of_today_when_asked_and
     assert phases(OF_2015, ReadOptions())["run"][0][3] is None  # spawned
 
 
-def test_a_step_that_its_time_out_is_to_end_says_so_and_one_with_the_hidden_limit_does_not():
+def test_a_step_that_its_time_out_is_to_end_says_so_and_cpuset_becomes_taskset_when_asked():
     host, _ = read_host(OF_2015, "h.cfg", ReadOptions())
     assert [s.at_timeout for s in host.phases["run"]] == ["fail", "end", "fail"]
+    assert phases(OF_2015, ReadOptions(StepLimit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
 
 
 def test_values_are_expanded_as_configparser_does_and_a_percent_sign_of_awk_stays():
@@ -113,11 +114,6 @@ def test_what_configparser_expands_is_expanded_the_same(values):
     assert {e.key: e.value for e in ours["S"].entries} == expected
 
 
-def test_a_default_section_would_be_run_in_every_phase_and_is_refused():
-    _, faults = read_host("[DEFAULT]\naddr: 10.0.0.1\n" + EMPTY, "h.cfg", ReadOptions())
-    assert faults[0].path == "DEFAULT"
-
-
 def test_what_runs_there_runs_here_a_blank_value_a_form_feed_a_line_separator_and_no_trials():
     text = EMPTY.replace("[Run]", "[Run]\nstep1:\nstep2: printf 'a\fb\u2028c'")
     assert [s[1] for s in phases(text)["run"]] == [":", "printf 'a\fb\u2028c'"]
@@ -131,12 +127,10 @@ def test_what_runs_there_runs_here_a_blank_value_a_form_feed_a_line_separator_an
 def test_a_nul_byte_and_a_test_without_steps_are_refused_in_words():
     _, faults = read_host(EMPTY.replace("[Run]", "[Run]\nstep1: a\0b"), "h.cfg", ReadOptions())
     assert brief(faults) == ["5:1 Run.step1 invalid"]
+    _, faults = read_host("[DEFAULT]\naddr: 10.0.0.1\n" + EMPTY, "h.cfg", ReadOptions())
+    assert faults[0].path == "DEFAULT", "it would be run in every phase"
     with pytest.raises(InputError):
         read_test("[Workers]\na: f\n", "c.cfg", lambda _: EMPTY).workload()
-
-
-def test_cpuset_becomes_taskset_only_when_asked():
-    assert phases(OF_2015, ReadOptions(StepLimit.NONE, translate=True))["run"][0][1] == "taskset -c 1,2 iperf3 -s -B 172.16.10.2 -p 5201"
 
 
 def test_every_fault_of_every_file_is_told_at_once(golden):

@@ -24,6 +24,7 @@ from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.units import Seconds
 from fake_run import Wanted, build
+from golden import Golden
 
 CONTRACT = Path(__file__).parents[2] / "contracts" / "events.schema.json"
 NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
@@ -112,11 +113,8 @@ def test_a_full_disk_costs_the_file_and_not_the_run(run: RunFolder) -> None:
     log = log_of(run, Path("/dev/full"), heard)
     log.note("one")
     log.note("two")
-    assert [e.text for e in heard if isinstance(e, Note)] == [
-        "full is no longer written: No space left on device; the run goes on",
-        "one",
-        "two",
-    ]
+    first, *others = (e.text for e in heard if isinstance(e, Note))
+    assert "No space left" in first and others == ["one", "two"]
 
 
 def test_a_link_in_the_place_of_the_file_is_not_written_through(run: RunFolder, tmp_path: Path) -> None:
@@ -163,17 +161,14 @@ def reading(where: str, who: str, **values: float) -> Reading:
     return Reading(at=NOW, trial=3, where=where, who=who, values=values)
 
 
-def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds() -> None:
+def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds(golden: Golden) -> None:
     live = LiveTrial(begun(), 100.0)
     assert live.words(107.4, 200) == "[3/12] nat search 64 a #1: 7 s, 4 min 53 s left"
     live.hear(reading("dut", "cpu", cpu0_busy_percent=99.0))
     live.hear(reading("a>", "dutlab-engine", offered_pps=1e6, received_pps=9e5))
     live.hear(reading("a<", "dutlab-engine", offered_pps=1e6, received_pps=1e6))
     live.hear(reading("a", "search", intended_pps=2e6, ndr_upper_pps=1.9e6, ndr_lower_pps=1.5e6, pdr_lower_pps=1.8e6))
-    assert live.words(250.0, 200).endswith(
-        ": 2 min 30 s, 2 min 30 s left, ndr 1.5 to 1.9 Mpps, pdr 1.8 Mpps to ?, offered 2 Mpps, received 1.9 Mpps"
-    )
-    assert "longer than planned" in live.words(9999.0, 200)
+    golden.check("line-of-a-trial.txt", f"{live.words(250.0, 200)}\n{live.words(9999.0, 200)}\n")
 
 
 def test_on_a_narrow_terminal_what_is_known_of_a_trial_takes_turns_and_nothing_is_cut() -> None:
@@ -213,50 +208,23 @@ class Terminal:
         return True
 
 
-@pytest.mark.timing
-async def test_the_line_on_a_terminal_moves_by_itself_until_the_trial_ends(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Called in the test, since pytest sets standard error anew before it."""
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(console, "_TICK_S", 0.02)
-    shown = Console()
-    log = EventLog(None, shown.hear, plan_of(run))
-    log.trial(plan_of(run).trials[0])
-    async with asyncio.timeout(60):
-        while terminal.said.count("\r") < 5:
-            await asyncio.sleep(0.01)
-    log.ended(next(iter(run.records())))
-    assert "[1/" in terminal.said.rsplit("\r", 1)[1]
-    log.close("finished", {})
-    before = terminal.said
-    await asyncio.sleep(0.1)
-    assert terminal.said == before
-
-
-def test_a_line_moves_while_a_report_is_written_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(console, "_TICK_S", 0.01)
-    with console.shown_meanwhile("writing the report"):
-        until = time.monotonic() + 60
-        while terminal.said.count("writing the report, 0 s") < 3 and time.monotonic() < until:
-            time.sleep(0.01)
-    assert terminal.said.count("writing the report, ") >= 3, terminal.said
-    assert terminal.said.endswith("\r\033[K")
+    return shown
 
 
 @pytest.mark.timing
-async def test_the_line_moves_before_the_first_trial_too_and_between_two(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(console, "_TICK_S", 0.02)
+async def test_the_line_on_a_terminal_moves_by_itself_until_the_run_ends(monkeypatch: pytest.MonkeyPatch, run: RunFolder) -> None:
+    terminal = at_a_terminal(monkeypatch)
     log = EventLog(None, Console().hear, plan_of(run))
     for begin, words in (
         (lambda: log.preparing("examining the hosts"), "examining the hosts, 0 s"),
         (lambda: log.applying("nat", 3), "mode nat: applying and verifying it, then 3 trials, 0 s"),
+        (lambda: log.trial(plan_of(run).trials[0]), "[1/"),
         (lambda: log.ended(next(iter(run.records()))), "before the next trial, 0 s"),
     ):
         terminal.said = ""
@@ -265,6 +233,19 @@ async def test_the_line_moves_before_the_first_trial_too_and_between_two(monkeyp
             while terminal.said.count(words) < 3:
                 await asyncio.sleep(0.01)
     log.close("finished", {})
+    before = terminal.said
+    await asyncio.sleep(0.1)
+    assert terminal.said == before
+
+
+def test_a_line_moves_while_a_report_is_written_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    with console.shown_meanwhile("writing the report"):
+        until = time.monotonic() + 60
+        while terminal.said.count("writing the report, 0 s") < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert terminal.said.count("writing the report, ") >= 3, terminal.said
+    assert terminal.said.endswith("\r\033[K")
 
 
 def test_hours_are_said_as_hours_and_cells_are_not_trials(capsys: pytest.CaptureFixture[str], run: RunFolder) -> None:
@@ -281,4 +262,4 @@ async def test_what_is_no_terminal_gets_plain_lines_only(capsys: pytest.CaptureF
     assert "\x1b" not in said
     measured = [line for line in said.splitlines() if line.startswith("[")]
     assert len(measured) == len(list(run.records()))
-    assert said.splitlines()[-2:] == ["note: trial 1 repeated, attempt 2: other work", "note: go on"]
+    assert said.splitlines()[-1] == "note: go on" and "trial 1 repeated" in said.splitlines()[-2]

@@ -50,12 +50,12 @@ workloads:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("e.yaml", "--interleave"), "one run takes no turns; name two experiments, or the same one twice, or two testbeds with --testbed"),
-        (("e.yaml", "e.yaml"), "2 runs at once; add --interleave, or start each separately"),
-        (("e.yaml", "absent.yaml", "--interleave"), "absent.yaml:1:1: file: cannot be read: No such file or directory"),
-        (("e.yaml", "wrong.yaml", "--interleave"), "wrong.yaml:1:1: factores: unknown key"),
+        (("e.yaml", "--interleave"), "--testbed"),
+        (("e.yaml", "e.yaml"), "--interleave"),
+        (("e.yaml", "absent.yaml", "--interleave"), "absent.yaml:1:1: file: "),
+        (("e.yaml", "wrong.yaml", "--interleave"), "wrong.yaml:1:1: factores: "),
         (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml"), "2 runs at once"),
-        (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml", "--interleave"), "t.yaml:1:1: nothing: unknown key"),
+        (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml", "--interleave"), "t.yaml:1:1: nothing: "),
     ],
 )
 def test_what_cannot_be_done_in_turn_is_refused_before_a_folder_is_made(
@@ -89,11 +89,11 @@ async def test_only_all_of_the_runs_that_took_turns_go_on_in_turn(tmp_path: Path
     a, b = (planned(tmp_path, str(place), Turns(runs=("a", "b"), place=place, seed=3)) for place in range(2))
     by_itself, of_others = planned(tmp_path, "x", None), planned(tmp_path, "y", Turns(runs=("a", "c"), place=1, seed=3))
     for given_, said in (
-        ((a, by_itself), "not begun in turn with one another; resume each by itself"),
-        ((by_itself, a), "not begun in turn with one another; resume each by itself"),
-        ((a, of_others), "not begun in turn with one another; resume each by itself"),
-        ((a, a), "2 runs took turns, a, b; name each of them once, or resume one by itself"),
-        ((a, b, b), "2 runs took turns, a, b; name each of them once, or resume one by itself"),
+        ((a, by_itself), "not begun in turn"),
+        ((by_itself, a), "not begun in turn"),
+        ((a, of_others), "not begun in turn"),
+        ((a, a), "2 runs took turns"),
+        ((a, b, b), "2 runs took turns"),
     ):
         with pytest.raises(InputError, match=said):
             await resume_in_turn(given_, [options(tmp_path)] * len(given_), lambda _: pytest.fail("nobody is told of anything"))

@@ -28,14 +28,30 @@ from dutlab.systems.linux import LINUX
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
 
-def test_ports_that_were_prepared_are_undone_after_the_mode_that_came_later():
-    entries = [
-        {"event": "ports-preparing", "application": "ports", "undo": undo_to_json([STEP])},
-        {"event": "mode-applying", "application": "1-nat", "undo": undo_to_json([STEP])},
-    ]
-    assert [application for application, _ in pending_undo(entries)] == ["1-nat", "ports"]
-    restored = [*entries, {"event": "ports-restored", "application": "ports"}]
-    assert [application for application, _ in pending_undo(restored)] == ["1-nat"]
+def begins(event, application):
+    return {"event": event, "application": application, "undo": json.loads(json.dumps(undo_to_json([STEP])))}
+
+
+def ends(event, application):
+    return {"event": event, "application": application}
+
+
+ROUTER, NAT, AGAIN = (begins("mode-applying", name) for name in ("1-router", "7-nat", "9-router"))
+PORTS, RIG = begins("ports-preparing", "ports"), begins("rig-cabling", "rig")
+
+
+@pytest.mark.parametrize(
+    ("entries", "pending"),
+    [
+        ([PORTS, NAT], ["7-nat", "ports"]),  # ports go back after the mode that came later
+        ([PORTS, NAT, ends("ports-restored", "ports")], ["7-nat"]),
+        ([ROUTER, ends("mode-restored", "1-router"), NAT, AGAIN], ["9-router", "7-nat"]),
+        ([RIG], ["rig"]),
+        ([RIG, ends("rig-removed", "rig")], []),
+    ],
+)
+def test_what_was_begun_and_not_restored_is_pending_newest_first(entries, pending):
+    assert pending_undo(entries) == [(application, [STEP]) for application in pending]
 
 
 def test_a_line_that_a_crash_cut_is_ignored_and_does_not_swallow_the_next(tmp_path):
@@ -54,20 +70,6 @@ def test_a_second_process_is_refused(tmp_path):
         Journal(tmp_path / "journal.jsonl")
     first.close()
     Journal(tmp_path / "journal.jsonl").close()
-
-
-def test_only_modes_that_were_begun_and_not_restored_are_pending_newest_first():
-    def applying(name):
-        return {"event": "mode-applying", "application": name, "undo": json.loads(json.dumps(undo_to_json([STEP])))}
-
-    entries = [applying("1-router"), {"event": "mode-restored", "application": "1-router"}, applying("7-nat"), applying("9-router")]
-    assert pending_undo(entries) == [("9-router", [STEP]), ("7-nat", [STEP])]
-
-
-def test_the_cables_of_a_rig_are_pending_until_they_are_removed():
-    cabling = {"event": "rig-cabling", "application": "rig", "undo": undo_to_json([STEP])}
-    assert pending_undo([cabling]) == [("rig", [STEP])]
-    assert pending_undo([cabling, {"event": "rig-removed", "application": "rig"}]) == []
 
 
 @pytest.mark.parametrize("end", ["lab-down", "lab-gone"])

@@ -29,13 +29,17 @@ def test_with_more_than_one_core_sensors_stay_off_the_cores_of_the_generator() -
         assert watch not in roles["source"]
 
 
-def test_a_faulty_description_says_what_is_wrong() -> None:
-    with pytest.raises(LabError, match="layout"):
-        parse("x", _with("layout: nonsense"))
-    with pytest.raises(LabError, match="beyond the 1"):
-        parse("x", _with("layout: l").replace("source:0", "source:1"))
-    with pytest.raises(LabError, match="faulty"):
-        parse("x", "testbed: x")
+@pytest.mark.parametrize(
+    ("layout", "old", "new", "why"),
+    [
+        ("layout: nonsense", "", "", "layout"),
+        ("layout: l", "source: [0]", "source: [1]", "beyond the 1"),
+        ("layout: l", "links:", "lines:", "faulty"),
+    ],
+)
+def test_a_faulty_description_says_what_is_wrong(layout: str, old: str, new: str, why: str) -> None:
+    with pytest.raises(LabError, match=why):
+        parse("x", _with(layout).replace(old, new))
 
 
 def _with(layout: str) -> str:

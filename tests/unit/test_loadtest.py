@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cells import cell_of
@@ -97,17 +97,11 @@ def test_the_ramp_saturates_in_the_first_second_of_more_than_the_dut_forwards(re
     assert not found.doubts
 
 
-def test_one_way_has_one_flow_and_no_sum():
-    generator = Ramped(500_000.0)
-    found = run(generator, cell(directions="forward"))
-    assert list(found.figures) == ["a"]
-    assert generator.offers[0].directions is Directions.FORWARD
-
-
-def test_the_profile_is_warm_up_ramp_and_hold_and_a_warm_up_of_no_length_is_left_out():
+def test_the_profile_is_warm_up_ramp_and_hold_and_what_has_no_length_is_left_out():
     generator = Ramped(1e9)
     run(generator)
-    run(generator, cell(warmup_s=0.0, hold_s=0.0, target_percent=50.0))
+    one_way = run(generator, cell(warmup_s=0.0, hold_s=0.0, target_percent=50.0, directions="forward"))
+    assert list(one_way.figures) == ["a"] and generator.offers[1].directions is Directions.FORWARD
     target = line_rate(GIGABIT, 64)
     first, second = ([(s.duration, s.from_rate, s.to_rate) for s in o.profile] for o in generator.offers)
     assert first == [(5.0, 1000.0, 1000.0), (50.0, 0.0, target), (5.0, target, target)]
@@ -121,9 +115,10 @@ def test_a_ramp_that_ends_before_the_dut_does_has_no_saturation_and_says_so():
     assert any("no saturation" in note and "2,976,190" in note for note in found.notes)
 
 
-def test_a_loss_in_the_warm_up_alone_is_no_saturation():
-    found = run(Ramped(1e9, counts_losses=False), cell(warmup_pps=2e9))
-    assert "saturation_s" not in found.figures["a"]
+def test_a_loss_in_the_warm_up_alone_is_no_saturation_and_a_dut_that_loses_everything_is_saturated_from_the_start():
+    assert "saturation_s" not in run(Ramped(1e9, counts_losses=False), cell(warmup_pps=2e9)).figures["a"]
+    found = run(Ramped(0.0)).figures["a+a.back"]
+    assert (found["saturation_s"], found["max_received_pps"], found["loss_ratio"]) == (0.0, 0.0, 1.0)
 
 
 def test_every_second_of_both_ports_is_in_the_table_and_in_the_samples():
@@ -147,16 +142,10 @@ def test_links_without_a_speed_are_measured_against_a_gigabit_and_it_is_said():
     assert other.figures["a"]["max_line_ratio"] == pytest.approx(0.168)
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"target_percent": 101.0}, "more than link a carries"),
-        ({"line_rate_bps_l1": 10e9}, "more than link a carries"),
-    ],
-)
-def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params, words):
+@pytest.mark.parametrize("params", [{"target_percent": 101.0}, {"line_rate_bps_l1": 10e9}])
+def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params):
     generator = Ramped(1.0)
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError):
         run(generator, cell(**params))
     assert not generator.offers
 
@@ -167,36 +156,26 @@ def test_a_setting_that_is_no_ramp_cannot_be_made(params):
         cell(**params)
 
 
-def test_links_of_different_speeds_are_not_ramped_together():
-    with pytest.raises(InputError, match="different line rates"):
+def test_links_of_different_speeds_or_a_generator_that_reads_nothing_give_no_result():
+    with pytest.raises(InputError):
         ramp_of(Bench(Ramped(1.0), {"a": BpsL1(1e9), "b": BpsL1(10e9)}), ("a", "b"), cell().setting)
-
-
-def test_a_generator_that_reads_nothing_meanwhile_gives_no_result():
-    with pytest.raises(MeasurementError, match="once a second"):
+    with pytest.raises(MeasurementError):
         run(Ramped(1.0, silent=True))
 
 
-def test_more_received_than_sent_is_marked_and_is_no_negative_loss_of_a_second():
+def test_more_received_than_sent_and_too_few_frames_are_marked_and_a_dut_that_refuses_is_not():
     found = run(replace(Ramped(1e9), lost_shift=7))
     assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in found.doubts}
-    assert "saturation_s" not in found.figures["a"]
-
-
-def test_a_generator_that_makes_too_few_frames_is_marked_and_a_dut_that_refuses_is_not():
+    assert "saturation_s" not in found.figures["a"], "no negative loss of a second"
     assert {d.kind for d in run(Ramped(1e9, reach_pps=1e6)).doubts} == {DoubtKind.TX_STARVED}
     assert not run(Ramped(1e6, refuses=True)).doubts
-
-
-def test_a_dut_that_loses_everything_is_saturated_from_the_start_of_the_ramp():
-    found = run(Ramped(0.0)).figures["a+a.back"]
-    assert (found["saturation_s"], found["max_received_pps"], found["loss_ratio"]) == (0.0, 0.0, 1.0)
 
 
 RATES = st.floats(0, 1e9)
 TIMES = st.floats(0.1, 1e3)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(TIMES, RATES, RATES), min_size=1, max_size=4), st.floats(0.01, 0.99))
 def test_the_mean_of_a_profile_is_that_of_its_parts(stretches, share):
     end = sum(s for s, _, _ in stretches)

@@ -131,22 +131,21 @@ def test_a_setting_comes_back_from_a_record_as_it_went_in(workload, data):
 
 
 @pytest.mark.parametrize("workload", settable())
-def test_every_field_of_a_setting_is_said_by_this_test(workload):
-    """A field that FIELDS does not draw would go untested."""
-    known = {*FIELDS, *OF_WORKLOAD.get(workload, {}), "kind", "network", "all_networks", "all_extension_headers"}
-    assert set(model_of(workload).setting.model_fields) <= known
-
-
-@pytest.mark.parametrize("workload", settable())
-def test_the_schema_of_records_knows_each_setting(workload):
+def test_every_setting_is_a_frozen_one_of_its_own_that_the_schema_knows_and_this_test_draws(workload):
+    model = model_of(workload).setting
+    assert issubclass(model, Setting) and [kind for kind in settable() if model_of(kind).setting is model] == [workload]
     defined = record_schema()["$defs"]
-    name = model_of(workload).setting.__name__
-    assert {"$ref": f"#/$defs/{name}"} in defined["Setting"]["oneOf"] and defined[name]["properties"]["kind"]["const"] == workload
+    assert {"$ref": f"#/$defs/{model.__name__}"} in defined["Setting"]["oneOf"]
+    assert defined[model.__name__]["properties"]["kind"]["const"] == workload
+    known = {*FIELDS, *OF_WORKLOAD.get(workload, {}), "kind", "network", "all_networks", "all_extension_headers"}
+    assert set(model.model_fields) <= known, "a field that FIELDS does not draw would go untested"
 
 
-def test_a_copy_has_words_of_its_own():
+def test_a_copy_has_words_of_its_own_and_the_first_is_frozen():
     made = setting_of("sweep", rate_pps=5.0)
     assert (made.params["rate_pps"], made.model_copy(update={"rate": None}).params["rate_pps"]) == (5.0, None)
+    with pytest.raises(ValidationError, match="frozen"):
+        made.duration_s = 2.0
 
 
 def test_what_an_import_says_is_kept_as_it_was():
@@ -167,13 +166,3 @@ def test_a_cell_whose_setting_is_none_is_refused(setting, said):
     whole = cell_of("path-mtu").model_dump(mode="json")
     with pytest.raises(ValidationError, match=said):
         Cell.model_validate({**whole, "setting": setting})
-
-
-def test_settings_are_frozen():
-    with pytest.raises(ValidationError, match="frozen"):
-        setting_of("sweep").duration_s = 2.0
-
-
-def test_every_workload_has_a_setting_of_its_own():
-    kinds = {kind: model_of(kind).setting for kind in settable()}
-    assert all(issubclass(model, Setting) for model in kinds.values()) and len(set(kinds.values())) == len(kinds)

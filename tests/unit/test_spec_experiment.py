@@ -13,7 +13,6 @@ from dutlab.labs import description
 from dutlab.plan.trials import make_plan
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.loader import experiment_of, load_experiment, path_of_testbed, read_experiment
-from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads.iperf3 import Iperf3Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
@@ -224,13 +223,6 @@ def test_two_workloads_may_not_ask_for_the_same_trial_nor_a_plan_be_of_absurd_si
     sizes = ", ".join(map(str, range(64, 1000)))
     text = MINIMAL.replace("- sweep:", f"- sweep: {{frame_sizes: [{sizes}], rates: [max, 1pps, 2pps]}}") + "repeats: 1000\n"
     assert brief(faults_of_experiment(text)) == ["4:1 workloads unfit"]
-
-
-def test_a_mix_of_ones_own_has_its_average_and_its_text():
-    mix = Mix.model_validate({"name": "web", "parts": {"1518": 1, "64": 7, "594": 4}})
-    assert mix.text == "64:7,594:4,1518:1"
-    assert mix.mean == pytest.approx(361.83, abs=0.01)  # RFC-style simple IMIX: (7*64 + 4*594 + 1518) / 12
-    assert Mix.model_validate("imix-csit").mean == pytest.approx(353.83, abs=0.01)  # as CSIT publishes it
 
 
 @settings(max_examples=25)

@@ -247,9 +247,7 @@ def test_hosts_have_any_names_and_links_two_or_more_ports():
 
 
 def test_a_testbed_in_which_nothing_forwards_has_no_dut():
-    bed = load(
-        "testbed: pair\nhosts: {x: {ssh: x}, y: {ssh: y}}\nlinks:\n  a: {path: [x:e, y:e], addresses: [10.0.0.1/24, 10.0.0.2/24]}\n",
-    )
+    bed = load("testbed: pair\nhosts: {x: {ssh: x}, y: {ssh: y}}\nlinks: {a: {path: [x:e, y:e], addresses: [10.0.0.1/24, 10.0.0.2/24]}}\n")
     assert (bed.dut, bed.dut_family, bed.through_dut().links) == (None, "black-box", {})
 
 
@@ -289,17 +287,9 @@ def test_what_is_said_of_each(golden):
     golden.check("refusals-testbed.txt", "\n".join(page(mistakes, text, faults_of_testbed) for mistakes, text in every))
 
 
-def test_names_of_programs_are_names_of_hosts_too():
-    assert "rm" in load(FOUR.replace("s1:", "rm:").replace("  s1", "  rm")).hosts
-
-
 def test_a_lab_builds_the_same_models_without_ssh_or_speed():
-    path = (
-        Port(host="source", interface="eth-a"),
-        Port(host="dut", interface="in-a"),
-        Port(host="dut", interface="out-a"),
-        Port(host="sink", interface="eth-a"),
-    )
+    ports = (("source", "eth-a"), ("dut", "in-a"), ("dut", "out-a"), ("sink", "eth-a"))
+    path = tuple(Port(host=host, interface=interface) for host, interface in ports)
     addresses = tuple(ipaddress.ip_interface(a) for a in ("172.16.0.2/24", "172.16.0.1/24", "172.16.10.1/24", "172.16.10.2/24"))
     hosts = {role: HostSpec(name=role, family="linux") for role in ROLES}
     lab = Testbed(name="three-node", lab="three-node", hosts=hosts, links={"a": Link(name="a", path=path, addresses=addresses)})
@@ -323,6 +313,6 @@ def test_a_host_named_like_an_option_a_path_or_a_command_line_is_refused_where_i
     assert any((fault.line, fault.column, fault.kind) == (3, 3, FaultKind.INVALID) for fault in faults), faults
 
 
-@pytest.mark.parametrize("name", ["run", "lab", "sh", "con", "all", "none", "true"])
+@pytest.mark.parametrize("name", ["run", "lab", "sh", "rm", "con", "all", "none", "true"])
 def test_a_host_named_like_a_command_is_a_host(name):
     assert list(load(f"testbed: t\nhosts:\n  {json.dumps(name)}: {{local: true}}\n").hosts) == [name]

@@ -131,22 +131,19 @@ def test_a_table_of_states_may_see_as_many_flows_as_the_rules_make():
 
 def test_what_a_frame_does_not_have_is_named():
     traffic = read({"vary": {"identification": "0..9", "source-address": "10.0.0.1..10.0.0.2", "bits@62+16": [0, 1], "bits@59+8": [0, 1]}})
-    assert dict(traffic.misfits(80, ipv6=False)) == {
-        "bits@59+8": "headers and the probe end at byte 60 of a frame; before that, vary a field by its name"
-    }
+    assert dict(traffic.misfits(80, ipv6=False)).keys() == {"bits@59+8"}, "headers and the probe end at byte 60"
     assert dict(traffic.misfits(80, ipv6=True)).keys() == {"identification", "source-address", "bits@59+8", "bits@62+16"}
     # 66 bytes without FCS; checksums are of pairs of bytes.
     short = read({"vary": {"bits@65+8": [0, 1], "bits@66+1": [0, 1]}})
-    assert dict(short.misfits(70, ipv6=False)) == {"bits@66+1": "reaches past byte 66 of a frame of 70 bytes with FCS"}
-    assert "reaches past byte 64" in dict(short.misfits(69, ipv6=False))["bits@65+8"]
+    assert dict(short.misfits(70, ipv6=False)).keys() == {"bits@66+1"}
+    assert "bits@65+8" in dict(short.misfits(69, ipv6=False))
 
 
-def test_traffic_is_told_in_words():
-    assert read({}).words() == ""
-    told = read({"transport": "tcp", "flows": 1024, "vlans": [100], "vary": {"ttl": [64, 128], "dscp": "0..60/4"}, "burst": 32}).words()
-    assert told == "tcp, 1024 flows (source ports 1024), VLAN 100, ttl 64, 128 in turn, dscp 0..60 in steps of 4, bursts of 32 frames"
-    assert (
-        read({"vary": {"ttl": {"from": 1, "to": 9, "random": True, "seed": 3, "every": 4}}}).words()
-        == "ttl 1..9 at random, seed 3, each for 4 frames"
+def test_traffic_is_told_in_words(golden):
+    every = (
+        {"transport": "tcp", "flows": 1024, "vlans": [100], "vary": {"ttl": [64, 128], "dscp": "0..60/4"}, "burst": 32},
+        {"vary": {"ttl": {"from": 1, "to": 9, "random": True, "seed": 3, "every": 4}}},
+        {"burst": {"frames": 4, "rate": "10kpps"}},
     )
-    assert read({"burst": {"frames": 4, "rate": "10kpps"}}).words() == "bursts of 4 frames at 10 kpps"
+    assert read({}).words() == ""
+    golden.check("traffic.txt", "".join(f"{read(data).words()}\n" for data in every))

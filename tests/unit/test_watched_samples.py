@@ -23,6 +23,7 @@ from dutlab.store.samples import columns, write_samples
 from fake_run import Wanted, build
 
 SECONDS = 4
+MODES = {"router": "router", "nat": "nat"}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_a_name_that_nothing_read_is_refused_with_those_that_were(run: Path, tmp
 
 
 def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> None:
-    run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=1, sizes=(64,), bad_luck=False))
+    run = build(tmp_path, Wanted(modes=MODES, repeats=1, seconds=2, cores=1, sizes=(64,), bad_luck=False))
     for path in run.glob("trials/*/record.json"):
         record = json.loads(path.read_text())
         for flow in record["flows"]:

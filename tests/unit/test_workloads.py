@@ -13,7 +13,8 @@ import pytest
 from dutlab.analysis.compare import Pair, Verdict, compare
 from dutlab.analysis.directions import direction_of
 from dutlab.spec import workloads
-from dutlab.spec.workloads import WorkloadModel, model_of
+from dutlab.spec.workloads import Need, WorkloadModel, model_of
+from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.workloads import WORKLOADS, WorkloadPlug, main_figures, named, plug_of, settable
 
 
@@ -80,3 +81,11 @@ def test_less_of_a_time_is_better(figure: str) -> None:
 def test_more_of_a_rate_is_better() -> None:
     figures = ("received_pps", "ndr_lower_pps", "goodput_bps", "read_iops", "rate_pps")
     assert {direction_of(figure) for figure in figures} == {"higher"}
+
+
+@pytest.mark.parametrize("kind", settable())
+def test_each_workload_says_what_it_needs_of_the_hosts_of_its_links(kind: str) -> None:
+    needs = model_of(kind).needs
+    assert needs and needs <= frozenset(Need)
+    assert Need.FRAMES in needs or not issubclass(model_of(kind), FrameWorkload)
+    assert Need.FRAMES not in needs or kind not in {"iperf3", "matrix", "path-mtu", "steps", "datagrams"}, "they need no engine"
