@@ -46,20 +46,12 @@ class InputError(DutlabError):
 
 
 class FaultKind(StrEnum):
-<<<<<<< HEAD
     """Kind of a fault in an input file. The sentence of the fault has the details."""
-=======
-    """What is wrong with an input file, in one word; the sentence of the fault says the rest."""
->>>>>>> h-u1
 
     UNREADABLE = "unreadable"
     """The file cannot be read."""
     SYNTAX = "syntax"
-<<<<<<< HEAD
     """The text does not follow the file format."""
-=======
-    """Not a text of its format, or far too large for one."""
->>>>>>> h-u1
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_NAME = "unknown-name"
     """The name is unknown; the sentence lists the known ones."""
@@ -75,7 +67,6 @@ class FaultKind(StrEnum):
     CONFLICT = "conflict"
     """Valid alone, but another key of the file excludes it."""
     UNFIT = "unfit"
-<<<<<<< HEAD
     """The testbed lacks something that this needs."""
     INVALID = "invalid"
     """Any other value that cannot be used, such as a text that is not a valid name."""
@@ -91,11 +82,6 @@ class DirectionUnknown(InputError):
             remedy=f"say it, as in --better {one}=lower or --better {one}=higher",
         )
         self.figures = tuple(figures)
-=======
-    """The testbed does not have what this needs."""
-    INVALID = "invalid"
-    """A value of no other kind that cannot be used, as a text that is not a name."""
->>>>>>> h-u1
 
 
 @dataclass(frozen=True, order=True)
