@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import io
@@ -239,6 +240,7 @@ def main() -> None:
     """Runs the command line; exit 0 done, 1 measured but failed, 2 wrong input, 3 testbed not usable, 130 interrupted."""
     _open_closed_streams()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    atexit.register(gc.freeze)  # to search all that is there for garbage once more takes a tenth of a short command's CPU time
     try:
         status = dutlab.main(prog_name="dutlab", standalone_mode=False)
     except click.exceptions.Abort:
@@ -257,7 +259,6 @@ def main() -> None:
     except OSError as e:
         say(f"dutlab: {e}", err=True)
         status = _failed(str(e), 1)
-    gc.freeze()  # the process ends: to search all that is there for garbage takes a tenth of a short command's CPU time
     sys.exit(status if isinstance(status, int) else 0)
 
 
