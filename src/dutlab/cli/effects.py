@@ -31,9 +31,7 @@ def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: boo
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_run, cells_of_table, judged_by  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.write import write_image  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
     if source.is_dir():
@@ -47,6 +45,9 @@ def effects(*, source: Path, figure: str | None, plot: Path | None, as_json: boo
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
     if plot is not None:
+        from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- only a plot needs it
+        from dutlab.report.write import write_image  # noqa: PLC0415 -- as above
+
         write_image(replace(effects_plot(found, figure or ""), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
         say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
