@@ -1,7 +1,7 @@
 """CPU and wall time of the program from its start to its end, beside `python -c pass` in the same round; medians of ROUNDS=9.
 
 Then `--help` of every command, the least of HELPS=3, beside Python with click alone. Exit 1 where the CPU time of one is above its aim, in
-multiples of the peer.
+multiples of the peer. PYTHONPATH=src:tests .venv/bin/python tests/bench/start_time.py
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def starts(folder: Path) -> bool:
         "plan": ["plan", str(PLAN)],
         "runs": ["runs", "--runs", str(runs)],
         "compare": ["compare", run, other],
-        "check": ["check", run, "--against", other],
+        "check": ["check", run, "--baseline", other, "--threshold", "5%"],
         "report": ["report", run],
         "import": ["import", "iperf3", iperf3, "--runs", str(folder / "imported")],
     }

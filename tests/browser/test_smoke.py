@@ -8,7 +8,7 @@ import pytest
 
 from browser.chromium import Chromium
 from browser.looks import faults_of_access
-from dutlab.report import write_report
+from dutlab.report.write import write_report
 from fake_run import Wanted, build
 
 

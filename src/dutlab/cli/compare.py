@@ -83,9 +83,7 @@ def compare(
     """  # noqa: D301
     from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.ratio_rows import compared_plot  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.write import write_image  # noqa: PLC0415 -- `--help` needs none of it
 
     _insist_different(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
@@ -105,6 +103,9 @@ def compare(
         opened = [divided(run, amount, asked.better) for run, amount in zip(opened, by.amounts, strict=True)]
     found = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
+        from dutlab.report.questions.ratio_rows import compared_plot  # noqa: PLC0415 -- only a plot needs it
+        from dutlab.report.write import write_image  # noqa: PLC0415 -- as above
+
         drawn = compared_plot(found, _one_margin(margins))
         write_image(replace(drawn, source=" · ".join((*(path.resolve().name for path in (*against, *runs)), "dutlab"))), plot)
     if as_json:

@@ -38,7 +38,6 @@ def history(
       dutlab history firewall-modes --plot pictures
     """  # noqa: D301
     from dutlab.report.questions.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.write import write_images  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -51,7 +50,11 @@ def history(
             remedy=f"there are {', '.join(known) or 'no runs'}",
         )
     found = histories(rows, figures, sides_of(betters))
-    written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot) if plot else []
+    written: list[Path] = []
+    if plot is not None:
+        from dutlab.report.write import write_images  # noqa: PLC0415 -- only a plot needs it
+
+        written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot)
     if as_json:
         say(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1))
         return

@@ -13,7 +13,6 @@ from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.json_output import Iperf3Result
-from dutlab.tools.iperf3.tcp import figures_of
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
 
 
@@ -81,7 +80,7 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 def _figures(result: Iperf3Result, udp: Mapping[str, Any]) -> dict[str, float]:
     packets, lost, jitter_ms = (number(udp, key) for key in ("packets", "lost_packets", "jitter_ms"))
-    found = figures_of(result)
+    found = result.figures
     if packets and lost is not None:
         found |= {"loss_ratio": lost / packets} | ({} if jitter_ms is None else {"jitter_ns": jitter_ms * 1e6})
     return found

@@ -43,6 +43,18 @@ class Iperf3Result:
     repairs: tuple[str, ...] = field(default=())
     """What had to be mended or left out before the output could be read."""
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """What the test found, under the names of figures; what this iperf3 does not tell is absent."""
+        known = {
+            "goodput_bps": self.received_bps,
+            "sent_bps": self.sent_bps,
+            "retransmits": self.retransmits,
+            "sender_cpu_percent": self.sender_cpu_percent,
+            "receiver_cpu_percent": self.receiver_cpu_percent,
+        }
+        return {name: float(value) for name, value in known.items() if value is not None}
+
 
 _BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.7)."""

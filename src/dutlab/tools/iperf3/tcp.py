@@ -178,7 +178,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: figures_of(r.result) if r.back is None else _both(r.result, r.back) for r in ran}
+    figures = {r.link: r.result.figures if r.back is None else _both(r.result, r.back) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
@@ -204,22 +204,10 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
 
 def _both(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
     """Of both directions together, and the goodput of each. Either end sends and receives: `sender` is the client's processor."""
-    there, here = figures_of(forward), figures_of(back)
+    there, here = forward.figures, back.figures
     counted = ("goodput_bps", "sent_bps", "retransmits")
     whole = {name: there[name] + here[name] for name in counted if name in there and name in here}
     return {**there, **whole, "forward_goodput_bps": there["goodput_bps"], "reverse_goodput_bps": here["goodput_bps"]}
-
-
-def figures_of(result: Iperf3Result) -> dict[str, float]:
-    """What a test found, under the names of figures; what this iperf3 does not tell is absent."""
-    known = {
-        "goodput_bps": result.received_bps,
-        "sent_bps": result.sent_bps,
-        "retransmits": result.retransmits,
-        "sender_cpu_percent": result.sender_cpu_percent,
-        "receiver_cpu_percent": result.receiver_cpu_percent,
-    }
-    return {name: float(value) for name, value in known.items() if value is not None}
 
 
 def _doubts(ran: _Ran, test: TcpSetting) -> list[Doubt]:
