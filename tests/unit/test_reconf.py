@@ -134,14 +134,13 @@ def test_loss_without_any_change_is_a_doubt():
     assert (doubt.kind.name, doubt.detail, doubt.about) == ("LOSS_WITHOUT_CHANGE", "3 of 70000 frames", "a")
 
 
-def test_a_mode_that_does_not_hold_afterwards_is_no_result():
+def test_a_mode_that_does_not_hold_a_lost_host_and_no_device_are_no_result():
     with pytest.raises(MeasurementError, match="mode nat is not in force: link a"):
         run(Box({"nat": 0.1, "router": 0.1}, holds=False))
-
-
-def test_a_host_that_is_lost_ends_the_load_too():
     with pytest.raises(HostError, match="gone"):
         run(Box({"nat": 0.1}, breaks=True))
+    with pytest.raises(InputError, match="cannot be changed"):
+        asyncio.run(measure(Bench(Box({})), cell()))
 
 
 def test_a_generator_that_never_begins_is_said():
@@ -158,11 +157,6 @@ def test_a_generator_that_never_begins_is_said():
 def test_a_cell_without_a_load_is_refused(params):
     with pytest.raises(ValueError, match=r"rate_pps|changes|after_s"):
         cell(**params)
-
-
-def test_a_bench_without_a_device_is_refused():
-    with pytest.raises(InputError, match="cannot be changed"):
-        asyncio.run(measure(Bench(Box({})), cell()))
 
 
 def test_the_report_says_what_is_shorter_than_a_gap(tmp_path):
