@@ -383,7 +383,9 @@ def test_readers_that_are_gone_are_done_without(many: Path, expected: list[objec
     assert rows_of(many) == expected
 
 
-def test_who_is_killed_while_reading_leaves_whole_runs_and_no_process(many: Path, expected: list[object]) -> None:
+def test_who_is_killed_while_reading_leaves_whole_runs_and_no_process(
+    many: Path, expected: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = (
         "import sys, pathlib\nfrom dutlab.store import index, run_readers\nrun_readers._ALONE_S = -1; run_readers._WORTH_S = 0\n"
         "run_readers._READERS = run_readers._AT_ONCE = 3; index._AT_ONCE = 5\ntake, taken = index._take_in, []\n"
@@ -398,6 +400,7 @@ def test_who_is_killed_while_reading_leaves_whole_runs_and_no_process(many: Path
     with closing(sqlite3.connect(many / INDEX)) as left:
         found = left.execute("SELECT count(DISTINCT t.trial) FROM runs r LEFT JOIN trials t ON t.run = r.name GROUP BY r.name").fetchall()
     assert len(found) == 10 and {count for (count,) in found} <= {3, 4, 20}, "none is there in part"
+    monkeypatch.setattr(run_readers, "_ALONE_S", math.inf)
     assert rows_of(many) == expected
 
 
