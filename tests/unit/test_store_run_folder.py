@@ -22,6 +22,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
 from dutlab.store.samples import query_samples
 from dutlab.store.write import AlreadyWritten, write_once
+from golden import Golden
 
 NOW = datetime(2026, 11, 21, 8, 1, 30, tzinfo=UTC)
 SRC = Path(__file__).parents[2] / "src"
@@ -179,18 +180,16 @@ def test_host_facts_of_a_resumed_run_stand_beside_the_first(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["record.json", "plan.json"])
-def test_a_file_of_a_newer_or_an_older_dutlab_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+def test_a_file_of_a_newer_or_an_older_dutlab_is_refused_with_what_to_do(tmp_path: Path, name: str, golden: Golden) -> None:
     run = new_run(tmp_path)
     run.write_trial(record(), {})
     path = next(run.path.rglob(name))
     found = json.loads(path.read_text())
-    for version, error, words in (
-        (9, NewerRun, r"schema_version 9.*reads up to 2"),
-        (1, OlderRun, r"schema_version 1.*reads 2 only.*measure again"),
-    ):
+    for version, error in ((9, NewerRun), (1, OlderRun)):
         path.write_text(json.dumps({**found, "schema_version": version, "novelty": [1]}))
-        with pytest.raises(error, match=words):
+        with pytest.raises(error) as refused:
             _ = (list(run.records()), run.plan)
+        golden.check(f"refusals-{error.__name__}-{path.stem}.txt", f"{refused.value}\n".replace(f"{tmp_path}/", ""))
 
 
 def test_a_damaged_record_is_a_sentence_that_names_the_file(tmp_path: Path) -> None:
