@@ -23,6 +23,7 @@ from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
 from dutlab.store.samples import query_samples
 from dutlab.store.write import AlreadyWritten, write_once
 from golden import Golden
+from processes import LIMIT_S
 
 NOW = datetime(2026, 11, 21, 8, 1, 30, tzinfo=UTC)
 SRC = Path(__file__).parents[2] / "src"
@@ -251,6 +252,17 @@ def test_samples_of_several_trials_are_asked_at_once_even_under_odd_folder_names
         run.write_trial(record(trial), {}, [Sample(0.0, "dut", "cpu", "cpu0_busy_percent", "%", trial * 10.0)])
     paths = [p for t in (1, 2) if (p := run.samples_path(t))]
     assert query_samples(paths, "SELECT file, avg(value) FROM samples GROUP BY file ORDER BY file") == [(0, 10.0), (1, 20.0)]
+
+
+def test_a_forked_process_asks_a_database_of_its_own() -> None:
+    code = (
+        "import os; from dutlab.store.memory_database import in_memory\n"
+        "def asked():\n    with in_memory() as connection:\n        return connection.execute('SELECT sum(range) FROM range(100000)').fetchall()\n"
+        "ours = asked()\nif (child := os.fork()) == 0: os._exit(asked() != ours)\n"
+        "print(os.waitpid(child, 0)[1], asked() == ours)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert done.stdout == "0 True\n", done.stderr
 
 
 def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_path: Path) -> None:
