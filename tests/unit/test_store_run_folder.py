@@ -58,12 +58,25 @@ def test_any_experiment_name_gives_a_run_name_that_is_one_path_component(text: s
     assert Path(name).name == name == checked_component(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["..", "../x", "/etc/passwd", "a//b", "a/../b", ".hidden", "-rf", "a b", "a\nb", "", "a/b/c/d/e", "x" * 101, "a\\b", "dut~2"]
-)
-def test_a_name_that_could_leave_the_folder_is_refused(name: str) -> None:
-    with pytest.raises(UnsafeName):
-        checked_relative(name)
+def test_a_name_that_could_leave_the_folder_is_refused() -> None:
+    for name in (
+        "..",
+        "../x",
+        "/etc/passwd",
+        "a//b",
+        "a/../b",
+        ".hidden",
+        "-rf",
+        "a b",
+        "a\nb",
+        "",
+        "a/b/c/d/e",
+        "x" * 101,
+        "a\\b",
+        "dut~2",
+    ):
+        with pytest.raises(UnsafeName):
+            checked_relative(name)
 
 
 def test_a_new_run_holds_what_was_given_and_no_temporary_files(tmp_path: Path) -> None:
@@ -71,14 +84,9 @@ def test_a_new_run_holds_what_was_given_and_no_temporary_files(tmp_path: Path) -
     assert run.name == "2026-11-21T0801Z-firewall-modes-3f2a"
     assert files(run.path) == {"experiment.yaml", "resolved.json", "plan.json", "seal.json"}
     assert RunFolder.open(run.path).plan == {"seed": 7, "trials": []}
-    assert [p.name for p in tmp_path.iterdir()] == [run.name]
-
-
-def test_two_runs_with_the_same_name_do_not_mix(tmp_path: Path) -> None:
-    new_run(tmp_path)
     with pytest.raises(StoreError):
-        new_run(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 1
+        new_run(tmp_path)  # of the same name
+    assert [p.name for p in tmp_path.iterdir()] == [run.name]
 
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -291,15 +299,11 @@ def test_a_full_disk_is_said_with_what_is_needed_and_leaves_no_half_trial(tmp_pa
     assert done.stdout == "samples too\n"
 
 
-def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("a file, no folder")
-    with pytest.raises(StoreError, match="cannot be written"):
-        new_run(tmp_path / "runs")
-
-
-def test_write_once_leaves_the_first_content(tmp_path: Path) -> None:
+def test_write_once_leaves_the_first_content_and_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     write_once(tmp_path / "x", b"1")
     with pytest.raises(AlreadyWritten):
         write_once(tmp_path / "x", b"2")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_bytes() == b"1"
+    with pytest.raises(StoreError, match="cannot be written"):
+        new_run(tmp_path / "x")
