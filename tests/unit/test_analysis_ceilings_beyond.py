@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from dutlab.analysis.ceilings.storage import Array, DriveRating, disk_ceilings, 
 from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, TunnelWrapping, Vxlan, WireGuard, largest_inner, tunnel_ceilings
 from dutlab.systems.system import XFRM_IPSEC
 from dutlab.units import BpsL1, Seconds
+from golden import Golden
+from refusal import refusals
 
 TEN_G = BpsL1(10e9)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -109,11 +113,6 @@ def test_wireguard_pads_to_16_bytes_but_not_above_its_mtu() -> None:
     assert [values(tunnel_ceilings(TEN_G, Vxlan(), outer=ip))["overhead_bytes"] for ip in Ip] == [50, 70]
 
 
-def test_a_packet_that_does_not_fit_is_refused_with_what_does() -> None:
-    with pytest.raises(ValueError, match=r"1500 bytes do not fit: wireguard over IPv4 takes packets of 1440 in an MTU of 1500"):
-        tunnel_ceilings(TEN_G, WireGuard(), inner=1500)
-
-
 @given(st.sampled_from(TUNNELS), st.sampled_from(Ip), st.integers(200, 9000))
 def test_no_larger_packet_fits_than_the_largest(kind: TunnelWrapping, outer: Ip, mtu: int) -> None:
     most = largest_inner(kind, outer, mtu)
@@ -158,13 +157,6 @@ def test_32_drives_behind_two_uplinks_are_oversubscribed_four_times() -> None:
     assert round(found["uplinks_bytes_per_s"] / 1e9, 1) == 57.6
     assert found["spec_sum_bytes_per_s"] == 224e9
     assert round(found["reachable_ratio"] * 100, 1) == 25.7
-
-
-def test_a_link_that_cannot_be_is_refused_with_all_that_is_wrong() -> None:
-    with pytest.raises(ValueError, match=r"no generation 7 here, only 1, 2, 3, 4, 5, 6; a link has 1, 2, 4, 8, 12, 16, 32 lanes, not 3"):
-        PcieLink(7, 3)
-    with pytest.raises(ValueError, match=r"one of 128, 256.*not 300; a link of generation 6 sends flits"):
-        pcie_ceilings(PcieLink(6, 4), payload=300)
 
 
 @given(st.sampled_from(sorted(GENERATIONS)), st.sampled_from([1, 2, 4, 8, 16]))
@@ -256,30 +248,6 @@ def test_full_stripes_give_up_parity_or_copies() -> None:
     assert of == {0: 8, 1: 1, 5: 7, 6: 6, 10: 4}
 
 
-@pytest.mark.parametrize(
-    ("array", "why"),
-    [
-        ((7, 8), "RAID 7: not known"), ((5, 2), "RAID 5 needs at least 3 drives, not 2"), ((10, 5), "even number"), ((6, 3), "at least 4"),
-        ((50, 12), "at least two groups"), ((50, 12, 5), "into 5 equal groups of at least 3"), ((60, 6, 2), "into 2 equal groups of at least 4"),
-        ((5, 6, 2), "RAID 5 takes no groups"),
-    ],
-)  # fmt: skip
-def test_an_array_that_cannot_be_built_is_refused(array: tuple[int, ...], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        Array(*array)
-
-
-def test_everything_wrong_with_a_rating_is_said_at_once() -> None:
-    with pytest.raises(
-        ValueError, match=r"rating must be more than 0, not -1; .*more than 0, not nan; .*between 0 and 1, not 2; .*read IOPS"
-    ):
-        raid_ceilings(Array(10, 4), DriveRating(write_iops=-1, read_bytes_per_s=float("nan")), write_share=2)
-    with pytest.raises(ValueError, match="a rating of the drive is needed"):
-        raid_ceilings(Array(10, 4), DriveRating())
-    with pytest.raises(ValueError, match="RAID 0 with a drive gone holds nothing"):
-        raid_ceilings(Array(0, 4), DriveRating(read_iops=1.0), degraded=True)
-
-
 # ---- Ethernet with its formulas
 
 
@@ -311,9 +279,17 @@ def test_a_vlan_tag_lengthens_the_frame_and_the_window_is_of_full_segments() -> 
     assert found["window_bytes"] == pytest.approx(312.5e3 * 1460 / 1538)
 
 
-def test_a_frame_without_its_fcs_and_a_speed_that_is_none_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"60 is not a frame size: the shortest frame has 64 bytes with its FCS \(60 without\)"):
-        ethernet_ceilings(TEN_G, {"60": 60})
-    for speed in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="the speed must be more than 0"):
-            ethernet_ceilings(BpsL1(speed), {"64": 64})
+def test_what_cannot_be_is_refused_with_all_that_is_wrong(golden: Golden) -> None:
+    arrays = ((7, 8), (5, 2), (10, 5), (6, 3), (50, 12), (50, 12, 5), (60, 6, 2), (5, 6, 2))
+    calls: list[Callable[[], object]] = [
+        lambda: tunnel_ceilings(TEN_G, WireGuard(), inner=1500),
+        lambda: PcieLink(7, 3),
+        lambda: pcie_ceilings(PcieLink(6, 4), payload=300),
+        *(partial(Array, *array) for array in arrays),
+        lambda: raid_ceilings(Array(10, 4), DriveRating(write_iops=-1, read_bytes_per_s=float("nan")), write_share=2),
+        lambda: raid_ceilings(Array(10, 4), DriveRating()),
+        lambda: raid_ceilings(Array(0, 4), DriveRating(read_iops=1.0), degraded=True),
+        lambda: ethernet_ceilings(TEN_G, {"60": 60}),
+        *(partial(ethernet_ceilings, BpsL1(speed), {"64": 64}) for speed in (0.0, -1.0, float("nan"), float("inf"))),
+    ]
+    golden.check("refusals-ceilings.txt", refusals(ValueError, calls))

@@ -116,11 +116,19 @@ def test_a_cell_that_was_lucky_has_the_error_of_the_others() -> None:
     assert found.ratio.interval.high > 1  # the interval says the same as the verdict
 
 
-def test_equivalent_needs_a_margin_given_beforehand() -> None:
+def test_equivalent_needs_a_margin_given_beforehand_which_may_be_another_for_each_cell() -> None:
     shifted = tuple(v * 1.001 for v in LOW)
     assert one(LOW, shifted, margin=0.1).words == "equivalent within ±10 %"
     assert one(LOW, shifted).verdict is Verdict.NO_DIFFERENCE
     assert one(LOW, shifted, margin=0.005).verdict is Verdict.NO_DIFFERENCE  # the interval reaches further
+    pairs = [Pair(name, "received_pps", LOW, LOW) for name in ("nat", "router")]
+    found = compare(pairs, margin=lambda pair: 0.1 if pair.label == "nat" else None)
+    assert [c.verdict for c in found] == [Verdict.EQUIVALENT, Verdict.NO_DIFFERENCE]
+    for margin in (0.0, -0.1, 1.0, nan):
+        with pytest.raises(ValueError, match="margin"):
+            one(LOW, HIGH, margin=margin)
+    with pytest.raises(ValueError, match="least"):
+        one(LOW, HIGH, least=-1.0)
 
 
 def test_many_cells_are_called_equivalent_only_where_all_of_them_may_be() -> None:
@@ -131,12 +139,6 @@ def test_many_cells_are_called_equivalent_only_where_all_of_them_may_be() -> Non
         found = compare([Pair(str(n), "received_pps", *of) for n, of in enumerate(sides)], margin=0.02)
         false += any(c.verdict is Verdict.EQUIVALENT for c in found)
     assert false <= 3, "one in six, when each cell had an interval of 95 % of its own"
-
-
-def test_a_margin_may_be_another_for_each_cell() -> None:
-    pairs = [Pair(name, "received_pps", LOW, LOW) for name in ("nat", "router")]
-    found = compare(pairs, margin=lambda pair: 0.1 if pair.label == "nat" else None)
-    assert [c.verdict for c in found] == [Verdict.EQUIVALENT, Verdict.NO_DIFFERENCE]
 
 
 def test_three_repeats_prove_nothing_alone_and_it_says_how_many_would() -> None:
@@ -200,14 +202,6 @@ def test_flags_of_either_side_are_told() -> None:
     assert one((5.0,) * 6, HIGH[::-1]).flags[0] == "first: all repeats are exactly the same"
 
 
-@pytest.mark.parametrize("margin", [0.0, -0.1, 1.0, nan])
-def test_a_margin_that_is_none_is_refused(margin: float) -> None:
-    with pytest.raises(ValueError, match="margin"):
-        one(LOW, HIGH, margin=margin)
-    with pytest.raises(ValueError, match="least"):
-        one(LOW, HIGH, least=-1.0)
-
-
 @given(st.lists(st.tuples(st.lists(st.floats(0, 1e9), max_size=8), st.lists(st.floats(0, 1e9), max_size=8)), max_size=6))
 def test_any_repeats_have_a_verdict_and_turned_round_the_opposite_one(cells: list[tuple[list[float], list[float]]]) -> None:
     there = compare([Pair("c", "received_pps", tuple(a), tuple(b)) for a, b in cells], least=0.0)
@@ -217,28 +211,12 @@ def test_any_repeats_have_a_verdict_and_turned_round_the_opposite_one(cells: lis
 
 
 def test_differences_name_what_matters_and_leave_out_what_always_differs() -> None:
-    first: dict[str, Any] = {
-        "hosts": {
-            "dut": {"kernel": "6.1", "mac": "02::1", "cpus": [1, 2], "neighbours": {"out-a": [{"state": "REACHABLE", "confirmed_s": 3}]}}
-        },
-        "seed": 1,
-        "testbed": {"links": [{"mtu": 1500}]},
-    }
-    second: dict[str, Any] = {
-        "hosts": {
-            "dut": {
-                "kernel": "6.12",
-                "mac": "02::2",
-                "cpus": [1, 2],
-                "smt": "on",
-                "neighbours": {"out-a": [{"state": "STALE", "confirmed_s": 70}]},
-            }
-        },
-        "seed": 2,
-        "testbed": {"links": [{"mtu": 9000}]},
-    }
+    def of(kernel: str, mac: str, seed: int, mtu: int, neighbour: dict[str, Any], **more: str) -> dict[str, Any]:
+        dut = {"kernel": kernel, "mac": mac, "cpus": [1, 2], **more, "neighbours": {"out-a": [neighbour]}}
+        return {"hosts": {"dut": dut}, "seed": seed, "testbed": {"links": [{"mtu": mtu}]}}
+
+    first = of("6.1", "02::1", 1, 1500, {"state": "REACHABLE", "confirmed_s": 3})
+    second = of("6.12", "02::2", 2, 9000, {"state": "STALE", "confirmed_s": 70}, smt="on")
     assert [(d.path, d.first, d.second) for d in differences(first, second)] == [
-        ("hosts.dut.kernel", "6.1", "6.12"),
-        ("testbed.links.0.mtu", "1500", "9000"),
-        ("hosts.dut.smt", "absent", "on"),
-    ]
+        ("hosts.dut.kernel", "6.1", "6.12"), ("testbed.links.0.mtu", "1500", "9000"), ("hosts.dut.smt", "absent", "on"),
+    ]  # fmt: skip

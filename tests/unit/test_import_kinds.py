@@ -62,12 +62,6 @@ def test_a_mixed_load_of_fio_has_both_ways_in_base_units():
     assert not trial.measured.doubts
 
 
-def test_jobs_reported_as_a_group_are_one_trial_and_bins_do_no_harm():
-    (trial,) = read("fio", FIO_CACHED.read_bytes())
-    assert trial.cell.params["numjobs"] == 2
-    assert trial.measured.figures["storage"]["read_iops"] > 0
-
-
 def test_fio_before_version_3_counts_microseconds_and_kibibytes():
     job = {"jobname": "old", "read": {"total_ios": 10, "iops": 5.0, "bw": 20, "clat": {"mean": 1.5, "percentile": {"99.000000": 3}}}}
     (trial,) = read("fio", json.dumps({"fio version": "fio-2.2.10", "jobs": [job]}).encode())
@@ -120,9 +114,6 @@ def test_the_text_of_fio_2_has_kilobytes_of_1024_and_any_unit_of_latency():
     assert figures["write_iops"] == pytest.approx(1600)
     assert (figures["write_clat_mean_ns"], figures["write_clat_max_ns"], figures["write_clat_p99_ns"]) == (19.96e6, 1.2e9, 31e6)
     assert trial.cell.params["bs"] == "8k"
-
-
-def test_a_text_of_fio_that_was_cut_before_its_result_is_refused():
     with pytest.raises(InputError, match="no job of fio with a result"):
         read("fio", FIO_2_TEXT[: FIO_2_TEXT.index(b"  write:")])
 
@@ -141,8 +132,10 @@ def test_a_report_that_dutlab_had_written_lands_in_the_cell_that_it_was_measured
     assert not trial.measured.doubts
 
 
-def test_reads_that_memory_may_have_answered_are_doubted():
+def test_jobs_reported_as_a_group_are_one_trial_and_reads_that_memory_may_have_answered_are_doubted():
     (trial,) = read("fio", FIO_CACHED.read_bytes())
+    assert trial.cell.params["numjobs"] == 2
+    assert trial.measured.figures["storage"]["read_iops"] > 0
     assert [d.kind for d in trial.measured.doubts] == [DoubtKind.PAGE_CACHE]
     (one,) = read("fio", (FIO.parent / "jbod-json-plus.json").read_bytes().replace(b'"direct" : "1"', b'"direct" : "0"'))
     assert [d.kind for d in one.measured.doubts] == [DoubtKind.PAGE_CACHE]
@@ -159,19 +152,16 @@ def test_depths_of_imported_jobs_stand_in_the_order_of_numbers(tmp_path):
     assert [int(n) for n in re.findall(r"^\| a \| depth (\d+) \|", text, re.MULTILINE)][:3] == [2, 16, 128], text
 
 
-def test_each_client_of_fio_is_a_trial():
+def test_each_client_of_fio_is_a_trial_and_a_job_that_ended_with_an_error_says_so():
     said = json.loads(VALID["fio"])
+    failed = json.loads(VALID["fio"])
+    failed["jobs"][0]["error"] = 5
+    (trial,) = read("fio", json.dumps(failed).encode())
+    assert "error 5" in doubts(trial)
     said["client_stats"] = [said["jobs"][0] | {"hostname": host} for host in ("one", "two")]
     del said["jobs"]
     said["global options"] = [{"bs": "8k"}]
     assert [t.cell.params["client"] for t in read("fio", json.dumps(said).encode())] == ["one", "two"]
-
-
-def test_a_job_that_ended_with_an_error_says_so():
-    said = json.loads(VALID["fio"])
-    said["jobs"][0]["error"] = 5
-    (trial,) = read("fio", json.dumps(said).encode())
-    assert "error 5" in doubts(trial)
 
 
 def test_a_cut_report_of_fio_keeps_what_stands_before_the_cut_and_names_the_line():
@@ -211,9 +201,6 @@ def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
     (trial,) = read("flent", packed[: len(packed) - 200])
     assert trial.measured.figures["a"]["goodput_bps"] > 0
     assert "packed file was cut" in doubts(trial)
-
-
-def test_a_file_that_unpacks_to_more_than_any_test_has_is_refused():
     with pytest.raises(InputError, match="unpacks to more"):
         read("flent", gzip.compress(bytes(2**26 + 1)))
 
@@ -226,17 +213,11 @@ def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
     assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}
     assert figures["offered_bps_l1"] == pytest.approx(figures["offered_pps"] * (64 + 20) * 8)
     assert any("0.1 % loss" in note for note in trial.measured.notes)
-
-
-def test_trex_ndr_as_python_prints_its_text_is_the_same():
     printed = b"Bench Run has finished :-)\n" + pformat(VALID["trex-ndr"].decode()).encode()
     assert printed.count(b"\n") > 5
-    assert read("trex-ndr", printed)[0].measured.figures == read("trex-ndr", VALID["trex-ndr"])[0].measured.figures
-
-
-def test_a_search_that_was_stopped_says_that_the_limit_may_lie_higher():
-    (trial,) = read("trex-ndr", ndr(total_iterations=10))
-    assert any("may lie higher" in note for note in trial.measured.notes)
+    assert read("trex-ndr", printed)[0].measured.figures == trial.measured.figures, "as Python prints its text"
+    (stopped,) = read("trex-ndr", ndr(total_iterations=10))
+    assert any("may lie higher" in note for note in stopped.measured.notes)
 
 
 def test_a_trial_of_conductor_has_its_steps_with_their_codes_and_outputs():
@@ -307,6 +288,8 @@ def test_the_text_report_of_conductor_says_what_its_json_says():
     of_text, of_json = read("conductor", conductor_text(exported).encode()), read("conductor", json.dumps(exported).encode())
     assert [t.measured.tables for t in of_text] == [t.measured.tables for t in of_json]
     assert [t.measured.raw for t in of_text] == [t.measured.raw for t in of_json]
+    steps = [[(r["host"], r["status"]) for r in t.measured.tables["steps"]] for t in of_json]
+    assert steps == [[("worker_0", 0), ("worker_1", 3)]] * 2, "what dutlab exports it reads again"
 
 
 @settings(max_examples=40)
@@ -314,13 +297,6 @@ def test_the_text_report_of_conductor_says_what_its_json_says():
 def test_any_log_of_conductor_is_read_or_refused(lines):
     with suppress(InputError):
         read("conductor", "".join(lines).encode())
-
-
-def test_what_dutlab_exports_for_conductor_it_reads_again():
-    rows = [StepRow("dut", phase, 1, NOW, NOW, code, f"said {phase}") for phase, code in (("startup", 0), ("run", 3))]
-    exported = conductor_report(["source", "dut"], [TrialRows(NOW, NOW, rows)] * 2, NOW)
-    trials = read("conductor", json.dumps(exported).encode())
-    assert [[(r["host"], r["status"]) for r in t.measured.tables["steps"]] for t in trials] == [[("dut", 0), ("dut", 3)]] * 2
 
 
 @pytest.mark.parametrize("kind", sorted(VALID))
@@ -424,14 +400,21 @@ def test_the_report_of_storage_has_a_table_a_direction_and_says_what_was_asked_o
     assert text.index("\nread") < text.index("\nwrite")
 
 
-@pytest.mark.parametrize(
-    "name", ["my drive.json", "+x.json", "..json", "caf\udce9.json", "\u202egnp.json", "a\nb.json", "-.json", "x" * 200 + ".json"]
-)
-def test_a_file_of_any_name_is_imported_and_kept(tmp_path, name):
+def test_a_file_of_any_name_is_imported_and_kept(tmp_path):
     (tmp_path / "in").mkdir()
-    for file in (name, "other.json"):
-        (tmp_path / "in" / file).write_bytes(VALID["fio"])
+    for name in (
+        "my drive.json",
+        "+x.json",
+        "..json",
+        "caf\udce9.json",
+        "\u202egnp.json",
+        "a\nb.json",
+        "-.json",
+        "x" * 200 + ".json",
+        "other.json",
+    ):
+        (tmp_path / "in" / name).write_bytes(VALID["fio"])
     trials, faults = read_files("fio", sorted((tmp_path / "in").iterdir()), ImportOptions())
     run = write_imported(tmp_path / "runs", "x", trials, command=(), now=NOW)
-    assert not faults
+    assert not faults and len(trials) == 9
     assert all((run.path / "trials" / f"{r.trial:04d}" / raw).read_bytes() == VALID["fio"] for r in run.records() for raw in r.raw)

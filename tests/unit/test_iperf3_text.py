@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
 
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.interop.importers import KINDS
+from golden import Golden
+from refusal import refusals
 
 LINUX = """\
 Connecting to host 172.16.10.2, port 5201
@@ -126,18 +128,10 @@ def test_several_tests_in_one_file_are_repeats_and_one_without_an_end_is_said() 
     assert ["it ended early: it has no summary" in d.detail for d in first.measured.doubts] == [True]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("iperf3: error - unable to connect to server: Connection refused\n", "it reports: unable to connect to server"),
-        (LINUX[: LINUX.index("- - -")], "it ended early: it has no summary"),
-        (UDP_3_0.replace("[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n", ""), "it ended early"),
-        (LINUX.replace("receiver", ""), "it says nothing of what was received"),
-        (WINDOWS.replace("[SUM]", "[ 99]").replace("[ 99]", "[  4]"), "it has several streams and no line of their sum"),
-        (LINUX.replace("[  5]   0.00", "[  5][TX-C]   0.00"), "--bidir"),
-        ("hello\n", "it holds neither JSON nor lines of iperf3"),
-    ],
-)
-def test_a_text_without_a_result_is_refused_by_its_name_and_reason(text: str, why: str) -> None:
-    with pytest.raises(InputError, match=f"runs/asus.txt: .*{why}"):
-        read(text)
+def test_a_text_without_a_result_is_refused_by_its_name_and_reason(golden: Golden) -> None:
+    head = "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
+    texts = (
+        "iperf3: error - unable to connect to server: Connection refused\n", LINUX[: LINUX.index("- - -")], UDP_3_0.replace(head, ""),
+        LINUX.replace("receiver", ""), WINDOWS.replace("[SUM]", "[  4]"), LINUX.replace("[  5]   0.00", "[  5][TX-C]   0.00"), "hello\n",
+    )  # fmt: skip
+    golden.check("refusals-iperf3-text.txt", refusals(InputError, [partial(read, text) for text in texts]))

@@ -120,10 +120,7 @@ def test_a_program_or_a_port_that_is_not_there_is_told(monkeypatch):
 
 @pytest.mark.parametrize(
     ("program", "why"),
-    [
-        ("echo cannot open ix0 >&2; exit 2", "ended with 2 and an empty log: cannot open ix0"),
-        ('echo "\xff" >"$7"', "an empty log"),
-    ],
+    [("echo cannot open ix0 >&2; exit 2", "ended with 2 and an empty log: cannot open ix0"), ('echo "\xff" >"$7"', "an empty log")],
 )
 def test_a_log_that_says_nothing_is_one_sentence(monkeypatch, tmp_path, program, why):
     script = tmp_path / "ipgen"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +23,6 @@ from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QU
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 from dutlab.report.plots.svg import SvgDrawing
-from dutlab.report.write import write_plots
-from fake_run import Wanted, build
 
 NAMES = {
     "iperf3-goodput", "sweep-a-kpps", "sweep-a-delivered", "sweep-a-lost", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
@@ -32,8 +31,8 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("runs"), Wanted(seconds=3))
+def run(built: Callable[..., Path]) -> Path:
+    return built()
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +59,16 @@ def test_every_figure_of_the_run_has_its_plot_as_a_file(run: Path, tmp_path: Pat
         assert {p.suffix for p in written} == {f".{name}"}
 
 
-def test_svg_files_are_well_formed_named_and_load_nothing(plots: dict[str, Plot]) -> None:
+def test_svg_files_are_well_formed_load_nothing_and_say_what_they_show_and_of_which_run(plots: dict[str, Plot]) -> None:
     for plot in plots.values():
         text = plot.svg().decode()
         root = ET.fromstring(text)
         assert root.find("{http://www.w3.org/2000/svg}title") is not None
         assert "prefers-color-scheme:dark" in text
         assert not re.findall(r"(?:href|src|url\(|@import)", text)
+        said = [of.text for of in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert plot.title in said and plot.source in said
+        assert re.search(r"2026-11-21T0801Z-.* · 2026-11-21 .* UTC", plot.source)
 
 
 def test_png_files_are_twice_the_size_of_the_drawing(plots: dict[str, Plot]) -> None:
@@ -77,13 +79,6 @@ def test_png_files_are_twice_the_size_of_the_drawing(plots: dict[str, Plot]) -> 
     drawn = re.search(r'width="(\d+)[^"]*" height="(\d+)', plot.svg().decode())
     assert drawn is not None and width >= 2 * plot.box[2] - 2
     assert abs(height - 2 * (plot.box[3] + 60)) <= 2
-
-
-def test_a_picture_of_its_own_says_what_it_shows_and_of_which_run(plots: dict[str, Plot]) -> None:
-    for plot in plots.values():
-        said = [of.text for of in ET.fromstring(plot.svg()).iter("{http://www.w3.org/2000/svg}text")]
-        assert plot.title in said and plot.source in said
-        assert re.search(r"2026-11-21T0801Z-.* · 2026-11-21 .* UTC", plot.source)
 
 
 def test_every_measured_size_is_labelled_and_a_mode_without_a_result_is_named() -> None:
@@ -121,10 +116,7 @@ def test_words_and_lines_can_be_read_in_both_schemes() -> None:
     for colour in KINDS.values():
         assert contrast(DARK[colour], DARK[PAPER]) >= 3
     assert contrast(GRID, PAPER) < 1.5  # a grid stays behind
-
-
-def test_a_mode_has_one_colour_and_shape_and_no_two_of_twelve_share_both() -> None:
-    assert len({(series_colour(n), series_shape(n)) for n in range(12)}) == 12
+    assert len({(series_colour(n), series_shape(n)) for n in range(12)}) == 12, "no two of twelve modes share both"
 
 
 def test_the_line_of_a_mode_breaks_where_a_size_has_no_figure(plots: dict[str, Plot]) -> None:
@@ -147,9 +139,6 @@ def test_a_ceiling_far_above_is_left_out_and_said(plots: dict[str, Plot]) -> Non
     assert "ceiling lies above this plot for 6 of 8 sizes" in plots["sweep-a-kpps"].note
     assert ">ceiling<" in plots["sweep-a-mbps-l1"].inline()
     assert plots["sweep-a-mbps-l1"].note == ""
-
-
-def test_layers_are_named_on_their_axes(plots: dict[str, Plot]) -> None:
     assert ">Mb/s, L1<" in plots["sweep-a-mbps-l1"].inline()
     assert ">Mb/s, L2<" in plots["sweep-a-mbps-l2"].inline()
     assert ">frame size, bytes with FCS<" in plots["sweep-a-kpps"].inline()

@@ -114,36 +114,21 @@ def test_the_goodput_table_shows_the_published_figures_in_their_place(page: Page
 
 
 def test_a_report_as_markdown_is_the_golden_page(built: Callable[..., Path], tmp_path: Path, golden: Golden) -> None:
-    run = built(
-        repeats=2,
-        seconds=2,
-        cores=1,
-        sizes=(64, 128, 512),
-        lab=True,
-        modes={"router": "router", "filter-empty": "filter-empty", "nat": "nat"},
-    )
+    modes = {mode: mode for mode in ("router", "filter-empty", "nat")}
+    run = built(repeats=2, seconds=2, cores=1, sizes=(64, 128, 512), lab=True, modes=modes)
     text = report(run, tmp_path, "md").replace(str(run), "RUN").replace(os.path.relpath(run, tmp_path), "RUN")
     golden.check("report-firewall-modes.md", re.sub(r"dutlab \d[\w.+]*", "dutlab VERSION", re.sub(r"\b[0-9a-f]{64}\b", "SHA256", text)))
 
 
-def test_the_answer_comes_before_every_table_and_names_both_ends(page: Page) -> None:
-    first = page.text.index("router is the fastest at 17.44 Gb/s, filter-default the slowest at 9.91 Gb/s (medians of 3).")
-    assert first < page.text.index("TCP goodput, Gb/s: ")
-    assert page.text.index("how fast") < first < page.text.index("why not faster") < page.text.index("what next")
-
-
-def test_every_section_is_there_and_a_head_of_a_column_explains_its_term(page: Page) -> None:
+def test_every_section_is_there_after_the_answer_and_every_link_has_its_end(page: Page, metal: Path) -> None:
     assert {"answer", "iperf3", "sweep", "cores", "doubts", "conditions", "repeat", "trials", "unsuccessful"} <= set(page.ids)
-    assert f'title="{meaning("lost")}; lower is better"' in page.whole
-
-
-def test_every_link_inside_the_page_has_its_end_and_every_link_out_of_it_a_file(page: Page, metal: Path) -> None:
+    first = page.text.index("router is the fastest at 17.44 Gb/s")
+    assert page.text.index("how fast") < first < page.text.index("why not faster") < page.text.index("what next")
+    assert first < page.text.index("TCP goodput, Gb/s: ")
+    assert f'title="{meaning("lost")}; lower is better"' in page.whole, "a head of a column explains its term"
     assert len(page.ids) == len(set(page.ids))
     for link in page.links:
-        if link.startswith("#"):
-            assert link[1:] in page.ids, link
-        else:
-            assert (metal / "report" / unquote(link)).exists(), link
+        assert link[1:] in page.ids if link.startswith("#") else (metal / "report" / unquote(link)).exists(), link
     assert sum("record.json" in link for link in page.links) == 132
 
 
@@ -157,23 +142,16 @@ def test_nothing_is_loaded_and_nothing_runs_but_the_script_of_figures(page: Page
     assert "default-src 'none'" in policy
 
 
-def test_a_severe_doubt_stands_at_the_top_beside_its_figure_and_in_the_list(page: Page) -> None:
+def test_a_severe_doubt_stands_at_the_top_and_each_doubt_marks_its_figures_only(page: Page, gathered: RunReport) -> None:
     html = page.whole
     assert html.index('class="banner severe"') < html.index('id="answer"')
     cells = [row for row in page.rows if row and row[0] == "router" and len(row) == 9]
     assert "⚠[1]" in cells[0][2]  # 128-byte frames
     assert not any("⚠" in cell for cell in cells[0][3:])
     assert "3 frames unaccounted for (trial 108)" in page.text
-
-
-def test_doubts_about_every_figure_are_said_once_beside_the_table_and_not_in_each_cell(page: Page) -> None:
-    router = next(row for row in page.rows if row and row[0] == "router" and len(row) == 6)
-    assert not any("[" in cell for cell in router)
-    nat = next(row for row in page.rows if row and row[0] == "nat" and len(row) == 6)
-    assert all("[2]" in cell for cell in nat[1:])
-
-
-def test_a_doubt_about_one_figure_marks_only_that_figure(gathered: RunReport) -> None:
+    goodput = {row[0]: row[1:] for row in page.rows if row and len(row) == 6}
+    assert not any("[" in cell for cell in goodput["router"]), "doubts about every figure are said once"
+    assert all("[2]" in cell for cell in goodput["nat"])
     table = gathered.sections[1].tables[1]
     row = next(row for row in table.rows if row.size == "1518")
     dropped = next(n.number for n in gathered.notes if n.kind == "RX_DROPPED")

@@ -64,17 +64,13 @@ def test_nine_tenths_held_back_stand_beside_a_loss_of_nothing(tmp_path: Path) ->
     assert [row[c].split()[0] for c in ("backpressure, %", "delivered, %", "lost, %")] == ["90.00", "10.00", "0.00"]
 
 
-def test_the_html_page_says_the_same_and_names_the_rate(tmp_path: Path) -> None:
+def test_the_html_page_says_the_same_and_names_the_rate_and_the_plot_the_share_that_was_delivered(tmp_path: Path) -> None:
     run = run_of(tmp_path, flow(sent=100_000, refused=900_000, by_peer=900_000))
     (path,) = write_report([run], formats=("html",), out=None)
     page = path.read_text().replace("\u00ad", "")
     assert "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2), link a" in page
     heads = re.findall(r'<th class="num" scope="col"[^>]*>(offered|backpressure|delivered|lost), (?:kpps|%)</th>', page)
     assert heads == ["offered", "backpressure", "delivered", "delivered", "lost"]
-
-
-def test_the_plot_shows_the_share_that_was_delivered(tmp_path: Path) -> None:
-    run = run_of(tmp_path, flow(sent=100_000, refused=900_000, by_peer=900_000))
     report = gather(run, run)
     (plot,) = [p for p in plots_of(report) if p.name == "sweep-a-delivered"]
     assert "% of what the generator made" in plot.described

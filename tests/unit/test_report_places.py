@@ -16,9 +16,10 @@ from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 HOSTILE = ["../../x", "/any/path/x", "..", "a/b", ".hidden", "-o", "x" * 300, "new\nline", "a\\b", "…"]
 
 
-@pytest.fixture
-def imported(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a table that calls its workloads as somebody hostile would."""
+    tmp_path = tmp_path_factory.mktemp("made")
     table = tmp_path / "table.csv"
     rows = [f'{mode},"{name}",{size},{n}e6' for name in HOSTILE for mode in ("router", "nat") for size in (64, 512) for n in (1, 2)]
     table.write_text("\n".join(["mode,workload,frame_size,received_mpps", *rows]) + "\n")
@@ -27,6 +28,11 @@ def imported(tmp_path: Path) -> Path:
     (run,) = (tmp_path / "in" / "runs").iterdir()
     shutil.rmtree(run / "report")  # import writes one
     return run
+
+
+@pytest.fixture
+def imported(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "in" / "runs" / made.name)
 
 
 def files(folder: Path) -> set[Path]:
@@ -64,17 +70,10 @@ def test_a_file_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path) -> N
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "secret"]
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "", "~root", "a\0b", "\u202egnp", "con\x1b[2J"])
-def test_any_text_becomes_one_part_of_a_path(text: str, tmp_path: Path) -> None:
-    name = file_name(text)
-    assert (tmp_path / name).parent == tmp_path
-    assert Path(os.path.normpath(tmp_path / name)).parent == tmp_path
-    assert name.isascii()
-    assert name.isprintable()
-    assert len(name) <= 100
-    assert name[0] not in ".-~"
-    assert folder_in(tmp_path, text) == tmp_path / name
-
-
-def test_ordinary_names_stay_as_they_are_and_equal_ones_are_numbered() -> None:
+def test_any_text_becomes_one_part_of_a_path_and_ordinary_names_stay_as_they_are(tmp_path: Path) -> None:
+    for text in (*HOSTILE, "", "~root", "a\0b", "\u202egnp", "con\x1b[2J"):
+        name = file_name(text)
+        assert (tmp_path / name).parent == Path(os.path.normpath(tmp_path / name)).parent == tmp_path, name
+        assert name.isascii() and name.isprintable() and len(name) <= 100 and name[0] not in ".-~", name
+        assert folder_in(tmp_path, text) == tmp_path / name
     assert file_names(["sweep-a+b-kpps", "x/y", "x-y", "X-y", "x y"]) == ["sweep-a+b-kpps", "x-y", "x-y-2", "X-y-3", "x-y-4"]

@@ -115,12 +115,7 @@ async def test_a_missing_bound_says_why_and_carries_its_doubt(run_of, tmp_path):
     report = gather(await run_of(pairs), tmp_path)
     found = grid(report, "search-throughput")
     said = {label: row(found, label)["irregular"] for label in ("limitless", "slow", "leaks", "dies")}
-    assert said == {
-        "limitless": "no upper bound",
-        "slow": "the generator's limit",
-        "leaks": "no lower bound",
-        "dies": "ended early",
-    }
+    assert said == {"limitless": "no upper bound", "slow": "the generator's limit", "leaks": "no lower bound", "dies": "ended early"}
     assert row(found, "limitless")["upper bound"] == Missing("unknown: no upper bound", (1,))
     assert isinstance(row(found, "leaks")["lower bound"], Missing)
     kinds = {n.number: n.kind for n in report.notes}

@@ -74,17 +74,8 @@ def test_what_cannot_be_sent_is_refused_before_anything_is():
 
 
 def test_the_engine_is_told_of_the_headers_in_its_own_words():
-    direction = Direction(
-        "a",
-        "a",
-        Port(host="source", interface="p"),
-        Port(host="sink", interface="q"),
-        str(ENDS[0]),
-        str(ENDS[1]),
-        "02:00:00:00:00:01",
-        49152,
-        isolated=False,
-    )
+    ports = Port(host="source", interface="p"), Port(host="sink", interface="q")
+    direction = Direction("a", "a", *ports, *map(str, ENDS), "02:00:00:00:00:01", 49152, isolated=False)
     load = EngineLoad(frame_mix(128), Pps(1), Seconds(0), Seconds(1), traffic=Traffic(extension_headers=EXTENSION_SETS["chain"]))
     (stream,) = load.send_plan(direction, 1)["streams"]
     assert stream["extension_headers"] == ["routing", "destination_options", "fragment"]
@@ -116,18 +107,11 @@ async def test_each_set_of_headers_has_its_trials_and_hop_by_hop_a_test_of_its_o
             # 128 bytes at 1 Gbit/s: 844 594 frames a second (RFC 5180 appendix A); the DUT forwards 400 000.
             assert found.figures["a"]["loss_at_50_percent_ratio"] == pytest.approx(1 - 400_000 / 422_297, rel=1e-3)
             assert found.figures["a"]["loss_at_10_percent_ratio"] == 0
-        run.write_trial(
-            TrialRecord(trial=number, cell=cell, started=NOW, ended=NOW, status="measured", figures=found.figures, tables=found.tables),
-            {},
-            [],
-        )
+        said = {"figures": found.figures, "tables": found.tables}
+        run.write_trial(TrialRecord(trial=number, cell=cell, started=NOW, ended=NOW, status="measured", **said), {}, [])
     (section,) = gather(run.path, tmp_path).sections
     grids = {grid.slug: grid for grid in section.tables}
-    assert [row.cells[0] for row in grids["rfc2544-throughput"].rows] == [
-        "a",
-        "a, 256 networks",
-        "a, headers chain",
-        "a, 256 networks, headers chain",
-    ]
+    named = ["a", "a, 256 networks", "a, headers chain", "a, 256 networks, headers chain"]
+    assert [row.cells[0] for row in grids["rfc2544-throughput"].rows] == named
     assert [row.cells[2] for row in grids["rfc2544-variants"].rows] == ["256 networks", "headers chain", "256 networks, headers chain"]
     assert len(grids["rfc2544-hop-by-hop"].rows) == 6 and len({row.cells[0] for row in grids["rfc2544-hop-by-hop"].rows}) == 2

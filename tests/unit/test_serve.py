@@ -16,6 +16,7 @@ import pytest
 
 from dutlab.events import EVENTS
 from dutlab.interop.metrics import RunMetrics
+from dutlab.serve import served_runs
 from dutlab.serve.app import application
 from dutlab.serve.control import Control
 from dutlab.serve.guard import LARGEST_BODY, Guard, Logins
@@ -24,6 +25,7 @@ from dutlab.serve.pages import Pages, together
 from dutlab.serve.served_runs import FolderRuns
 from dutlab.store.manifest import PAUSE
 from fake_run import Wanted, build
+from processes import LIMIT_S
 
 RUN = "2026-11-21T0801Z-firewall-modes-3f2a"
 NOW = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
@@ -122,6 +124,10 @@ async def test_every_answer_has_the_headers_that_keep_a_page_from_doing_anything
         kinds = {tag.partition("=")[0] + "=" for tag in re.findall("<script [a-z]+=", found.text)}
         assert kinds <= {"<script id=", "<script type=", "<script src="} and found.text.count('<script id="figures">') < 2, path
     assert "sandbox" in (await ask(f"/runs/{RUN}/plan.json")).headers["content-security-policy"]
+    async with asyncio.timeout(LIMIT_S):
+        stream = await ask(f"/runs/{RUN}/events")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert "This run has no events" in stream.text and stream.text.endswith("event: over\ndata: over\n\n"), "a stream ends with its run"
 
 
 async def test_the_list_narrows_by_all_that_runs_have_and_tells_what_is_wrong_with_each(ask: Asking) -> None:
@@ -263,11 +269,11 @@ async def test_histories_and_testbeds(ask: Asking) -> None:
     assert "e302-9d" in page and "No run of this folder uses it now" in page
 
 
-async def test_a_folder_of_runs_that_vanishes_is_told(runs: Path) -> None:
+async def test_a_folder_of_runs_that_vanishes_is_told(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_runs, "_INDEX_S", 0.0)
     ask = Asking(application(Pages(FolderRuns(runs)), Guard()))
     assert (await ask("/")).status == 200
     shutil.rmtree(runs)
-    await asyncio.sleep(1.1)
     assert (await ask("/")).status == 422
     assert (await ask(f"/runs/{RUN}/live")).status == 404
 
@@ -342,13 +348,6 @@ async def test_many_look_at_one_run_which_is_read_once_and_no_more_when_they_hav
     (run / EVENTS).write_text(BEGUN + TRIAL + ENDED + OVER)
     assert [part async for part in lives.parts(run)][-1].startswith(" ")
     assert lives.listeners == 0
-
-
-async def test_a_stream_ends_with_its_run(ask: Asking) -> None:
-    async with asyncio.timeout(60):
-        found = await ask(f"/runs/{RUN}/events")
-    assert found.headers["content-type"].startswith("text/event-stream")
-    assert "This run has no events" in found.text and found.text.endswith("event: over\ndata: over\n\n")
 
 
 async def test_metrics_of_several_runs_have_each_family_once(runs: Path) -> None:

@@ -150,8 +150,7 @@ async def test_a_trial_below_sixty_seconds_is_told_once():
 
 
 @pytest.mark.parametrize(
-    "tampered",
-    [{"lost_frames": 1}, {"received_frames": 1}, {"intended_frames": 1}, {"refused_frames": 1}, {"duplicated_frames": 1}],
+    "tampered", [{"lost_frames": 1}, {"received_frames": 1}, {"intended_frames": 1}, {"refused_frames": 1}, {"duplicated_frames": 1}]
 )
 async def test_frames_that_are_not_conserved_are_the_gravest_doubt(tampered):
     measured = await measured_by(SimulatedDut(change=lambda f: replace(f, **tampered)), cell())

@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dutlab.errors import InputError, StoreError
@@ -80,10 +82,15 @@ def ask(index: sqlite3.Connection, runs: Path, question: str, note: Callable[[st
 def ask_source(index: RunSource, question: str) -> QueryAnswer:
     """The answer to one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
 
-    Raises InputError for what is not a question or is refused by DuckDB.
+    Raises InputError for what is not a question or is refused by DuckDB, KeyboardInterrupt.
     """
     if (listed := _listing(index, question)) is not None:
         return listed
+    with interruptible():
+        return _asked(index, question)
+
+
+def _asked(index: RunSource, question: str) -> QueryAnswer:
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     insist_on_question(question)
@@ -93,7 +100,7 @@ def ask_source(index: RunSource, question: str) -> QueryAnswer:
         return QueryAnswer(answer.columns, answer.rows, away)
     except duckdb.Error as error:
         if packs and index.discard_damaged(packs):
-            return ask_source(index, question)
+            return _asked(index, question)
         if not (damaged := damaged_samples(samples)):
             raise InputError(_first_line(error), remedy=QUESTION_REMEDY) from error
     left = [path for path in samples if path not in damaged]
@@ -182,15 +189,27 @@ def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], Q
 
     Raises KeyboardInterrupt once DuckDB has ended its work.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix=QUESTION_THREAD) as threads:
-        asked = threads.submit(work)
+    answer, given_up = Future[QueryAnswer](), Event()
+
+    def carry_out() -> None:
+        if given_up.is_set():
+            return
         try:
-            return asked.result()
-        except KeyboardInterrupt:
-            while not asked.done():  # an interrupt that comes before the question begins is lost
-                connection.interrupt()
-                wait([asked], _AGAIN_S)
-            raise
+            answer.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+            answer.set_exception(error)
+
+    thread = Thread(target=carry_out, name=QUESTION_THREAD, daemon=True)
+    try:
+        thread.start()
+        return answer.result()
+    except KeyboardInterrupt:
+        given_up.set()  # for a thread that has not begun
+        while thread.is_alive() and not answer.done():
+            with suppress(KeyboardInterrupt):
+                connection.interrupt()  # one that comes before the question begins is lost
+                wait([answer], _AGAIN_S)
+        raise
 
 
 def _sample_files(index: sqlite3.Connection, runs: Path) -> list[Path]:
@@ -220,8 +239,7 @@ def _copy(index: RunSource, connection: duckdb.DuckDBPyConnection, table: str) -
             array[:] = values
             arrays[name] = array
         connection.register("batch", arrays)
-        with interruptible():
-            connection.execute(f"INSERT INTO {table} SELECT * FROM batch")  # noqa: S608 - as above
+        connection.execute(f"INSERT INTO {table} SELECT * FROM batch")  # noqa: S608 - as above
         connection.unregister("batch")
 
 

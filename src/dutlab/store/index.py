@@ -298,9 +298,9 @@ def _look(connection: sqlite3.Connection, runs: Path, note: Callable[[str], None
 def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, int], note: Callable[[str], None]) -> None:
     """Brings the index up to date. A hundred thousand finished runs cost no stat(2), the others one each: their paths are texts."""
     finished: dict[str, int] = dict(connection.execute("SELECT name, folder FROM runs WHERE seen >= ? AND seen < ?", _OF_FINISHED))
-    if finished == folders:
-        return
     others: dict[str, str] = dict(connection.execute("SELECT name, seen FROM runs WHERE seen < ? OR seen >= ?", _OF_FINISHED))
+    if finished == folders and not others:
+        return
     with connection:
         for name in (*(finished.keys() - folders.keys()), *(others.keys() - folders.keys())):
             _forget(connection, name)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_made: dict[int, duckdb.DuckDBPyConnection] = {}
+"""By process: a forked one must not touch what it inherits, whose threads it does not have."""
 
 
 @contextmanager
@@ -20,15 +24,15 @@ def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
         with _database().cursor() as connection:
             yield connection
     except duckdb.Error:
-        _database.cache_clear()  # some faults end a database: nobody asks this one again
+        _made.pop(os.getpid(), None)  # some faults end a database: nobody asks this one again
         raise
 
 
-@cache
 def _database() -> duckdb.DuckDBPyConnection:
     import duckdb  # noqa: PLC0415 - as above
 
-    database = duckdb.connect(":memory:")
-    with suppress(duckdb.CatalogException):  # before 1.3 there is no such cache
-        database.execute("SET enable_external_file_cache = false")  # files are read as they are now
-    return database
+    if os.getpid() not in _made:
+        database = _made[os.getpid()] = duckdb.connect(":memory:")
+        with suppress(duckdb.CatalogException):  # before 1.3 there is no such cache
+            database.execute("SET enable_external_file_cache = false")  # files are read as they are now
+    return _made[os.getpid()]
