@@ -63,7 +63,7 @@ def test_latency_is_measured_at_each_share_of_a_rate(run):
 
 
 def test_a_soak_holds_its_rate_and_finds_a_critical_rate(run):
-    held = ("rate=2kpps", "duration=3s", "warmup=0s", "frame_sizes=[64]")
+    held = ("rate=2kpps", "duration=4s", "warmup=0s", "frame_sizes=[64]")
     sought = ("rate=20kpps", "duration=3s", "warmup=0s", "target=1%")
     settings = [*(f"workloads.0.soak.{s}" for s in held), *(f"workloads.1.soak.{s}" for s in sought), "factors.mode=router"]
     (steady, search), page = run("soak", *settings)
