@@ -63,12 +63,12 @@ def test_latency_is_measured_at_each_share_of_a_rate(run):
 
 
 def test_a_soak_holds_its_rate_and_finds_a_critical_rate(run):
-    held = ("rate=2kpps", "duration=4s", "warmup=0s", "frame_sizes=[64]")
+    held = ("rate=2kpps", "duration=3s", "warmup=0s", "frame_sizes=[64]")
     sought = ("rate=20kpps", "duration=3s", "warmup=0s", "target=1%")
     settings = [*(f"workloads.0.soak.{s}" for s in held), *(f"workloads.1.soak.{s}" for s in sought), "factors.mode=router"]
     (steady, search), page = run("soak", *settings)
     assert steady["figures"]["a"]["intended_pps"] == pytest.approx(1800)
-    assert 2 <= len(steady["tables"]["course"]) <= 5 and all(flow["balances"] for flow in steady["flows"])
+    assert 1 <= len(steady["tables"]["course"]) <= 4 and all(flow["balances"] for flow in steady["flows"])
     figures = search["figures"]["a"]
     assert 0 <= figures["critical_low_pps"] <= figures["critical_pps"] <= figures["critical_high_pps"]
     assert [row["intended_pps"] for row in search["tables"]["critical"]][:2] == [10_000, 20_000]
