@@ -13,9 +13,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from dutlab.cli.main import main
+from dutlab.tools.engine.engine import Engine
 
 ONE_LOAD = (None,)
 """At which a run measures its rig: full speed. What the rig does at the others is for tests of that."""
@@ -36,12 +38,29 @@ def carried_out(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> s
     ):
         status: object = 0
         try:
-            main()
+            with packet_sockets():
+                main()
         except SystemExit as e:
             status = e.code
         for stream in (out, err):
             stream.seek(0)
         return subprocess.CompletedProcess(argv, status if isinstance(status, int) else 0, out.read(), err.read())
+
+
+@contextmanager
+def packet_sockets() -> Iterator[None]:
+    """Where the engine may choose, it takes packet sockets: for each port that XDP opens, the kernel checks a program for 50 ms of CPU time.
+
+    XDP is for tests of the engine, and for those that start the program.
+    """
+    asked = Engine._open_arguments
+
+    def cheap(*args: Any, **named: Any) -> dict[str, Any]:
+        arguments = asked(*args, **named)
+        return {**arguments, "backend": "af_packet"} if arguments["backend"] == "auto" else arguments
+
+    with patch.object(Engine, "_open_arguments", cheap):
+        yield
 
 
 @contextmanager

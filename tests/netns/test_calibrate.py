@@ -10,7 +10,7 @@ import pytest
 
 from dutlab import labs
 from dutlab.errors import LabError
-from dutlab.methods.calibrate import Rig
+from dutlab.methods.calibrate import LOADS, Rig
 from dutlab.runner.headroom import RigLoad
 from dutlab.runner.rig import lab_rig
 from dutlab.spec.lab_files import description, lab_names
@@ -37,7 +37,7 @@ async def ports(lab):
 
 async def test_the_rig_is_measured_once_then_found_in_the_cache_and_leaves_the_lab_as_it_was(lab, tmp_path):
     before = await ports(lab)
-    binary, loads = str(find_engine()), [RigLoad(("a", "b"), frame_mix(512))]
+    binary, loads = str(find_engine()), [RigLoad(("a", "b"), frame_mix(512), shares=LOADS[:2])]
 
     async def measure(versions=None):
         async with lab_rig(lab, binary, versions=versions, disturbed="count") as rig:

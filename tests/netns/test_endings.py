@@ -82,7 +82,7 @@ def left_by(run_folder):
 
 
 NOTHING = ([], [], (), None)
-ON_A_STANDING_LAB = ["leasing", "rig-cabling", "mode-applying", "trial-started", "mode-restored"]
+ON_A_STANDING_LAB = ["leasing", "rig-cabling", "mode-applying", "trial-started"]
 
 
 @pytest.mark.parametrize("event", ON_A_STANDING_LAB)

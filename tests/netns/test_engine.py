@@ -13,6 +13,7 @@ from cells import cell_of
 from dutlab.doubts import DoubtKind
 from dutlab.dut import family
 from dutlab.errors import HostError, PortRefused, ToolFailed
+from dutlab.hosts.netns import NamespaceGone
 from dutlab.methods import sweep
 from dutlab.methods.ports import Bench, Offer, Stretch
 from dutlab.spec.mixes import frame_mix
@@ -223,8 +224,9 @@ async def in_mid_trial(engine):
 async def test_an_agent_that_is_killed_in_mid_trial_fails_the_trial_and_not_the_next(engine):
     trial = await in_mid_trial(engine)
     await engine._agents["source"]._process.end(grace_s=0.0)
-    with pytest.raises(ToolFailed, match="source: dutlab-engine: ended with status"):
+    with pytest.raises(ToolFailed) as caught:
         await trial
+    assert (caught.value.tool, caught.value.host) == ("dutlab-engine", "source")
     assert (await engine.probe(["a"]))[0].received == 10
 
 
@@ -235,7 +237,7 @@ async def test_a_namespace_that_vanishes_in_mid_trial_is_a_lost_host(engine, hos
         subprocess.run(["ip", "netns", "del", namespace], check=True)
     for agent in list(engine._agents.values()):
         await agent._process.end(grace_s=0.0)
-    with pytest.raises(HostError, match="is gone"):
+    with pytest.raises(NamespaceGone):
         await trial
 
 
@@ -264,5 +266,6 @@ async def test_a_port_that_is_not_there_is_named(engine, lab):
     link = lab.testbed.links["a"]
     path = (link.path[0], link.path[1], link.path[2], link.path[3].model_copy(update={"interface": "eth-z"}))
     engine._testbed = lab.testbed.model_copy(update={"links": {"a": link.model_copy(update={"path": path})}})
-    with pytest.raises(HostError, match=r"sink: .*eth-z"):
+    with pytest.raises(HostError) as caught:
         await engine.probe(["a"])
+    assert caught.value.host == "sink" and "eth-z" in caught.value.what

@@ -91,9 +91,11 @@ async def test_one_run_at_a_time_and_none_is_left_behind(windows: SshHost) -> No
         return Holder.this_process(Path(run), datetime.now(UTC))
 
     async with leased({"source": windows}, holder("first")):
-        with pytest.raises(InUse, match=r"source: in use by .*first"):
+        with pytest.raises(InUse) as caught:
             async with leased({"source": windows}, holder("second")):
                 pytest.fail("the first holds it")
+        assert caught.value.holder is not None
+        assert (caught.value.host, Path(caught.value.holder.run).name, caught.value.alive) == ("source", "first", True)
     async with leased({"source": windows}, holder("second")):
         pass
 

@@ -11,7 +11,8 @@ from capability import need_program
 from cells import cell_of
 from dutlab import labs
 from dutlab.dut import family
-from dutlab.errors import HostError, ToolFailed
+from dutlab.errors import ToolFailed
+from dutlab.hosts.netns import NamespaceGone
 from dutlab.methods.ports import Offer
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.traffic import Traffic
@@ -81,10 +82,9 @@ async def test_a_port_that_somebody_holds_is_left_alone(tcp, hosts, log):
 async def test_a_firewall_that_lets_no_tcp_through_is_reported_in_time(tcp, hosts, monkeypatch):
     monkeypatch.setattr(iperf3, "GRACE_S", 0.5)
     await hosts["dut"].run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=0"])
-    with pytest.raises(
-        ToolFailed, match=r"link a: the client did not end within 1\.5 s and was ended; see whether the link lets TCP through"
-    ):
+    with pytest.raises(ToolFailed) as caught:
         await tcp.measure(iperf_cell("a"))
+    assert "link a" in caught.value.what and "lets TCP through" in caught.value.remedy
     assert programs() == []
 
 
@@ -115,7 +115,7 @@ async def test_a_server_that_dies_in_mid_test_is_named_by_both_ends(tcp, hosts):
 
 async def test_a_namespace_that_vanishes_before_the_test_is_a_lost_host(tcp, lab):
     await labs.down(lab.label)
-    with pytest.raises(HostError, match="is gone"):
+    with pytest.raises(NamespaceGone):
         await tcp.measure(iperf_cell("a"))
 
 

@@ -294,7 +294,7 @@ async def test_a_lab_whose_state_file_was_removed_is_listed_and_comes_down(lab: 
     StateFolder().file(lab.label).unlink()
     (left,) = [s for s in labs.standing() if s.label == lab.label]
     assert set(left.namespaces) == {"source", "dut", "sink"} and not left.complete
-    with pytest.raises(LabGone, match=r"lab down"):
+    with pytest.raises(LabGone):
         await labs.attach(lab.label)
     assert await labs.down(lab.label)
     assert not any((NAMESPACES / n).exists() for n in lab.namespaces.values())
@@ -331,8 +331,9 @@ async def test_a_lab_that_is_not_whole_cannot_be_attached(lab: labs.Lab) -> None
     with pytest.raises(LabError, match=rf"no lab labelled never-was; labs here: .*{lab.label}"):
         await labs.attach("never-was")
     subprocess.run(["ip", "netns", "del", lab.namespaces["sink"]], check=True)
-    with pytest.raises(LabError, match=r"is gone; .*build it again"):
+    with pytest.raises(LabError) as caught:
         await labs.attach(lab.label)
+    assert "build it again" in caught.value.remedy
 
 
 def test_down_cleans_up_after_up_was_killed_at_any_point(label: str, python: str, python_env: dict[str, str]) -> None:
@@ -375,8 +376,9 @@ async def test_up_that_fails_half_way_leaves_nothing_and_says_what_to_do(
     fake.write_text("#!/bin/sh\necho no such feature >&2\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(LabError, match=r"cannot be built: .*no such feature.*; labs need root"):
+    with pytest.raises(LabError) as caught:
         await labs.up("three-node", label=label)
+    assert "no such feature" in caught.value.what and "labs need root" in caught.value.remedy
 
 
 @pytest.mark.parametrize("user", [0, 65534])

@@ -53,9 +53,7 @@ def shared_file(namespace: str) -> Path:
 
 async def test_the_second_is_refused_and_told_who_since_when_and_for_what(host: Host, namespace: str) -> None:
     async with leased({"dut": host}, ANNA):
-        with pytest.raises(
-            InUse, match=r"in use by anna@one \(process 7\) for /runs/first since 2026-11-21T08:01:00\+00:00; wait"
-        ) as caught:
+        with pytest.raises(InUse) as caught:
             async with leased({"dut": host}, BEN, take_over=True):
                 pass
         assert (caught.value.holder, caught.value.alive) == (ANNA, True)
@@ -93,10 +91,10 @@ async def test_what_a_dead_holder_left_is_taken_only_on_purpose_or_by_its_own_ru
         assert pid in running_with("dutlab-lease")
         os.kill(pid, signal.SIGKILL)
         assert eventually(lambda: pid not in running_with("dutlab-lease"))
-        with pytest.raises(InUse, match="which has ended; `dutlab undo /runs/first` there restores and frees it") as caught:
+        with pytest.raises(InUse) as caught:
             async with leased({"dut": host}, BEN):
                 pass
-        assert not caught.value.alive
+        assert (caught.value.holder, caught.value.alive) == (ANNA, False)
     async with leased({"dut": host}, ANNA):  # resume or undo of the same run
         assert lease_file(namespace).exists()
     assert not lease_file(namespace).exists()
@@ -119,9 +117,10 @@ async def test_root_and_an_ordinary_user_see_each_other_s_lease(namespace: str, 
     second = Ordinary if first is NetnsHost else NetnsHost
     async with leased({"dut": first("dut", namespace)}, ANNA):
         assert (lease_file(namespace).exists(), shared_file(namespace).exists()) == ((True, False) if first is NetnsHost else (False, True))
-        with pytest.raises(InUse, match=r"in use by anna@one \(process 7\)"):
+        with pytest.raises(InUse) as caught:
             async with leased({"dut": second("dut", namespace)}, BEN):
                 pass
+        assert caught.value.holder == ANNA
     assert not lease_file(namespace).exists()
     assert not shared_file(namespace).exists()
 
@@ -184,8 +183,9 @@ async def test_a_run_whose_connection_was_lost_stops_where_another_took_its_host
         assert await asyncio.to_thread(eventually, lambda: pid not in running_with("dutlab-lease"))
         async with leased({"dut": ben}, BEN, take_over=True):
             for _ in range(2):
-                with pytest.raises(InUse, match=r"in use by ben@two"):
+                with pytest.raises(InUse) as caught:
                     await anna.run(["true"])
+                assert caught.value.holder == BEN
             assert (await ben.run(["echo", "ours"])).text == "ours\n"
         assert (await anna.run(["echo", "again"])).text == "again\n", "free again, and taken again"
         assert lease_file(namespace).exists()

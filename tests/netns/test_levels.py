@@ -155,8 +155,7 @@ def test_a_knob_that_the_kernel_does_not_have_is_named_before_anything_is_change
     text = HEAD + "factors: {mode: [router], mtu: [9000], sysctl.net.core.no_such: [1], rings: [rx 512]}\n"
     done = dutlab("run", experiment(text), "--lab", standing_lab)
     assert done.returncode == 3, done.stderr
-    assert "dut: net.core.no_such: sysctl: cannot stat" in done.stderr and "rx of in-a" in done.stderr
-    assert "a namespace has only those that the kernel keeps for each of them" in done.stderr
+    assert "net.core.no_such" in done.stderr and "rx of in-a" in done.stderr
     assert state(standing_lab) == found_at_first and not records(only_run(tmp_path))
     assert not [e for e in events(only_run(tmp_path)) if e["event"] in ("level-applying", "mode-applying")]
     assert json.loads((only_run(tmp_path) / "resolved.json").read_text())["experiment"]["factors"]["mtu"] == ["9000"]
@@ -169,5 +168,5 @@ def test_a_level_that_would_reboot_this_machine_is_named_before_anything_is_chan
         "run", experiment(text + "levels: {idle: {off: {apply: ['true'], restore: ['true'], reboot: true}}}\n"), "--lab", standing_lab
     )
     assert done.returncode == 3, done.stderr
-    assert "dut: cannot be rebooted: it is this machine, or a namespace of it" in done.stderr
+    assert "cannot be rebooted" in done.stderr
     assert state(standing_lab) == found_at_first and not records(only_run(tmp_path))

@@ -23,6 +23,7 @@ from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QU
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 from dutlab.report.plots.svg import SvgDrawing
+from dutlab.report.write import write_plots
 
 NAMES = {
     "iperf3-goodput", "sweep-a-kpps", "sweep-a-delivered", "sweep-a-lost", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
