@@ -58,10 +58,10 @@ def state(namespace):
     return in_it(namespace, "ip", "-br", "address"), in_it(namespace, "ip", "neigh")
 
 
-def test_a_box_is_found_measured_and_reported_with_no_file(python_env, tmp_path):
-    done = carried_out(["test", "--lab", "--write", "kept", *SHORT], cwd=tmp_path, env=python_env)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout
+def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
+    done = dutlab("test", "--lab", "--write", "kept", *SHORT)
+    said, progress = done.communicate(timeout=LIMIT_S)
+    assert done.returncode == 0, progress
     assert "512-byte frames: NDR " in said and "Not known: the speed of the wire" in said
     (run,) = (tmp_path / "runs").iterdir()
     assert f"dutlab rfc2544 --testbed {run}/testbed.yaml --mode as-found" in said
