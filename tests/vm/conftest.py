@@ -20,7 +20,7 @@ LIMIT_S = 780.0
 OF_ROUTER = """{ ip -brief link; ip -brief address; } | grep -vE '@NONE|^(vec0|eth0) '; ip route; ip rule; ip neighbour show nud permanent
 ip xfrm policy; ip xfrm state list nokeys; tc qdisc show dev in-a; tc qdisc show dev out-a; nft list ruleset
 sysctl net.ipv4.ip_forward net.ipv4.ip_default_ttl net.ipv4.tcp_ecn net.ipv4.tcp_sack
-ls -d /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'charon|ping|iperf3|sleep'"""
+ls -d /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'charon|ping|iperf3'"""
 """What modes, levels and queues change of a guest that routes. Ports `@NONE` come with a module; a door has another MAC after each boot."""
 OF_DRIVES = """for drive in /dev/ubd[a-f]; do wipefs -n -p $drive; done; grep active /proc/mdstat; ls /dev/mapper; readlink /dev/disk/by-id/*
 cat /proc/sys/dev/raid/speed_limit_max; ls -d /run/own-ss /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'fio|mdadm|python'"""
