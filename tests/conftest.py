@@ -15,11 +15,15 @@ from golden import Golden, only_golden
 from isolation import isolate
 from shares import dealt
 
-ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "vm"))
+ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "servers", "vm"))
 LONG = (*ISOLATED, *(Path(__file__).parent / folder for folder in ("browser", "faults")))
 
 os.environ.setdefault("DUTLAB_DISTURBED", "count")
 """No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
+
+os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # pytest's own packages register one, and looking for it takes time in each start
+
+gc.disable()  # until all tests are collected: modules are no garbage
 
 settings.register_profile("dutlab", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dutlab")  # how long an input takes depends on what else the machine does
@@ -36,6 +40,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """A process that makes namespaces does so in a network and a /run of its own; one that hands tests out to others collects none."""
     if any(item.path.is_relative_to(folder) for item in session.items for folder in ISOLATED):
         isolate()
+    gc.enable()
     gc.freeze()  # what is there before the first test need not be searched for garbage after each
 
 
@@ -60,10 +65,12 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def python_env(tmp_path_factory: pytest.TempPathFactory, own_state: Path) -> dict[str, str]:
-    """The environment in which a child Python finds this package, and calibrations of these tests alone: each rig is measured once."""
+    """Environment in which a child Python finds this package. All processes of tests share the calibrations: each rig is measured once."""
     src = str(Path(__file__).parents[1] / "src")
     path = os.pathsep.join([src, *(p for p in [os.environ.get("PYTHONPATH", "")] if p)])
-    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), "XDG_STATE_HOME": str(own_state)}
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(cache), "XDG_STATE_HOME": str(own_state)}
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TABLE = tomllib.loads((ROOT / "tests" / "layers.toml").read_text())
-FOLDERS = {"browser": "tests/browser", "servers": "tests/servers", "long": "tests/long", "vm": "tests/vm", "busy": "tests"}
+FOLDERS = {"browser": "tests/browser", "servers": "tests/servers", "vm": "tests/vm", "busy": "tests"}
 
 
 @pytest.fixture(scope="module")
