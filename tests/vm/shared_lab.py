@@ -15,9 +15,9 @@ from dutlab.labs.state import StateFolder
 from guests import in_guest, kernels
 
 
-def unified(before: str, after: str) -> list[str]:
+def unified(before: list[str], after: list[str]) -> list[str]:
     """The lines that differ."""
-    return list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0))
+    return list(unified_diff(before, after, lineterm="", n=0))
 
 
 class SharedLab:
@@ -41,7 +41,7 @@ class SharedLab:
             yield self.label
             asyncio.run(self._start_ended())
             changed = {guest: unified(before[guest], now) for guest, now in self._state().items() if now != before[guest]}
-            assert not changed, "a test leaves a lab as it was"
+            assert not changed, f"a test leaves a lab as it was: {changed}"
         except BaseException:
             self.down()
             raise
@@ -55,8 +55,9 @@ class SharedLab:
             assert not drives.folder_of(self.label).exists() and not StateFolder().ssh_folder(self.label).exists()
             assert not kernels(self.label) and not list(NAMESPACES.glob(f"dutlab-{self.label}-*"))
 
-    def _state(self) -> dict[str, str]:
-        return {guest: in_guest(self.label, guest, self._script) for guest in self._guests}
+    def _state(self) -> dict[str, list[str]]:
+        """The lines of each guest: kernels list some things in no order."""
+        return {guest: sorted(in_guest(self.label, guest, self._script).splitlines()) for guest in self._guests}
 
     async def _start_ended(self) -> None:
         guests = Guests(frozenset(self._guests), StateFolder().ssh_folder(self.label))

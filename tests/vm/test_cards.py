@@ -1,8 +1,7 @@
 """Cards: the engine on real drivers, which QEMU's devices have, under the kernel that Debian makes for clouds.
 
 The guest has no disk. Its memory holds the kernel's modules, the few programs that the suite starts, the suite itself
-(engine/agent/tests/conformance.rs) and the engine; two cards on a hub are the cable. Its clock counts what its processor has carried out, so
-it has as much time for each frame on a busy machine as on an idle one, and does not wait while it sleeps.
+(engine/agent/tests/conformance.rs) and the engine; two cards on a hub are the cable.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ KERNELS = sorted(Path("/boot").glob("vmlinuz-*-cloud-amd64"))
 PROGRAMS = ("busybox", "ip", "ethtool", "taskset")
 MODULES = ("virtio_pci", "virtio_net", "vmxnet3")
 LIMIT_S = 850.0
-ICOUNT = "shift=2,sleep=off"
-"""An instruction takes 4 ns of the guest's time, and sleep takes none of ours (QEMU: -icount)."""
 CARDS = {"virtio-net-pci": "native", "vmxnet3": "generic"}
 """Card → the XDP that its driver has."""
 INIT = """#!/bin/busybox sh
