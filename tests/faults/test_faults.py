@@ -7,7 +7,7 @@ import pytest
 from capability import have_netns, need
 from faults import KINDS, NEED_NAMESPACES, carry_out
 
-SECONDS, SEED = 10.0, 20261122
+SECONDS, SEED = 5.0, 20261122
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "instants"])

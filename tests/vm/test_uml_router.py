@@ -45,7 +45,7 @@ modes:
     apply:
       - sysctl -qw net.ipv4.ip_forward=1
       - >-
-        setsid --wait sh -c '(until [ $(cat /sys/class/net/in-a/statistics/rx_packets) -gt 300 ]; do sleep 0.2; done;
+        setsid --wait sh -c '(until [ $(cat /sys/class/net/in-a/statistics/rx_packets) -gt 1000 ]; do sleep 0.2; done;
         echo c >/proc/sysrq-trigger) </dev/null >/dev/null 2>&1 &'
     restore: [sysctl -qw net.ipv4.ip_forward=0]
 factors: {mode: [fragile]}
