@@ -93,6 +93,7 @@ def jumped_s(account: Account, phase: str) -> float:
     return float(said[1])
 
 
+@pytest.mark.smoke
 async def test_hosts_over_ssh_and_here_begin_within_the_bound_that_is_stated(box: Host) -> None:
     stamp = "date +%s%N"
     account = await carried_out({"here": LocalHost("here"), "box": box}, run={"here": [stamp], "box": [stamp]})

@@ -82,6 +82,7 @@ async def test_an_agent_of_snmp_tells_watts_in_all_versions_and_counters_as_rate
             assert said in found.faults[0] and "not asked again" in found.faults[0]
 
 
+@pytest.mark.smoke
 async def test_a_broker_hands_on_what_a_meter_publishes_now_and_not_what_it_kept(tmp_path: Path) -> None:
     publish = need_program("mosquitto_pub")
     with broker(tmp_path) as port:
