@@ -33,7 +33,7 @@ def test_with_more_than_one_core_sensors_stay_off_the_cores_of_the_generator() -
     ("layout", "old", "new", "why"),
     [
         ("layout: nonsense", "", "", "layout"),
-        ("layout: l", "source: [0]", "source: [1]", "beyond the 1"),
+        ("layout: l", "source:0", "source:1", "beyond the 1"),
         ("layout: l", "links:", "lines:", "faulty"),
     ],
 )

@@ -14,7 +14,6 @@ from dutlab.report.model.words import SIZES, asked_words, duration_words, plural
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 from dutlab.workloads import plug_of
@@ -75,10 +74,10 @@ def _factors(plan: Plan) -> Iterator[str]:
 
 def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
     """A line for all drives of which the same is said."""
-    if not any(isinstance(trial.cell.setting, DriveSetting) for trial in plan.trials):
+    drives = [trial.cell.setting for trial in plan.trials if isinstance(trial.cell.setting, DriveSetting)]
+    if not drives:
         return
-    jobs = [trial.cell.setting for trial in plan.trials if isinstance(trial.cell.setting, FioSetting)]
-    yield from dict.fromkeys(setting.not_taken for setting in jobs if setting.not_taken)
+    yield from dict.fromkeys(setting.not_taken for setting in drives if setting.not_taken)
     alike: dict[str, list[str]] = {}
     for name, written in drive_writes(plan, testbed).items():
         alike.setdefault(written.words, []).append(name)

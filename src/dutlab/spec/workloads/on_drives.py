@@ -51,6 +51,11 @@ class DriveSetting(Setting):
         """Seconds in which a drive is written at most, each with the block's bytes where blocks are all of one size, at random places."""
 
     @property
+    def not_taken(self) -> str:
+        """Sentence that names options of the user's own job which dutlab sets itself; empty without one."""
+        return ""
+
+    @property
     def fills(self) -> int:
         """How many times all of each drive is written beside that."""
         return 0
