@@ -128,9 +128,20 @@ def test_losses_below_zero_and_those_of_the_warm_up_are_doubted():
     def omit(document):
         document["start"]["test_start"]["omit"] = 2
 
-    for change, loss in ((below, 0.0), (omit, 0.25)):
+    def more_than_came(document):  # as -O does: those of the warm-up are among them
+        document["start"]["test_start"]["omit"] = 2
+        document["end"]["sum"]["lost_packets"] = 10**6
+
+    for change, loss in ((below, 0.0), (omit, 0.25), (more_than_came, 1.0)):
         result = parse(changed(change, recorded("udp-3.7.json")))
         assert (result.loss_ratio, len(result.repairs)) == (loss, 1)
+
+
+def test_udp_before_3_11_without_a_count_of_lost_datagrams_is_no_result():
+    def forget(document):
+        del document["end"]["sum"]["lost_packets"]
+
+    assert unreadable(changed(forget, recorded("udp-3.7.json"))).why is Unreadable.LACKING
 
 
 def test_a_sum_of_both_directions_under_one_name_is_no_result():

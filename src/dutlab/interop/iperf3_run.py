@@ -13,7 +13,7 @@ from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result
-from dutlab.tools.iperf3.tcp import figures_of
+from dutlab.tools.iperf3.tcp import both_ways, figures_of
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
 
 
@@ -25,13 +25,14 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     try:
         document, repairs = _document(data)
         result = json_output.result_of(document, repairs)
+        back = json_output.result_of(document, (), back=True) if json_output.has_back(document) else None
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
     start = member(document, "start")
     test = member(start, "test_start")
     measured = Measured(
-        figures={LINK: _figures(result)},
-        doubts=mended(result.repairs),
+        figures={LINK: _figures(result, back)},
+        doubts=mended([*result.repairs, *(back.repairs if back else ())]),
         facts={"iperf3_version": result.version},
         tables={"seconds": [_row(i, sent=i.of_sender and result.jitter_ns is not None) for i in result.intervals]},
     )
@@ -79,7 +80,11 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return whole, cut
 
 
-def _figures(result: Iperf3Result) -> dict[str, float]:
+def _figures(result: Iperf3Result, back: Iperf3Result | None) -> dict[str, float]:
+    """`back`: of the other direction, of a test in both."""
+    if back is not None:
+        losses = {"forward_loss_ratio": result.loss_ratio, "reverse_loss_ratio": back.loss_ratio}
+        return both_ways(result, back) | {name: value for name, value in losses.items() if value is not None}
     of_udp = {"loss_ratio": result.loss_ratio, "jitter_ns": result.jitter_ns if result.loss_ratio is not None else None}
     return figures_of(result) | {name: value for name, value in of_udp.items() if value is not None}
 

@@ -68,6 +68,8 @@ class Sums:
 
 _BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.11)."""
+_LONGEST_DATAGRAM = 65535
+"""RFC 768: the length field has 16 bits."""
 
 
 def parse(output: bytes, *, back: bool = False) -> Iperf3Result:
@@ -126,27 +128,29 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
     """
     start, end, suffix = member(document, "start"), member(document, "end"), _BACK if back else ""
     sent, received, both = (member(end, f"{name}{suffix}") for name in ("sum_sent", "sum_received", "sum"))
-    if _is_both_ways(end) and f"sum{_BACK}" not in end and f"sum_sent{_BACK}" not in end:
+    if _is_both_ways(end) and not has_back(document):
         raise UnreadableError("it measured both directions at once (--bidir), and before 3.11 its report has the sum of only one")
-    packets, lost = number(both, "packets"), both.get("lost_packets")
-    repairs = []
-    if isinstance(lost, int) and lost < 0:  # duplicates and late datagrams are taken off it (esnet/iperf#1044)
-        repairs, lost = [f"its count of lost datagrams is below zero ({lost}): some arrived twice or late"], 0
-    lost = number({"lost": lost}, "lost")
-    is_server, jitter_ms = "accepted_connection" in start, number(both, "jitter_ms")
+    packets, counted, jitter_ms = number(both, "packets"), both.get("lost_packets"), number(both, "jitter_ms")
+    is_below = isinstance(counted, int) and counted < 0
+    lost = 0.0 if is_below else number(both, "lost_packets")
+    repairs = [f"its count of lost datagrams is below zero ({counted}): some arrived twice or late"] if is_below else []
+    is_server = "accepted_connection" in start
     sends = is_server == (_is_reverse(start) != back)
-    loss = lost / packets if packets and lost is not None else None
-    if not sent and not received and packets is not None:
-        if is_server:
-            sent, received = (both, {}) if sends else ({}, _received_by_server(document, packets - (lost or 0)))
-        else:
-            sent, received, loss = _before_3_11(both, number(member(start, "test_start"), "blksize"), packets - (lost or 0))
+    loss = min(1.0, lost / packets) if packets and lost is not None else None
+    if not sent and not received and packets is not None and lost is not None:
+        came = max(0.0, packets - lost)
+        if not is_server:
+            sent, received, loss = _before_3_11(both, _datagram_bytes(start), came)
             if lost and sends and number(member(start, "test_start"), "omit"):
                 repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost")
+        elif sends:
+            sent = both
+        else:
+            received = _received_by_server(document, came)
+    elif is_server and sends:
+        received = received if number(received, "bytes") else {}
     elif is_server:
-        sent, received = (
-            (sent, received if number(received, "bytes") else {}) if sends else (sent if number(sent, "bytes") else {}, received)
-        )
+        sent = sent if number(sent, "bytes") else {}
     if not received:
         loss = jitter_ms = None
     return Sums(sent, received, loss, None if jitter_ms is None else jitter_ms * 1e6, tuple(repairs))
@@ -169,11 +173,16 @@ def _received_by_server(document: Mapping[str, Any], came: float) -> Mapping[str
     totals = [total for total in totals if not total.get("omitted")]
     size, seconds = (sum(number(total, key) or 0.0 for total in totals) for key in ("bytes", "seconds"))
     if not size:
-        length = number(member(member(document, "start"), "test_start"), "blksize")
+        length = _datagram_bytes(member(document, "start"))
         if came and not length:
             return {}
         size, seconds = came * (length or 0.0), number(both, "seconds") or 0.0
     return {**both, "bytes": int(size), "seconds": seconds, "bits_per_second": size * 8 / seconds if seconds else 0.0, "packets": int(came)}
+
+
+def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
+    found = number(member(start, "test_start"), "blksize")
+    return found if found is not None and 1 <= found <= _LONGEST_DATAGRAM else None
 
 
 def _is_reverse(start: Mapping[str, Any]) -> bool:
@@ -185,6 +194,11 @@ def _is_both_ways(end: Mapping[str, Any]) -> bool:
     streams = end.get("streams")
     ends = [e for s in streams if isinstance(s, Mapping) for e in s.values() if isinstance(e, Mapping)] if isinstance(streams, list) else []
     return {e["sender"] for e in ends if isinstance(e.get("sender"), bool)} == {True, False}
+
+
+def has_back(document: Mapping[str, Any]) -> bool:
+    """Whether it is of a test in both directions whose report tells them apart."""
+    return any(key.endswith(_BACK) for key in member(document, "end"))
 
 
 def error_in(output: bytes) -> str | None:

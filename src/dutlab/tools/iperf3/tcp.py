@@ -178,7 +178,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: figures_of(r.result) if r.back is None else _both(r.result, r.back) for r in ran}
+    figures = {r.link: figures_of(r.result) if r.back is None else both_ways(r.result, r.back) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
@@ -202,7 +202,7 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
     )
 
 
-def _both(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
+def both_ways(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
     """Of both directions together, and the goodput of each. Either end sends and receives: `sender` is the client's processor."""
     there, here = figures_of(forward), figures_of(back)
     counted = ("goodput_bps", "sent_bps", "retransmits")

@@ -24,7 +24,7 @@ from typing import Any
 
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
-from dutlab.tools.iperf3.json_output import sums_of
+from dutlab.tools.iperf3.json_output import has_back, sums_of
 from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps
 from dutlab.tools.json_text import UnreadableError, number, read_object
 
@@ -99,19 +99,20 @@ def _mended_report(text: str) -> Iterator[Found]:
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
     if "error" in document:  # its sums are of a test that was cut
         return
-    try:
-        sums = sums_of(document)
-    except UnreadableError:
-        return
-    for name, value in (
-        ("goodput_bps", number(sums.received, "bits_per_second")),
-        ("sent_bps", number(sums.sent, "bits_per_second")),
-        ("retransmits", number(sums.sent, "retransmits")),
-        ("jitter_ns", sums.jitter_ns),
-        ("loss_ratio", sums.loss_ratio),
-    ):
-        if value is not None:
-            yield name, value
+    for prefix in ("", "back_") if has_back(document) else ("",):
+        try:
+            sums = sums_of(document, back=bool(prefix))
+        except UnreadableError:
+            return
+        for name, value in (
+            ("goodput_bps", number(sums.received, "bits_per_second")),
+            ("sent_bps", number(sums.sent, "bits_per_second")),
+            ("retransmits", number(sums.sent, "retransmits")),
+            ("jitter_ns", sums.jitter_ns),
+            ("loss_ratio", sums.loss_ratio),
+        ):
+            if value is not None:
+                yield prefix + name, value
 
 
 def _iperf_text(text: str) -> Iterator[Found]:
