@@ -34,6 +34,8 @@ _COMPUTING_RUNNERS = ("AverageRunner", "SmoothAverageRunner", "SumRunner", "Diff
 _SCALES = {"Mbits/s": 1e6, "Kbits/s": 1e3, "bits/s": 1.0, "Mbit/s": 1e6}
 _OLD_RATE = re.compile(r"(TCP|UDP|SCTP|Upload|Download)\b")
 """Series of a file of before 2014, which names no units."""
+_RTT = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p99_ns", "rtt_max_ns")
+_LATENCY = ("latency_min_ns", "latency_mean_ns", "latency_p50_ns", "latency_p99_ns", "latency_max_ns")
 _LOST_STREAM = 10.0
 _ALIKE, _SAME_UNIT = 2.0, 300.0
 """Factors: raw values so near to `results` are those; a mean farther from the samples is in another unit, which is a factor of 1000."""
@@ -198,8 +200,8 @@ def _figures(series: Sequence[_Series]) -> dict[str, float]:
     if sent := [one for one in streams if _is_sent(one)]:
         figures["sent_bps"] = _together(sent)
     times = [one for one in series if one.is_measured and one.unit == "ms"]
-    figures |= _times("rtt", [one for one in times if one.name.startswith("Ping")])
-    return figures | _times("latency", [one for one in times if not one.name.startswith("Ping")])
+    figures |= _times(_RTT, [one for one in times if one.name.startswith("Ping")])
+    return figures | _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
 
 
 def _is_sent(stream: _Series) -> bool:
@@ -233,14 +235,14 @@ def _notes(series: Sequence[_Series]) -> list[str]:
     return [f"the streams did not run at the same time: goodput is over the {whole_s:.1f} s from the first to the last"] if whole_s else []
 
 
-def _times(name: str, series: Sequence[_Series]) -> dict[str, float]:
-    """Figures of all samples together; in the mean each series has the weight of its samples."""
+def _times(names: Sequence[str], series: Sequence[_Series]) -> dict[str, float]:
+    """Under `names`: least, mean, median, 99th percentile and greatest of all samples together; in the mean each series has the weight of its samples."""
     values = sorted(value for one in series for value in one.values)
     if not values:
         return {}
     mean = fsum(one.mean * len(one.values) for one in series) / len(values)
-    known = {"min": values[0], "mean": mean, "p50": _quantile(values, 50), "p99": _quantile(values, 99), "max": values[-1]}
-    return {f"{name}_{what}_ns": value * 1e6 for what, value in known.items()}
+    found = (values[0], mean, _quantile(values, 50), _quantile(values, 99), values[-1])
+    return {name: value * 1e6 for name, value in zip(names, found, strict=True)}
 
 
 def _row(series: _Series) -> Row:

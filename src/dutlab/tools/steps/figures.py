@@ -173,11 +173,11 @@ def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]], *, is_server:
                 sums[back + "loss_ratio"] = sum(d.lost for d in told) / total
     if is_server:  # before 3.2 it prints 0 for the side that it does not know
         for back in ("", "back_"):
-            one, other = (sums.get(f"{back}{name}") for name in ("sent_bps", "goodput_bps"))
+            one, other = (sums.get(back + name) for name in ("sent_bps", "goodput_bps"))
             if one == 0 and other:
-                del sums[f"{back}sent_bps"]
+                del sums[back + "sent_bps"]
             elif other == 0 and one:
-                del sums[f"{back}goodput_bps"]
+                del sums[back + "goodput_bps"]
     yield from sums.items()
 
 
