@@ -236,7 +236,7 @@ def _notes(series: Sequence[_Series]) -> list[str]:
 
 
 def _times(names: Sequence[str], series: Sequence[_Series]) -> dict[str, float]:
-    """Under `names`: least, mean, median, 99th percentile and greatest of all samples together; in the mean each series has the weight of its samples."""
+    """Under `names`: least, mean, median, 99th percentile and greatest of all samples. A series has the weight of its samples."""
     values = sorted(value for one in series for value in one.values)
     if not values:
         return {}
