@@ -79,6 +79,7 @@ def test_a_test_in_both_directions_has_the_rate_of_each():
     (trial,) = read("iperf3", "fw.json", json.dumps(said).encode())
     figures = trial.measured.figures["a"]
     assert (figures["forward_goodput_bps"], figures["reverse_goodput_bps"], figures["goodput_bps"]) == (rate, 4.09e9, rate + 4.09e9)
+    assert len(trial.measured.notes) == 1
     found = step_figures(json.dumps(said).encode(), b"")
     assert (found["goodput_bps"], found["back_goodput_bps"], found["back_retransmits"]) == (rate, 4.09e9, 900)
 

@@ -15,6 +15,7 @@ from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result
 from dutlab.tools.iperf3.tcp import both_ways, figures_of
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
+from dutlab.units import si
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -34,6 +35,9 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         figures={LINK: _figures(result, back)},
         doubts=mended([*result.repairs, *(back.repairs if back else ())]),
         facts={"iperf3_version": result.version},
+        notes=[f"both directions at once: {si(result.received_bps, 'bit/s')} forward, {si(back.received_bps, 'bit/s')} back"]
+        if back
+        else [],
         tables={"seconds": [_row(i, sent=i.of_sender and result.jitter_ns is not None) for i in result.intervals]},
     )
     params = {
