@@ -16,6 +16,7 @@ from dutlab.interop.importers import KINDS
 from dutlab.report.gather import gather
 from dutlab.report.write import write_report
 from dutlab.store.run_folder import RunFolder
+from dutlab.tools.steps.figures import step_figures
 from ipgen_files import line as ipgen_line
 
 IPERF3 = Path(__file__).parents[1] / "data" / "iperf3"
@@ -68,6 +69,19 @@ def test_udp_has_loss_and_jitter_and_a_time_that_no_clock_has_shown_is_left_out(
     (trial,) = read("iperf3", "u.json", json.dumps(said).encode())
     figures = trial.measured.figures["a"]
     assert (figures["loss_ratio"], figures["jitter_ns"], trial.cell.params["protocol"], trial.started) == (0.005, 250_000, "udp", None)
+
+
+def test_a_test_in_both_directions_has_the_rate_of_each():
+    said = json.loads((IPERF3 / "ok.json").read_bytes())
+    end, rate = said["end"], said["end"]["sum_received"]["bits_per_second"]
+    end["sum_sent_bidir_reverse"] = end["sum_sent"] | {"retransmits": 900}
+    end["sum_received_bidir_reverse"] = end["sum_received"] | {"bits_per_second": 4.09e9}
+    (trial,) = read("iperf3", "fw.json", json.dumps(said).encode())
+    figures = trial.measured.figures["a"]
+    assert (figures["forward_goodput_bps"], figures["reverse_goodput_bps"], figures["goodput_bps"]) == (rate, 4.09e9, rate + 4.09e9)
+    assert len(trial.measured.notes) == 1
+    found = step_figures(json.dumps(said).encode(), b"")
+    assert (found["goodput_bps"], found["back_goodput_bps"], found["back_retransmits"]) == (rate, 4.09e9, 900)
 
 
 def test_a_pkt_gen_log_has_its_rate_and_frames_with_fcs_and_says_that_it_was_cut():

@@ -180,7 +180,9 @@ def test_flents_rates_and_round_trips_are_of_what_was_read_and_not_interpolated(
     rates = [p["val"] for p in said["raw_values"]["TCP upload"]]
     figures = trial.measured.figures["a"]
     assert trial.cell.mode == "wifi"
-    assert figures["goodput_bps"] == figures["upload_goodput_bps"] == pytest.approx(sum(rates) / len(rates) * 1e6)
+    assert figures["goodput_bps"] == figures["upload_goodput_bps"] == said["metadata"]["SERIES_META"]["TCP upload"]["MEAN_VALUE"] * 1e6
+    row = trial.measured.tables["series"][-1]
+    assert (row["min"], row["max"], row["values"]) == (min(rates), max(rates), len(rates))
     assert figures["rtt_max_ns"] == pytest.approx(max(pings) * 1e6)
     assert figures["rtt_p50_ns"] == pytest.approx(sorted(pings)[7] * 1e6)
     assert [row["series"] for row in trial.measured.tables["series"]] == ["Ping (ms) ICMP", "Ping (ms) avg", "TCP upload"]
@@ -192,6 +194,104 @@ def test_sums_that_flent_made_are_not_added_to_their_parts():
     (trial,) = read("flent", json.dumps({"x_values": [0, 1], "results": series, "metadata": {"NAME": "rrul"}}).encode())
     figures = trial.measured.figures["a"]
     assert (figures["upload_goodput_bps"], figures["download_goodput_bps"], figures["goodput_bps"]) == (30e6, 4e6, 34e6)
+
+
+def test_samples_beside_a_stream_have_no_unit_and_are_no_goodput():
+    (trial,) = read("flent", (FLENT.parent / "tcp_2up.flent.gz").read_bytes())
+    figures = trial.measured.figures["a"]
+    assert (figures["goodput_bps"], figures["upload_goodput_bps"], figures["rtt_mean_ns"]) == (8e6, 8e6, 20e6)
+    units = {row["series"]: row["unit"] for row in trial.measured.tables["series"]}
+    assert (units["TCP upload::1"], units["TCP upload::1::tcp_cwnd"]) == ("Mbits/s", "")
+
+
+def test_raw_values_of_a_udp_ping_are_transactions_a_second():
+    (trial,) = read("flent", (FLENT.parent / "rrul.flent.gz").read_bytes())
+    figures = trial.measured.figures["a"]
+    assert {figures[f"rtt_{what}_ns"] for what in ("min", "mean", "p50", "p99", "max")} == {50e6}
+
+
+def test_a_time_that_is_no_ping_is_a_latency():
+    (trial,) = read("flent", (FLENT.parent / "http.flent.gz").read_bytes())
+    assert trial.measured.figures["a"] == {f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p50", "p99", "max")}
+
+
+def flent(series, *, units=True):
+    """A file with these series: name → (unit or "", raw values as (t, seconds or None, value), values in flent's unit, more of SERIES_META)."""
+    document = {
+        "x_values": [0, 1],
+        "results": {name: shown for name, (_, _, shown, _) in series.items()},
+        "raw_values": {
+            name: [{"t": t, "val": value} | ({"dur": dur} if dur else {}) for t, dur, value in raw]
+            for name, (_, raw, _, _) in series.items()
+        },
+        "metadata": {
+            "NAME": "x",
+            "SERIES_META": {name: ({"UNITS": unit} if unit else {}) | more for name, (unit, _, _, more) in series.items()},
+        },
+    }
+    return json.dumps(document if units else document | {"metadata": {"NAME": "x"}}).encode()
+
+
+STEADY = [(t, 1.0, 10.0) for t in range(1, 11)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "raw", "shown", "more", "expected"),
+    [
+        # What each sample lasted counts: 20 Mbit in 1 s and 10 Mbit in 9 s.
+        ("Mbits/s", [(1, 1.0, 20.0), (10, 9.0, 10 / 9)], [20.0, 1.1], {}, {"goodput_bps": 3e6}),
+        ("Mbits/s", [(1, 1.0, 20.0), (10, 9.0, 10 / 9)], [20.0, 1.1], {"MEAN_VALUE": 2.9}, {"goodput_bps": 2.9e6}),
+        ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": 10e6}, {"goodput_bps": 10e6}),  # the mean in the unit of the tool
+        ("Mbits/s", [(t, None, 10e6) for t in range(9)], [10.0], {}, {"goodput_bps": 10e6}),  # raw values in it
+        ("Kbits/s", STEADY, [10.0], {}, {"goodput_bps": 10e3}),
+        # Seconds, and one series of transactions whose last sample netperf made when it had lost the stream.
+        ("ms", [(1, None, 0.001), (2, None, 0.003)], [1.0, 3.0], {}, {"latency_min_ns": 1e6, "latency_mean_ns": 2e6, "latency_max_ns": 3e6}),
+        ("ms", [(1, 0.2, 100.0), (2, 0.2, 50.0), (99, 99.0, 0.1)], [10.0, 20.0], {}, {"latency_max_ns": 20e6, "latency_mean_ns": 1e9 / 75}),
+        ("ms", [(1, 0.2, 100.0), (2, 0.2, 0.0), (3, 0.2, 100.0)], [10.0, 10.0], {}, {"latency_min_ns": 10e6, "latency_max_ns": 10e6}),
+        # Raw values in a unit that nobody knows: flent's own.
+        ("ms", [(1, None, 77.0), (2, None, 78.0)], [1.0, 3.0], {}, {"latency_min_ns": 1e6, "latency_max_ns": 3e6}),
+    ],
+)  # fmt: skip
+def test_a_series_of_flent_in_the_unit_of_its_tool(unit, raw, shown, more, expected):
+    (trial,) = read("flent", flent({"HTTP upload": (unit, raw, shown, more)}))
+    figures = trial.measured.figures["a"]
+    assert {name: figures[name] for name in expected} == pytest.approx(expected)
+
+
+def test_only_series_that_were_measured_count():
+    others = {
+        "TCP upload fairness": ("Mbits/s", [], [0.9], {}),
+        "Both": ("Mbits/s", [], [20.0], {"RUNNER": "SumRunner"}),
+        "VoIP::bitrate": ("Kbits/s", [], [73.0], {"RUNNER": "NullRunner"}),
+        "cpu_stats_host::load": ("", [], [0.4], {}),
+        "Ping (ms) UDP::owd_up": ("ms", [], [4.0], {"RUNNER": "NullRunner"}),
+    }
+    streams = {"TCP upload::1": ("Mbits/s", STEADY, [10.0], {}), "TCP upload::2": ("Mbits/s", STEADY, [10.0], {})}
+    (trial,) = read("flent", flent(streams | others))
+    assert trial.measured.figures["a"] == {"goodput_bps": 20e6, "upload_goodput_bps": 20e6}
+    with pytest.raises(InputError):
+        read("flent", flent(others))
+    # Before 2014 no series had a unit: names tell.
+    (trial,) = read(
+        "flent", flent({"TCP upload": ("", [], [10.0], {}), "Ping (ms)": ("", [], [5.0], {}), "load": ("", [], [3.0], {})}, units=False)
+    )
+    assert (trial.measured.figures["a"]["goodput_bps"], trial.measured.figures["a"]["rtt_mean_ns"]) == (10e6, 5e6)
+
+
+def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
+    later = [(t + 10, dur, value) for t, dur, value in STEADY]
+    (trial,) = read("flent", flent({"TCP upload": ("Mbits/s", STEADY, [10.0], {}), "TCP download": ("Mbits/s", later, [10.0], {})}))
+    figures = trial.measured.figures["a"]
+    assert (figures["goodput_bps"], figures["upload_goodput_bps"], figures["download_goodput_bps"]) == (10e6, 10e6, 10e6)
+    assert len(trial.measured.notes) == 1
+
+
+def test_what_a_client_of_udp_sent_is_no_goodput():
+    (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": None})}))
+    assert trial.measured.figures["a"] == {"sent_bps": 10e6}
+    assert [d.kind for d in trial.measured.doubts] == [DoubtKind.TOOL_INCOMPLETE]
+    (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": 1.0})}))
+    assert trial.measured.figures["a"] == {"goodput_bps": 1e6, "upload_goodput_bps": 1e6}
 
 
 def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():

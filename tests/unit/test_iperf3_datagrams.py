@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,9 @@ CLIENT = {
         "sum_received": {"seconds": 1.058601, "bytes": 1119216, **SUM},
     },
 }
-SERVER = {"end": {"sum": {"bytes": 1119216, "packets": 163340}}}
+SERVER = {"end": {"sum": {"bytes": 0, "packets": 163340}, "sum_received": {"bytes": 1119216}}}
+DATA = Path(__file__).parents[1] / "data" / "iperf3"
+OLD_CLIENT, OLD_SERVER = (json.loads((DATA / f"udp-3.9-{end}.json").read_text()) for end in ("client", "server"))
 NEITHER = (None, None, None, None)
 
 
@@ -36,9 +40,32 @@ def ended(document):
 def test_what_arrived_is_the_payload_that_the_server_counted():
     found = read_ends(ended(CLIENT), ended(SERVER), 16, {})
     assert (found.sent, found.received, found.out_of_order, found.seconds) == (163340, 163340 - 93389, 3, 1.057923)
-    # An old client says nothing of it, and the server is asked.
-    old = {"end": {"sum": CLIENT["end"]["sum"]}}
-    assert read_ends(ended(old), ended(SERVER), 16, {}).received == 69951
+
+
+def with_sum(document, **changed):
+    document = deepcopy(document)
+    document["end"]["sum"] |= changed
+    return ended(document)
+
+
+def test_before_3_11_what_arrived_is_what_was_sent_less_what_the_server_missed():
+    found = read_ends(ended(OLD_CLIENT), ended(OLD_SERVER), 1460, {})
+    assert (found.sent, found.received, found.seconds, found.repairs) == (1711, 1711 - 43, pytest.approx(1.000096), [])
+    # The link broke half way: the gap at the end is in no count of lost datagrams.
+    found = read_ends(ended(OLD_CLIENT), with_sum(OLD_SERVER, packets=900, lost_packets=20), 1460, {})
+    assert (found.sent, found.received) == (1711, 880)
+    # 3.1: the packets of the client's sum are those that the server saw.
+    found = read_ends(with_sum(OLD_CLIENT, packets=900, lost_packets=20), with_sum(OLD_SERVER, packets=900, lost_packets=20), 1460, {})
+    assert (found.sent, found.received) == (1711, 880)
+    found = read_ends(with_sum(OLD_CLIENT, packets=0, lost_packets=0), with_sum(OLD_SERVER, packets=0, lost_packets=0), 1460, {})
+    assert (found.sent, found.received) == (1711, 0)
+    # A client with -O counts what was lost in the warm-up; the server does not.
+    assert read_ends(with_sum(OLD_CLIENT, lost_packets=500), ended(OLD_SERVER), 1460, {}).received == 1668
+
+
+def test_before_3_11_without_the_servers_report_the_clients_counts_and_that_is_said():
+    found = read_ends(ended(OLD_CLIENT), ended(b""), 1460, {})
+    assert (found.sent, found.received, len(found.repairs)) == (1711, 1668, 1)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +77,8 @@ def test_what_arrived_is_the_payload_that_the_server_counted():
         ({"error": "error - unable to connect to server: Connection refused"}, Unreadable.REPORTED),
         ({"end": {"sum_sent": {"packets": "many", "seconds": 1}, "sum_received": {"bytes": 16}}}, Unreadable.LACKING),
         ({"end": {"sum_sent": {"packets": 5, "seconds": 0}, "sum_received": {"bytes": 16}}}, Unreadable.LACKING),
+        ({"end": {"sum": {"bytes": 160, "seconds": 1}}}, Unreadable.LACKING),
+        ({"end": {}}, Unreadable.LACKING),
     ],
 )
 def test_a_report_without_the_three_numbers_has_no_result(client, why):

@@ -43,8 +43,8 @@ def recorded(name):
     return (DATA / name).read_bytes()
 
 
-def changed(change):
-    document = json.loads(OK)
+def changed(change, output=OK):
+    document = json.loads(output)
     change(document)
     return json.dumps(document).encode()
 
@@ -66,10 +66,95 @@ def test_intervals_leave_out_omitted_seconds_but_count_their_time_and_a_sliver_i
     assert [round(i.end_s) for i in intervals] == [2, 3]
     assert intervals[0].goodput_bps == pytest.approx(27966806107.479668)
     assert intervals[0].retransmits == 5545
-    # A servers last sliver of an interval is no rate.
+    # A server's last sliver of an interval is no rate.
     document, _ = json_text.read_object(recorded("server.json"))
     assert len(document["intervals"]) == 4
     assert len(parse(recorded("server.json")).intervals) == 2
+
+
+def test_a_server_knows_neither_what_was_sent_nor_the_clients_processor():
+    result = parse(recorded("server.json"))
+    assert (result.sent_bps, result.sent_bytes, result.received_bytes) == (None, None, 7078411536)
+    assert (result.sender_cpu_percent, result.receiver_cpu_percent) == (None, pytest.approx(46.701, abs=1e-3))
+
+    def send(document):
+        document["start"]["test_start"]["reverse"] = 1
+        document["end"] |= {"sum_sent": document["end"]["sum_received"], "sum_received": document["end"]["sum_sent"]}
+
+    assert unreadable(changed(send, recorded("server.json"))).why is Unreadable.LACKING
+
+
+def test_udp_before_3_11_has_what_was_sent_and_what_is_not_lost_of_it():
+    result = parse(recorded("udp-3.7.json"))
+    assert (result.sent_bps, result.received_bps, result.loss_ratio) == (1e9, pytest.approx(750e6), 0.25)
+    assert (result.sent_bytes, result.received_bytes, result.jitter_ns) == (1_250_000_000, 937_500_000, pytest.approx(21e3))
+    result = parse(recorded("udp-3.9-client.json"))
+    assert result.received_bps == pytest.approx(result.sent_bps * 1668 / 1711)
+    assert [i.of_sender for i in result.intervals] == [True]
+
+
+def test_a_server_of_udp_before_3_11_says_0_bytes_and_its_intervals_what_came():
+    result = parse(recorded("udp-3.9-server.json"))
+    assert (result.received_bytes, result.sent_bps) == (2337460 + 96360, None)
+    assert result.received_bps == pytest.approx(2433820 * 8 / 1.040523)
+    assert [i.of_sender for i in result.intervals] == [False]
+
+    def forget(document):
+        document["intervals"] = []
+
+    counted = parse(changed(forget, recorded("udp-3.9-server.json")))
+    assert (counted.received_bytes, counted.seconds) == ((1710 - 43) * 1460, 1.040523)
+
+    def send(document):
+        document["start"]["test_start"]["reverse"] = 1
+        document["end"]["sum"] |= {"bytes": 2498060, "bits_per_second": 2e7, "lost_packets": 0}
+
+    assert unreadable(changed(send, recorded("udp-3.9-server.json"))).why is Unreadable.LACKING, "what was received"
+
+
+def test_udp_before_3_2_has_datagrams_at_the_end_that_the_receiver_never_saw():
+    def half(document):
+        document["start"]["version"] = "iperf 3.1.3"
+        document["end"]["sum"] |= {"packets": 428082, "lost_packets": 0, "lost_percent": 0}
+
+    result = parse(changed(half, recorded("udp-3.7.json")))
+    assert (result.received_bps, result.loss_ratio) == (pytest.approx(500e6), pytest.approx(0.5))
+
+
+def test_losses_below_zero_and_those_of_the_warm_up_are_doubted():
+    def below(document):
+        document["end"]["sum"] |= {"lost_packets": -1400, "lost_percent": -1}
+
+    def omit(document):
+        document["start"]["test_start"]["omit"] = 2
+
+    def more_than_came(document):  # as -O does: those of the warm-up are among them
+        document["start"]["test_start"]["omit"] = 2
+        document["end"]["sum"]["lost_packets"] = 10**6
+
+    for change, loss in ((below, 0.0), (omit, 0.25), (more_than_came, 1.0)):
+        result = parse(changed(change, recorded("udp-3.7.json")))
+        assert (result.loss_ratio, len(result.repairs)) == (loss, 1)
+
+
+def test_udp_before_3_11_without_a_count_of_lost_datagrams_is_no_result():
+    def forget(document):
+        del document["end"]["sum"]["lost_packets"]
+
+    assert unreadable(changed(forget, recorded("udp-3.7.json"))).why is Unreadable.LACKING
+
+
+def test_a_sum_of_both_directions_under_one_name_is_no_result():
+    def both(document):
+        document["end"]["streams"] = [{"sender": {"sender": True}}, {"sender": {"sender": False}}]
+
+    assert unreadable(changed(both)).why is Unreadable.LACKING, "3.7 to 3.10"
+
+    def named(document):
+        both(document)
+        document["end"]["sum_sent_bidir_reverse"] = {}
+
+    assert parse(changed(named)).received_bps == parse(OK).received_bps
 
 
 def unreadable(output):

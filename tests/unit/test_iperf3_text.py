@@ -8,6 +8,7 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.interop.importers import KINDS
 from golden import Golden
+from outputs import output
 from refusal import refusals
 
 LINUX = """\
@@ -53,16 +54,7 @@ Connecting to host 172.16.10.2, port 5201
 [  5]   0.00-1.00   sec   119 MBytes  1.00 Gbits/sec  0.000 ms  0/86303 (0%)  sender
 [  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec  0.012 ms  863/86303 (1%)  receiver
 """
-UDP_3_0 = """\
-Connecting to host 172.16.10.2, port 5201
-[  4] local 172.16.0.2 port 40000 connected to 172.16.10.2 port 5201
-[ ID] Interval           Transfer     Bandwidth       Total Datagrams
-[  4]   0.00-1.00   sec  1.25 MBytes  10.0 Mbits/sec  160
-- - - - - - - - - - - - - - - - - - - - - - - - -
-[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
-[  4]   0.00-1.00   sec  1.25 MBytes  10.0 Mbits/sec  0.021 ms  40/160 (25%)
-[  4] Sent 160 datagrams
-"""
+UDP_3_0 = output("step_figures", "iperf3-3.0-udp")
 SERVER = """\
 -----------------------------------------------------------
 Server listening on 5201
@@ -75,6 +67,8 @@ Accepted connection from 172.16.0.2, port 40000
 [ ID] Interval           Transfer     Bitrate
 [  5]   0.00-1.00   sec   112 MBytes   112 MBytes/sec                  receiver
 """
+TCP_SERVER_3_1 = output("step_figures", "iperf3-3.1-tcp-server")
+UDP_SERVER_3_1 = output("step_figures", "iperf3-3.1-udp-server")
 
 
 def read(text: str, name: str = "runs/asus.txt") -> list[Imported]:
@@ -116,6 +110,28 @@ def test_the_one_line_of_udp_before_3_1_has_the_rate_that_was_sent() -> None:
 def test_a_servers_text_tells_what_came_and_bytes_are_powers_of_1024() -> None:
     (trial,) = read(SERVER)
     assert trial.measured.figures["a"] == {"goodput_bps": 112 * 1024**2 * 8}
+
+
+def test_a_server_of_3_1_prints_0_for_what_it_does_not_know() -> None:
+    (trial,) = read(TCP_SERVER_3_1)
+    assert trial.measured.figures["a"] == {"goodput_bps": 3.31e9}
+    (trial,) = read(UDP_SERVER_3_1)
+    came = pytest.approx((18.7e6 + 19.7e6 * 0.5) / 1.5)
+    assert trial.measured.figures["a"] == {"goodput_bps": came, "jitter_ns": 216e3, "loss_ratio": 43 / 2484}
+    turned = TCP_SERVER_3_1.replace("sender", "x").replace("receiver", "sender").replace("x", "receiver")
+    with pytest.raises(InputError):  # a server that sends is not told what came
+        read(turned)
+    (client,) = read(turned.replace("Accepted connection from", "Connecting to host"))
+    assert client.measured.figures["a"]["goodput_bps"] == 0, "a client knows: nothing came"
+
+
+def test_seconds_of_udp_at_a_sender_are_rates_sent_and_losses_below_zero_are_none() -> None:
+    (trial,) = read(UDP)
+    assert trial.measured.tables["seconds"] == [{"at_s": 1.0, "sent_bps": 1e9, "retransmits": None}]
+    (trial,) = read(UDP_SERVER_3_1)
+    assert [row["goodput_bps"] for row in trial.measured.tables["seconds"]] == [18.7e6, 19.7e6]
+    (trial,) = read(UDP.replace("863/86303 (1%)", "-863/86303 (-1%)"))
+    assert (trial.measured.figures["a"]["loss_ratio"], trial.cell.params["protocol"], len(trial.measured.doubts)) == (0, "udp", 1)
 
 
 def test_several_tests_in_one_file_are_repeats_and_one_without_an_end_is_said() -> None:

@@ -27,6 +27,7 @@ IPERF3 = output("step_figures", "iperf3")
 IPERF3_STREAMS = output("step_figures", "iperf3-streams")
 IPERF3_UDP = output("step_figures", "iperf3-udp")
 IPERF2 = output("step_figures", "iperf2")
+UDP_OLD = [(DATA / "iperf3" / f"udp-{name}.json").read_text() for name in ("3.7", "3.9-client", "3.9-server")]
 PKT_GEN = output("step_figures", "pkt-gen")
 PKT_GEN_KILLED = "870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)\n" * 2
 NETPERF = output("step_figures", "netperf")
@@ -46,6 +47,12 @@ PMCSTAT = output("step_figures", "pmcstat")
         (IPERF3_STREAMS, {"sent_bps": 1.72e9, "retransmits": 12, "goodput_bps": 1.71e9}),
         (IPERF3_UDP, {"sent_bps": 10.5e6, "goodput_bps": 10.4e6, "jitter_ns": 13e3, "loss_ratio": 18 / 1812}),
         (IPERF2, {"goodput_bps": 936e6}),
+        (UDP_OLD[0], {"goodput_bps": 750e6, "sent_bps": 1e9, "jitter_ns": 21e3, "loss_ratio": 0.25}),
+        (UDP_OLD[1], {"goodput_bps": 1668 * 11680 / 1.000096, "sent_bps": 1711 * 11680 / 1.000096, "jitter_ns": 215669.859, "loss_ratio": 43 / 1711}),
+        (UDP_OLD[2], {"goodput_bps": 2433820 * 8 / 1.040523, "jitter_ns": 215669.859, "loss_ratio": 43 / 1710}),
+        (output("step_figures", "iperf3-3.1-tcp-server"), {"goodput_bps": 3.31e9}),
+        (output("step_figures", "iperf3-3.1-udp-server"), {"goodput_bps": 28.55e6 / 1.5, "jitter_ns": 216e3, "loss_ratio": 43 / 2484}),
+        (output("step_figures", "iperf3-3.0-udp"), {"sent_bps": 10e6, "goodput_bps": 7.5e6, "jitter_ns": 21e3, "loss_ratio": 0.25}),
         (PKT_GEN, {"offered_pps": 28394752 / 2}),
         (PKT_GEN_KILLED, {"received_pps": 1400176}),
         (NETPERF, {"goodput_bps": 9380.28e6}),
@@ -62,7 +69,8 @@ PMCSTAT = output("step_figures", "pmcstat")
         ("1.00user 0.25system 1:02.50elapsed 2%CPU (0avgtext+0avgdata 5688maxresident)k\n", {"real_s": 62.5, "user_s": 1.0, "sys_s": 0.25}),
         ("nothing of the kind: 12 Gbits/sec\n", {}),
     ],
-    ids=["iperf3", "streams", "udp", "iperf2", "pkt-gen", "pkt-gen killed", "netperf", "netperf udp", "netperf in bytes",
+    ids=["iperf3", "streams", "udp", "iperf2", "udp 3.7", "udp 3.9", "udp server 3.9", "tcp server 3.1",
+         "udp server 3.1", "udp 3.0", "pkt-gen", "pkt-gen killed", "netperf", "netperf udp", "netperf in bytes",
          "iperf3 in bytes, an interval of 5 s", "netperf rr", "ping", "bsd ping", "pmcstat", "bash", "sh",
          "freebsd", "gnu", "none"],
 )  # fmt: skip

@@ -1,14 +1,24 @@
 """A data file of flent (`.flent.gz`, `.flent`, of old `.json.gz`) as a trial of ours.
 
 The format is flent's doc/data-format.rst: `x_values` in seconds, `results` series → values or null, `metadata` with the unit of each
-series, and since version 2 `raw_values` with what was really read at its own time, which `results` has interpolated onto `x_values`.
-Figures here are of the raw values where there are any. A series that flent computed of others (sum, average) gives no figure of its own.
+series, and since version 2 `raw_values` with what was read at its own time, which `results` has interpolated onto `x_values`.
+
+Figures are of the raw values where there are any, with three rules:
+
+* A series counts by its unit. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of a processor,
+  sampled beside a stream as SERIES::what. Nor has one that flent computed of others (sum, average, fairness).
+* Raw values are in the unit of the tool until flent 2: transactions a second of netperf's UDP_RR, seconds of http-getter. The same series
+  in `results` has flent's unit, so the conversion is the one that brings both together.
+* A mean is the tool's own of the whole test (MEAN_VALUE, of rates), or weighted by how long each sample lasted.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, inf, isfinite, log
 from pathlib import PurePath
 from typing import Any
 
@@ -18,8 +28,45 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.tools.json_text import LONGEST_OUTPUT, UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
-_COMPUTED = (" avg", " sum", " totals", " total")
+_COMPUTED = (" avg", " sum", " totals", " total", " fairness")
+_COMPUTING_RUNNERS = ("AverageRunner", "SmoothAverageRunner", "SumRunner", "DiffMinRunner", "FairnessRunner")
+"""flent/runners.py; named in files of version 3 on."""
 _SCALES = {"Mbits/s": 1e6, "Kbits/s": 1e3, "bits/s": 1.0, "Mbit/s": 1e6}
+_OLD_RATE = re.compile(r"(TCP|UDP|SCTP|Upload|Download)\b")
+"""Series of a file of before 2014, which names no units."""
+_RTT = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p99_ns", "rtt_max_ns")
+_LATENCY = ("latency_min_ns", "latency_mean_ns", "latency_p50_ns", "latency_p99_ns", "latency_max_ns")
+_LOST_STREAM = 10.0
+_ALIKE, _SAME_UNIT = 2.0, 300.0
+"""Factors: raw values so near to `results` are those; a mean farther from the samples is in another unit, which is a factor of 1000."""
+_NO_TIME = 1e9
+_STAGGERED = 1.1
+"""Streams took so many times the longest one's time together: they did not run at one time."""
+
+Convert = Callable[[float], float]
+_CONVERSIONS: Sequence[Convert] = (
+    lambda value: value,
+    lambda value: value * 1e3,
+    lambda value: value / 1e3,
+    lambda value: value / 1e6,
+    lambda value: 1e3 / value if value > 1 / _NO_TIME else inf,  # transactions a second: milliseconds of one (transformers.rr_to_ms)
+)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """One series in flent's unit, which is empty where the file names none."""
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    mean: float
+    is_measured: bool
+    """Whether it is a stream or a ping; not if it was computed of others or sampled beside one."""
+    has_total: bool
+    """Whether the tool gave the mean of the whole test."""
+    span_s: tuple[float, float] | None
+    """When its samples began and ended, by the file's clock."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -31,16 +78,16 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="import the data file that flent leaves, .flent or .flent.gz") from error
     said = member(document, "metadata")
-    series = {key: values for key in member(document, "results") if (values := _values(document, key))}
-    figures = _figures(series, said)
+    series = [one for key in member(document, "results") if (one := _series(document, key))]
+    figures = _figures(series)
     if not figures:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
         figures={LINK: figures},
-        doubts=mended([*cut, *repairs]),
+        doubts=mended([*cut, *repairs, *_doubts(series)]),
         facts={"flent_version": str(said.get("FLENT_VERSION", "unknown"))},
-        notes=[f"note of the file: {note}"] if (note := said.get("NOTE")) else [],
-        tables={"series": [_row(key, _unit(said, key), values) for key, values in series.items()]},
+        notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
+        tables={"series": [_row(one) for one in series]},
     )
     params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH")}
     cell = imported_cell(PurePath(name).name.split(".")[0], workload="flent", tool="flent", params=params)
@@ -62,42 +109,150 @@ def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
     return text, [] if unpacker.eof else ["the packed file was cut"]
 
 
-def _values(document: Mapping[str, Any], series: str) -> list[float]:
-    raw = member(document, "raw_values").get(series)
-    found = [number(entry, "val") for entry in raw if isinstance(entry, Mapping)] if isinstance(raw, list) else []
-    if not found:
-        plain = member(document, "results").get(series)
-        found = [number({"val": value}, "val") for value in plain] if isinstance(plain, list) else []
-    return [value for value in found if value is not None]
+def _series(document: Mapping[str, Any], name: str) -> _Series | None:
+    """None where it has no values."""
+    said, results, raw = (member(document, key) for key in ("metadata", "results", "raw_values"))
+    about = member(member(said, "SERIES_META"), name)
+    shown = [value for value in _numbers(results.get(name)) if value is not None]
+    unit = _unit(said, name)
+    samples = _samples(raw.get(name), of_times=unit == "ms")
+    convert = _conversion([value for value, _ in samples], shown)
+    values = [found for value, _ in samples if isfinite(found := convert(value))] if convert else shown
+    if not values:
+        return None
+    mean = _mean(values)
+    if convert and (weights := [lasted_s for _, lasted_s in samples if lasted_s is not None]) and len(weights) == len(samples):
+        # In the tool's unit: all transactions over all the time, not a mean of their means.
+        whole = convert(fsum(value * weight for (value, _), weight in zip(samples, weights, strict=True)) / fsum(weights))
+        mean = whole if isfinite(whole) else mean
+    total = number(about, "MEAN_VALUE") if unit in _SCALES else None
+    has_total = total is not None and _distance(total, mean) < log(_SAME_UNIT)
+    base, beside, detail = name.rpartition("::")
+    is_beside = bool(beside) and not detail.isdecimal() and (about.get("RUNNER") == "NullRunner" or base in raw or base in results)
+    is_computed = name.endswith(_COMPUTED) or about.get("RUNNER") in _COMPUTING_RUNNERS
+    mean = total if total is not None and has_total else mean
+    return _Series(name, unit, values, mean, not is_computed and not is_beside, has_total, _span(raw.get(name)))
+
+
+def _numbers(values: object) -> list[float | None]:
+    return [number({"val": value}, "val") for value in values] if isinstance(values, list) else []
+
+
+def _samples(raw: object, *, of_times: bool) -> list[tuple[float, float | None]]:
+    """Values with the seconds that each lasted, None where the tool does not say.
+
+    Of times, those that lasted ten times as long as others, or a tenth, are left out: netperf reports one when it has lost the stream.
+    flent leaves them out too since version 2 (NetperfDemoRunner.parse()).
+    """
+    entries = [e for e in raw if isinstance(e, Mapping)] if isinstance(raw, list) else []
+    found = [(value, number(e, "dur") or None) for e in entries if (value := number(e, "val")) is not None]
+    lasted = sorted(lasted_s for _, lasted_s in found if lasted_s)
+    if not of_times or not lasted:
+        return found
+    usual_s = _quantile(lasted, 50)
+    return [(value, s) for value, s in found if s is None or usual_s / _LOST_STREAM < s < usual_s * _LOST_STREAM]
+
+
+def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
+    """What brings the raw values nearest to those in flent's unit; None where nothing does, or there are none."""
+    if not raw or not shown:
+        return None
+    aims = [_quantile(sorted(shown), percent) for percent in (25, 50, 75)]
+
+    def distance(convert: Convert) -> float:
+        found = sorted(convert(value) for value in raw)
+        return sum(_distance(_quantile(found, percent), aim) for percent, aim in zip((25, 50, 75), aims, strict=True)) / len(aims)
+
+    best = min(_CONVERSIONS, key=distance)
+    return best if distance(best) < log(_ALIKE) else None
+
+
+def _distance(one: float, other: float) -> float:
+    """Between two magnitudes; 0 of two that are 0."""
+    if one == other:
+        return 0.0
+    return abs(log(one / other)) if one > 0 and other > 0 and one / other > 0 else log(_SAME_UNIT)
+
+
+def _span(raw: object) -> tuple[float, float] | None:
+    entries = [e for e in raw if isinstance(e, Mapping) and number(e, "val") is not None] if isinstance(raw, list) else []
+    times = [at for e in entries if (at := number(e, "t")) is not None]
+    if not times or len(times) < len(entries):
+        return None
+    return min(at - (number(e, "dur") or 0.0) for at, e in zip(times, entries, strict=True)), max(times)
 
 
 def _unit(said: Mapping[str, Any], series: str) -> str:
     """As flent writes it; files of before 2014 name none, and their series say it themselves."""
-    return str(member(member(said, "SERIES_META"), series).get("UNITS") or ("ms" if series.startswith("Ping") else "Mbits/s"))
+    about = member(said, "SERIES_META")
+    if any(member(about, key).get("UNITS") for key in about):
+        return str(member(about, series).get("UNITS") or "")
+    return "ms" if series.startswith("Ping") else "Mbits/s" if _OLD_RATE.match(series) else ""
 
 
-def _figures(series: Mapping[str, Sequence[float]], said: Mapping[str, Any]) -> dict[str, float]:
-    measured = {key: values for key, values in series.items() if not key.endswith(_COMPUTED)}
-    rates = {key: _mean(values) * _SCALES[unit] for key, values in measured.items() if (unit := _unit(said, key)) in _SCALES}
-    times = sorted(value for key, values in measured.items() if _unit(said, key) == "ms" and key.startswith("Ping") for value in values)
-    figures = {"goodput_bps": sum(rates.values())} if rates else {}
+def _figures(series: Sequence[_Series]) -> dict[str, float]:
+    streams = [one for one in series if one.is_measured and one.unit in _SCALES]
+    arrived = [one for one in streams if not _is_sent(one)]
+    figures = {"goodput_bps": _together(arrived)} if arrived else {}
     for word in ("upload", "download"):
-        if of_direction := [rate for key, rate in rates.items() if word in key]:
-            figures[f"{word}_goodput_bps"] = sum(of_direction)
-    if times:
-        figures |= {"rtt_min_ns": times[0] * 1e6, "rtt_mean_ns": _mean(times) * 1e6}
-        figures |= {f"rtt_p{share}_ns": _quantile(times, share) * 1e6 for share in (50, 99)} | {"rtt_max_ns": times[-1] * 1e6}
-    return figures
+        if of_direction := [one for one in arrived if word in one.name.lower()]:
+            figures[f"{word}_goodput_bps"] = _together(of_direction)
+    if sent := [one for one in streams if _is_sent(one)]:
+        figures["sent_bps"] = _together(sent)
+    times = [one for one in series if one.is_measured and one.unit == "ms"]
+    figures |= _times(_RTT, [one for one in times if one.name.startswith("Ping")])
+    return figures | _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
 
 
-def _row(series: str, unit: str, values: Sequence[float]) -> Row:
-    ordered = sorted(values)
-    found = {"min": ordered[0], "mean": _mean(ordered), "p50": _quantile(ordered, 50), "p99": _quantile(ordered, 99), "max": ordered[-1]}
-    return {"series": series, "unit": unit, "values": len(ordered), **found}
+def _is_sent(stream: _Series) -> bool:
+    """Whether its samples are what a client of UDP sent; the mean that the server reports at the end is what arrived (IperfCsvRunner)."""
+    return stream.name.startswith("UDP") and not stream.has_total
+
+
+def _staggered(streams: Sequence[_Series]) -> float | None:
+    """The seconds from the first stream's begin to the last one's end, where they did not run at one time."""
+    spans = [one.span_s for one in streams if one.span_s is not None]
+    if not spans or len(spans) < len(streams):
+        return None
+    whole_s, longest_s = max(end for _, end in spans) - min(begin for begin, _ in spans), max(end - begin for begin, end in spans)
+    return whole_s if whole_s > longest_s * _STAGGERED > 0 else None
+
+
+def _together(streams: Sequence[_Series]) -> float:
+    """Bits a second of all, over the whole time where they did not run at one time."""
+    if whole_s := _staggered(streams):
+        return sum(one.mean * _SCALES[one.unit] * (one.span_s[1] - one.span_s[0]) for one in streams if one.span_s) / whole_s
+    return sum(one.mean * _SCALES[one.unit] for one in streams)
+
+
+def _doubts(series: Sequence[_Series]) -> list[str]:
+    sent = [one.name for one in series if one.is_measured and one.unit in _SCALES and _is_sent(one)]
+    return [f"{', '.join(sent)}: the file has only what was sent, not what arrived"] if sent else []
+
+
+def _notes(series: Sequence[_Series]) -> list[str]:
+    whole_s = _staggered([one for one in series if one.is_measured and one.unit in _SCALES and not _is_sent(one)])
+    return [f"the streams did not run at the same time: goodput is over the {whole_s:.1f} s from the first to the last"] if whole_s else []
+
+
+def _times(names: Sequence[str], series: Sequence[_Series]) -> dict[str, float]:
+    """Under `names`: least, mean, median, 99th percentile and greatest of all samples. A series has the weight of its samples."""
+    values = sorted(value for one in series for value in one.values)
+    if not values:
+        return {}
+    mean = fsum(one.mean * len(one.values) for one in series) / len(values)
+    found = (values[0], mean, _quantile(values, 50), _quantile(values, 99), values[-1])
+    return {name: value * 1e6 for name, value in zip(names, found, strict=True)}
+
+
+def _row(series: _Series) -> Row:
+    ordered = sorted(series.values)
+    found = {"min": ordered[0], "mean": series.mean, "p50": _quantile(ordered, 50), "p99": _quantile(ordered, 99), "max": ordered[-1]}
+    return {"series": series.name, "unit": series.unit, "values": len(ordered), **found}
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return fsum(values) / len(values)
 
 
 def _quantile(ordered: Sequence[float], percent: int) -> float:

@@ -12,8 +12,9 @@ from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_
 from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.json_output import Iperf3Result
+from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
+from dutlab.units import si
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -24,15 +25,19 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     try:
         document, repairs = _document(data)
         result = json_output.result_of(document, repairs)
+        back = json_output.result_of(document, (), back=True) if json_output.has_back(document) else None
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
-    start, udp = member(document, "start"), member(member(document, "end"), "sum")
+    start = member(document, "start")
     test = member(start, "test_start")
     measured = Measured(
-        figures={LINK: _figures(result, udp)},
-        doubts=mended(result.repairs),
+        figures={LINK: _figures(result, back)},
+        doubts=mended([*result.repairs, *(back.repairs if back else ())]),
         facts={"iperf3_version": result.version},
-        tables={"seconds": [_row(i.end_s, i.goodput_bps, i.retransmits) for i in result.intervals]},
+        notes=[f"both directions at once: {si(result.received_bps, 'bit/s')} forward, {si(back.received_bps, 'bit/s')} back"]
+        if back
+        else [],
+        tables={"seconds": [_row(i, sent=i.of_sender and result.jitter_ns is not None) for i in result.intervals]},
     )
     params = {
         "protocol": str(test.get("protocol", "TCP")).lower(),
@@ -78,16 +83,19 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return whole, cut
 
 
-def _figures(result: Iperf3Result, udp: Mapping[str, Any]) -> dict[str, float]:
-    packets, lost, jitter_ms = (number(udp, key) for key in ("packets", "lost_packets", "jitter_ms"))
-    found = result.figures
-    if packets and lost is not None:
-        found |= {"loss_ratio": lost / packets} | ({} if jitter_ms is None else {"jitter_ns": jitter_ms * 1e6})
-    return found
+def _figures(result: Iperf3Result, back: Iperf3Result | None) -> dict[str, float]:
+    """`back`: of the other direction, of a test in both."""
+    if back is not None:
+        losses = {"forward_loss_ratio": result.loss_ratio, "reverse_loss_ratio": back.loss_ratio}
+        return both_ways(result, back) | {name: value for name, value in losses.items() if value is not None}
+    of_udp = {"loss_ratio": result.loss_ratio, "jitter_ns": result.jitter_ns if result.loss_ratio is not None else None}
+    return result.figures | {name: value for name, value in of_udp.items() if value is not None}
 
 
-def _row(at_s: float, goodput_bps: float, retransmits: int | None) -> Row:
-    return {"at_s": at_s, "goodput_bps": goodput_bps, "retransmits": retransmits}
+def _row(interval: Iperf3Interval, *, sent: bool) -> Row:
+    """`sent`: the rate is that of datagrams sent, of which some were lost."""
+    rate = "sent_bps" if sent else "goodput_bps"
+    return {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
 
 
 def _whole(of: Mapping[str, Any], key: str) -> int | None:

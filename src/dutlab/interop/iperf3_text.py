@@ -1,17 +1,18 @@
 """What iperf3 prints for people, of a client or of a server, as trials: of Linux, the BSDs and Windows, of one stream and of several.
 
 What differs between versions and systems is read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not tell them
-(Windows), UDP before 3.1, whose summary names no receiver. A record holds rates as they were printed, in three digits.
+(Windows), UDP before 3.2, whose summary names no receiver and has the rate that was sent. Servers before 3.2 print 0 for the other side,
+which they do not know. A record holds rates as they were printed, in three digits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.methods.ports import Row
-from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of
+from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps
 from dutlab.tools.json_text import UnreadableError
 
 _TEST = re.compile(r"^(?=Connecting to host |Accepted connection from )", re.MULTILINE)
@@ -69,8 +70,12 @@ def _result(text: str) -> TextResult:
     if last is None:
         why = "it says nothing of what was received" if sent is not None else "it ended early: it has no summary"
         raise UnreadableError(why)
-    figures = _figures(sent, last, of_receiver=came is not None)
-    seconds = [_row(line) for line in ours if line not in sums and not line.is_omitted]
+    intervals = [line for line in ours if line not in sums and not line.is_omitted]
+    is_server = "Accepted connection from " in text
+    if came is not None and came.bps == 0 and sent is not None and sent.bps > 0 and is_server:
+        raise UnreadableError("it is of a server that sent, which is not told what was received; use the client's output")
+    figures = _figures(sent, last, intervals, of_receiver=came is not None)
+    seconds = [_row(line, sent=last.datagrams is not None and line.datagrams is None) for line in intervals]
     omitted = sum(line.is_omitted for line in ours)
     udp = any(line.datagrams is not None for line in sums)
     params: dict[str, str | int | None] = {
@@ -79,7 +84,7 @@ def _result(text: str) -> TextResult:
         "omit_s": omitted,
         "duration_s": round((sent or last).to_s),
     }
-    return TextResult(figures, seconds, params, ())
+    return TextResult(figures, seconds, params, _below_zero(last))
 
 
 def _summaries(text: str, lines: list[TextLine]) -> Iterator[TextLine]:
@@ -89,20 +94,32 @@ def _summaries(text: str, lines: list[TextLine]) -> Iterator[TextLine]:
     yield from [line for line in lines if line.side] or [line for line in lines if is_end and line.at > below]
 
 
-def _figures(sent: TextLine | None, last: TextLine, *, of_receiver: bool) -> dict[str, float]:
+def _figures(sent: TextLine | None, last: TextLine, intervals: Sequence[TextLine], *, of_receiver: bool) -> dict[str, float]:
     datagrams = last.datagrams
     loss = datagrams.lost / datagrams.total if datagrams and datagrams.total else None
-    # Before 3.1 the one line of UDP has the rate that was sent, and what the receiver told of datagrams.
-    found = {"goodput_bps": last.bps if of_receiver or loss is None else last.bps * (1 - loss)}
-    found["sent_bps"] = sent.bps if sent is not None else last.bps
+    if of_receiver:
+        found = {"goodput_bps": last.bps}
+        if sent is not None and (sent.bps > 0 or last.bps == 0):  # a server of 3.1 prints 0 for what it does not know
+            found["sent_bps"] = sent.bps
+    elif last.bps == 0 and datagrams and datagrams.total > datagrams.lost:  # before 3.2, a server that received
+        if (came := mean_bps(intervals)) is None:
+            raise UnreadableError("it says nothing of what was received")
+        found = {"goodput_bps": came}
+    else:  # before 3.2, the one line of UDP has the rate that was sent, and what the receiver told of datagrams
+        found = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
     if sent is not None and sent.retransmits is not None:
         found["retransmits"] = float(sent.retransmits)
     if datagrams and loss is not None:
         found |= {"loss_ratio": loss, "jitter_ns": datagrams.jitter_ns}
-    if sent is None and of_receiver:
-        del found["sent_bps"]  # a server's text: nobody told it
     return found
 
 
-def _row(line: TextLine) -> Row:
-    return {"at_s": line.to_s, "goodput_bps": line.bps, "retransmits": line.retransmits}
+def _below_zero(last: TextLine) -> tuple[str, ...]:
+    counted = last.datagrams.counted_lost if last.datagrams is not None else 0
+    return (f"its count of lost datagrams is below zero ({counted}): some arrived twice or late",) if counted < 0 else ()
+
+
+def _row(line: TextLine, *, sent: bool) -> Row:
+    """`sent`: of UDP at the sender, whose last column is a count of datagrams."""
+    rate = "sent_bps" if sent else "goodput_bps"
+    return {"at_s": line.to_s, rate: line.bps, "retransmits": None if sent else line.retransmits}

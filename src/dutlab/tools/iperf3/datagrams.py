@@ -1,7 +1,9 @@
 """One test of `iperf3 -u`: datagrams of one length from a socket of the sender to one of the receiver, and what both ends say of them.
 
-What arrived is taken from the payload that the server counted: its own count of datagrams is the highest number that it saw, so that
-what was lost at the end is missing in it.
+From 3.11 on, what arrived is taken from the payload that the server counted: its count of datagrams is the highest number that it saw, so
+that what was lost at the end is missing in it. Before 3.11 a server prints 0 bytes. What arrived is then what was sent less what the server
+missed: the gaps in the numbers, and all after the highest number, unless they were sent in the last 10 ms. The server stops reading when
+the client is done, so these may have arrived unread.
 """
 
 from __future__ import annotations
@@ -9,14 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Done, Host
+from dutlab.tools.iperf3.json_output import sums_of
 from dutlab.tools.iperf3.program import PROGRAM, TOOL, ended, listen, run_client
-from dutlab.tools.json_text import Unreadable, UnreadableError, member, read_object
+from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 GRACE_S = 15.0
+_UNREAD_S = 0.01
+"""What was sent in this time before the end may wait in the server's socket."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +89,37 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
     document, repairs = read_object(client.stdout)
     if (error := document.get("error")) is not None:
         raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}", Unreadable.REPORTED)
-    end = member(document, "end")
-    total, received = member(end, "sum_sent") or member(end, "sum"), member(end, "sum_received")
-    if not received:  # before 3.7 only the server tells; its `bytes` are what it received
-        served, more = read_object(server.stdout)
-        received, repairs = member(member(served, "end"), "sum"), [*repairs, *more]
+    end, streams = member(document, "end"), member(document, "end").get("streams")
+    ends = [member(s, "udp") for s in streams if isinstance(s, Mapping)] if isinstance(streams, list) else []
+    out_of_order = sum(n for e in ends if isinstance(n := e.get("out_of_order"), int))
+    total, received = member(end, "sum_sent"), member(end, "sum_received")
+    if not total and not received:
+        older = _before_3_11(document, server, length)
+        return replace(older, out_of_order=out_of_order, raw=raw, repairs=[*repairs, *older.repairs])
     sent, came, seconds = total.get("packets"), received.get("bytes"), total.get("seconds")
     if not isinstance(sent, int) or not isinstance(came, int) or not isinstance(seconds, int | float) or seconds <= 0:
         raise UnreadableError("its report does not say what was sent and received (end.sum_sent.packets, end.sum_received.bytes)")
-    streams = end.get("streams")
-    ends = [member(s, "udp") for s in streams if isinstance(s, Mapping)] if isinstance(streams, list) else []
-    out_of_order = sum(n for e in ends if isinstance(n := e.get("out_of_order"), int))
     return Sent(sent, came // length, out_of_order, float(seconds), raw, repairs)
+
+
+def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent:
+    sums = sums_of(document)
+    size, seconds, came = (number(of, key) for of, key in ((sums.sent, "bytes"), (sums.sent, "seconds"), (sums.received, "packets")))
+    if size is None or came is None or not seconds:
+        raise UnreadableError("its report does not say what was sent and received (end.sum.bytes, packets, lost_packets)")
+    sent = int(size // length)
+    repairs = list(sums.repairs)
+    try:
+        seen = member(member(read_object(server.stdout)[0], "end"), "sum")
+    except UnreadableError:
+        seen = {}
+    highest, missed = number(seen, "packets"), number(seen, "lost_packets")
+    if highest is None or missed is None:
+        repairs.append("the server's report cannot be read: datagrams lost at the end of the test are not counted as lost")
+    else:
+        unseen = max(0.0, sent - highest)
+        came = sent - missed - (unseen if unseen > sent / seconds * _UNREAD_S else 0)
+    return Sent(sent, max(0, min(sent, int(came))), 0, seconds, repairs=repairs)
 
 
 def _bit_rate(datagrams: Datagrams) -> str:

@@ -1,5 +1,9 @@
 """Reads what `iperf3 -J` prints, from any version, whole or not.
 
+UDP before 3.11 has one sum, `end.sum`. Its `bytes` are those sent; a server says 0, because it prints before the client reports. `packets`
+are those sent, from 3.2 on; before it is the highest number that the receiver saw. What arrived is `packets - lost_packets`
+(iperf_print_results() of the tags 3.0.12, 3.1.3, 3.2, 3.7, 3.10.1 and 3.11).
+
 The format is made in iperf3's src/iperf_api.c. What has been seen in the wild and is read here, beside what `json_text` mends: no output at
 all, an `error` beside figures that look real, and exit status 0 with an error (3.12 says "unable to connect" that way), which is why the
 status is not looked at.
@@ -22,7 +26,10 @@ class Iperf3Interval:
 
     end_s: float
     goodput_bps: float
+    """Of UDP, at a sender: what it sent."""
     retransmits: int | None
+    of_sender: bool = True
+    """Of UDP only: whether it lacks what a receiver counts."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,10 @@ class Iperf3Result:
     """One test's end. Rates are payload bits per second over the time that was not omitted; None is what this iperf3 does not tell."""
 
     received_bps: float
-    sent_bps: float
+    sent_bps: float | None
+    """None in the report of a server that receives: it prints before the client says what it sent."""
     received_bytes: int
-    sent_bytes: int
+    sent_bytes: int | None
     seconds: float
     retransmits: int | None
     sender_cpu_percent: float | None
@@ -42,6 +50,20 @@ class Iperf3Result:
     intervals: tuple[Iperf3Interval, ...] = ()
     repairs: tuple[str, ...] = field(default=())
     """What had to be mended or left out before the output could be read."""
+    loss_ratio: float | None = None
+    jitter_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The end of a report in the form that 3.11 and later print. A mapping is empty where this end does not know that side."""
+
+    sent: Mapping[str, Any]
+    received: Mapping[str, Any]
+    loss_ratio: float | None = None
+    """Of UDP: lost datagrams among those sent."""
+    jitter_ns: float | None = None
+    repairs: tuple[str, ...] = ()
 
     @property
     def figures(self) -> dict[str, float]:
@@ -56,8 +78,18 @@ class Iperf3Result:
         return {name: float(value) for name, value in known.items() if value is not None}
 
 
+def both_ways(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
+    """Of both directions together, and the goodput of each. Either end sends and receives: `sender` is the client's processor."""
+    there, here = forward.figures, back.figures
+    counted = ("goodput_bps", "sent_bps", "retransmits")
+    whole = {name: there[name] + here[name] for name in counted if name in there and name in here}
+    return {**there, **whole, "forward_goodput_bps": there["goodput_bps"], "reverse_goodput_bps": here["goodput_bps"]}
+
+
 _BACK = "_bidir_reverse"
-"""What the sums of the other direction have behind their name (iperf_api.c, since 3.7)."""
+"""What the sums of the other direction have behind their name (iperf_api.c, since 3.11)."""
+_LONGEST_DATAGRAM = 65535
+"""RFC 768: the length field has 16 bits."""
 
 
 def parse(output: bytes, *, back: bool = False) -> Iperf3Result:
@@ -76,22 +108,26 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
     start, end = member(document, "start"), member(document, "end")
     if not end:
         raise UnreadableError("it ended early: its report has no end", Unreadable.CUT)
-    received, sent = member(end, f"sum_received{suffix}"), member(end, f"sum_sent{suffix}")
+    sums = sums_of(document, back=back)
+    received, sent = sums.received, sums.sent
     cpu = member(end, "cpu_utilization_percent")
-    ours, theirs = ("remote_total", "host_total") if member(start, "test_start").get("reverse") == 1 else ("host_total", "remote_total")
+    is_server = "accepted_connection" in start
+    ours, theirs = ("host_total", "remote_total") if is_server == _is_reverse(start) else ("remote_total", "host_total")
+    if is_server:  # it does not know the client's processor either, and says 0
+        cpu = {key: value for key, value in cpu.items() if key != "remote_total"}
     if not isinstance(intervals := document.get("intervals", []), list):
         intervals, repairs = [], [*repairs, "the list of intervals is invalid and was left out"]
     received_bps = number(received, "bits_per_second")
     if received_bps is None:
         raise UnreadableError("its report says nothing of what was received (sum_received.bits_per_second)")
     sent_bps = number(sent, "bits_per_second")
-    if sent_bps is None:
+    if sent_bps is None and not is_server:
         raise UnreadableError("its report says nothing of what was sent (sum_sent.bits_per_second)")
     return Iperf3Result(
         received_bps=received_bps,
         sent_bps=sent_bps,
         received_bytes=int(number(received, "bytes") or 0),
-        sent_bytes=int(number(sent, "bytes") or 0),
+        sent_bytes=int(number(sent, "bytes") or 0) if sent else None,
         seconds=number(received, "seconds") or 0.0,
         retransmits=_count(sent, "retransmits"),
         sender_cpu_percent=number(cpu, ours),
@@ -99,8 +135,90 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
         congestion=str(end["sender_tcp_congestion"]) if "sender_tcp_congestion" in end else None,
         version=str(start.get("version", "unknown")),
         intervals=_intervals(intervals, f"sum{suffix}"),
-        repairs=tuple(repairs),
+        repairs=(*repairs, *sums.repairs),
+        loss_ratio=sums.loss_ratio,
+        jitter_ns=sums.jitter_ns,
     )
+
+
+def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
+    """What was sent and received in a report that was read; `back` as in parse().
+
+    Raises UnreadableError for one of 3.7 to 3.10 of both directions, which has the sums of both under one name.
+    """
+    start, end, suffix = member(document, "start"), member(document, "end"), _BACK if back else ""
+    sent, received, both = (member(end, f"{name}{suffix}") for name in ("sum_sent", "sum_received", "sum"))
+    if _is_both_ways(end) and not has_back(document):
+        raise UnreadableError("it measured both directions at once (--bidir), and before 3.11 its report has the sum of only one")
+    packets, counted, jitter_ms = number(both, "packets"), both.get("lost_packets"), number(both, "jitter_ms")
+    is_below = isinstance(counted, int) and counted < 0
+    lost = 0.0 if is_below else number(both, "lost_packets")
+    repairs = [f"its count of lost datagrams is below zero ({counted}): some arrived twice or late"] if is_below else []
+    is_server = "accepted_connection" in start
+    sends = is_server == (_is_reverse(start) != back)
+    loss = min(1.0, lost / packets) if packets and lost is not None else None
+    if not sent and not received and packets is not None and lost is not None:
+        came = max(0.0, packets - lost)
+        if not is_server:
+            sent, received, loss = _before_3_11(both, _datagram_bytes(start), came)
+            if lost and sends and number(member(start, "test_start"), "omit"):
+                repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost")
+        elif sends:
+            sent = both
+        else:
+            received = _received_by_server(document, came)
+    elif is_server and sends:
+        received = received if number(received, "bytes") else {}
+    elif is_server:
+        sent = sent if number(sent, "bytes") else {}
+    if not received:
+        loss = jitter_ms = None
+    return Sums(sent, received, loss, None if jitter_ms is None else jitter_ms * 1e6, tuple(repairs))
+
+
+def _before_3_11(both: Mapping[str, Any], length: float | None, came: float) -> tuple[Mapping[str, Any], Mapping[str, Any], float | None]:
+    """Sums of what was sent and received, and the loss, from the one sum of a client; `length` bytes are in a datagram."""
+    sent_bytes, sent_bps = number(both, "bytes") or 0.0, number(both, "bits_per_second") or 0.0
+    packets = max(number(both, "packets") or 0.0, sent_bytes // length if length else 0.0)
+    share = came / packets if packets else 0.0
+    sent = {**both, "packets": int(packets), "seconds": sent_bytes * 8 / sent_bps if sent_bps else number(both, "seconds")}
+    received = {**both, "bytes": round(sent_bytes * share), "bits_per_second": sent_bps * share, "packets": int(came)}
+    return sent, received, (packets - came) / packets if packets else None
+
+
+def _received_by_server(document: Mapping[str, Any], came: float) -> Mapping[str, Any]:
+    """From a server before 3.11, whose sum has 0 bytes: its intervals, or else its count of datagrams."""
+    raw, both = document.get("intervals"), member(member(document, "end"), "sum")
+    totals = [member(entry, "sum") for entry in raw if isinstance(entry, Mapping)] if isinstance(raw, list) else []
+    totals = [total for total in totals if not total.get("omitted")]
+    size, seconds = (sum(number(total, key) or 0.0 for total in totals) for key in ("bytes", "seconds"))
+    if not size:
+        length = _datagram_bytes(member(document, "start"))
+        if came and not length:
+            return {}
+        size, seconds = came * (length or 0.0), number(both, "seconds") or 0.0
+    return {**both, "bytes": int(size), "seconds": seconds, "bits_per_second": size * 8 / seconds if seconds else 0.0, "packets": int(came)}
+
+
+def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
+    found = number(member(start, "test_start"), "blksize")
+    return found if found is not None and 1 <= found <= _LONGEST_DATAGRAM else None
+
+
+def _is_reverse(start: Mapping[str, Any]) -> bool:
+    return member(start, "test_start").get("reverse") == 1
+
+
+def _is_both_ways(end: Mapping[str, Any]) -> bool:
+    """Whether streams of both directions are in it; before 3.7 no stream says which it has."""
+    streams = end.get("streams")
+    ends = [e for s in streams if isinstance(s, Mapping) for e in s.values() if isinstance(e, Mapping)] if isinstance(streams, list) else []
+    return {e["sender"] for e in ends if isinstance(e.get("sender"), bool)} == {True, False}
+
+
+def has_back(document: Mapping[str, Any]) -> bool:
+    """Whether it is of a test in both directions whose report tells them apart."""
+    return any(key.endswith(_BACK) for key in member(document, "end"))
 
 
 def error_in(output: bytes) -> str | None:
@@ -129,7 +247,7 @@ def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
         seconds, rate = number(total, "seconds"), number(total, "bits_per_second")
         begun_s += seconds or 0.0
         if seconds is not None and rate is not None and seconds >= 0.5 and not total.get("omitted"):  # noqa: PLR2004 - see above
-            intervals.append(Iperf3Interval(begun_s, rate, _count(total, "retransmits")))
+            intervals.append(Iperf3Interval(begun_s, rate, _count(total, "retransmits"), number(total, "jitter_ms") is None))
     return tuple(intervals)
 
 

@@ -178,7 +178,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: r.result.figures if r.back is None else _both(r.result, r.back) for r in ran}
+    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result, r.back) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
@@ -200,14 +200,6 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
             if value is not None
         ),
     )
-
-
-def _both(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
-    """Of both directions together, and the goodput of each. Either end sends and receives: `sender` is the client's processor."""
-    there, here = forward.figures, back.figures
-    counted = ("goodput_bps", "sent_bps", "retransmits")
-    whole = {name: there[name] + here[name] for name in counted if name in there and name in here}
-    return {**there, **whole, "forward_goodput_bps": there["goodput_bps"], "reverse_goodput_bps": here["goodput_bps"]}
 
 
 def _doubts(ran: _Ran, test: TcpSetting) -> list[Doubt]:

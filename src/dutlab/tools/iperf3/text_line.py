@@ -7,7 +7,7 @@ powers of 1024 (units.c, unit_snprintf()).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _LINE = re.compile(
@@ -15,7 +15,7 @@ _LINE = re.compile(
     r"(?P<rate>\d+(?:\.\d+)?) (?P<prefix>[KMGT]?)(?P<unit>bits|Bytes)/sec(?P<rest>.*)$",
     re.MULTILINE,
 )
-_DATAGRAMS = re.compile(r"(?P<jitter>\d+(?:\.\d+)?) ms +(?P<lost>\d+)/ *(?P<total>\d+) +\(")
+_DATAGRAMS = re.compile(r"(?P<jitter>\d+(?:\.\d+)?) ms +(?P<lost>-?\d+)/ *(?P<total>\d+) +\(")
 _RETRANSMITS = re.compile(r"^ +(\d+)(?= |$)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 SUM = "SUM"
@@ -26,8 +26,14 @@ class ReceivedDatagrams:
     """What a receiver tells of UDP."""
 
     jitter_ns: float
-    lost: int
+    counted_lost: int
+    """As printed: duplicates and late datagrams can bring it below zero (esnet/iperf#1044)."""
     total: int
+
+    @property
+    def lost(self) -> int:
+        """Not below zero."""
+        return max(0, self.counted_lost)
 
 
 @dataclass(frozen=True)
@@ -73,3 +79,9 @@ def lines_of(text: str) -> Iterator[TextLine]:
         is_bits = m["unit"] == "bits"
         bps = float(m["rate"]) * (1e3 if is_bits else 1024.0) ** _POWERS[m["prefix"]] * (1 if is_bits else 8)
         yield TextLine(m.start(), m["id"], m["role"] or "", float(m["from"]), float(m["to"]), bps, m["rest"])
+
+
+def mean_bps(lines: Sequence[TextLine]) -> float | None:
+    """Over the time of intervals that follow each other; None where there are none."""
+    seconds = sum(line.to_s - line.from_s for line in lines)
+    return sum(line.bps * (line.to_s - line.from_s) for line in lines) / seconds if seconds > 0 else None

@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from statistics import fmean
 from typing import Any
 
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
-from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of
-from dutlab.tools.json_text import UnreadableError, member, number, read_object
+from dutlab.tools.iperf3.json_output import has_back, sums_of
+from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps
+from dutlab.tools.json_text import UnreadableError, number, read_object
 
 Found = tuple[str, float]
 
@@ -98,38 +99,64 @@ def _mended_report(text: str) -> Iterator[Found]:
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
     if "error" in document:  # its sums are of a test that was cut
         return
-    end = member(document, "end")
-    received, sent, both = member(end, "sum_received"), member(end, "sum_sent"), member(end, "sum")
-    is_udp = number(both, "jitter_ms") is not None
-    received = received or both
-    for name, of, key, scale in (
-        ("goodput_bps", received, "bits_per_second", 1.0),
-        ("sent_bps", sent, "bits_per_second", 1.0),
-        ("retransmits", sent, "retransmits", 1.0),
-        ("jitter_ns", both if is_udp else {}, "jitter_ms", 1e6),
-        ("loss_ratio", both if is_udp else {}, "lost_percent", 0.01),
-    ):
-        if (value := number(of, key)) is not None:
-            yield name, value * scale
+    for prefix in ("", "back_") if has_back(document) else ("",):
+        try:
+            sums = sums_of(document, back=bool(prefix))
+        except UnreadableError:
+            return
+        for name, value in (
+            ("goodput_bps", number(sums.received, "bits_per_second")),
+            ("sent_bps", number(sums.sent, "bits_per_second")),
+            ("retransmits", number(sums.sent, "retransmits")),
+            ("jitter_ns", sums.jitter_ns),
+            ("loss_ratio", sums.loss_ratio),
+        ):
+            if value is not None:
+                yield prefix + name, value
 
 
 def _iperf_text(text: str) -> Iterator[Found]:
     """The summary of each test: the sum of its streams, and of one stream its own."""
-    names_sides = any(line.side for line in lines_of(text))
+    names_sides, has_rules = any(line.side for line in lines_of(text)), "- - - -" in text
+    is_server, intervals = False, list[TextLine]()
     for part in _BREAK.split(text):
+        if part.startswith(("Accepted", "Connecting")):
+            is_server, intervals = part.startswith("Accepted"), []
         test: dict[tuple[str, str], list[TextLine]] = {}
-        for line in lines_of(part):
-            if line.side or (not names_sides and _covers_all(line)):
+        lines = list(lines_of(part))
+        is_end = part.startswith("- - -") and "[ ID] Interval" in part
+        for line in lines:
+            if line.side or (not names_sides and (is_end if has_rules else _covers_all(line))):
                 test.setdefault((line.role, line.side), []).append(line)
-        yield from _iperf_summary(test)
+        if is_end and not names_sides and any(line.datagrams for line in lines):
+            yield from _one_line_of_udp(lines, intervals)
+        else:
+            yield from _iperf_summary(test, is_server=is_server)
+        intervals += [line for line in lines if not line.side and not line.is_omitted]
+
+
+def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine]) -> Iterator[Found]:
+    """iperf3 before 3.2: the summary has the rate that was sent, and what the receiver counted; a server does not know what was sent."""
+    whole = [line for line in lines if line.stream == SUM] or lines
+    of_streams = {line.stream for line in whole}
+    told = [line.datagrams for line in whole if line.datagrams is not None]
+    total, lost, sent_bps = sum(d.total for d in told), sum(d.lost for d in told), sum(line.bps for line in whole)
+    if sent_bps > 0:
+        yield "sent_bps", sent_bps
+        yield "goodput_bps", sent_bps * (1 - lost / total) if total else 0.0
+    elif (came := [mean_bps([i for i in intervals if i.stream == stream]) for stream in of_streams]) and None not in came:
+        yield "goodput_bps", sum(bps for bps in came if bps is not None)
+    yield "jitter_ns", fmean(d.jitter_ns for d in told)
+    if total:
+        yield "loss_ratio", lost / total
 
 
 def _covers_all(line: TextLine) -> bool:
-    """Whether the line of an iperf that names no side may be the summary: it covers more than a second from the start."""
+    """Whether the line of an iperf 2, which names no side, may be the summary: it covers more than a second from the start."""
     return not line.is_omitted and line.from_s == 0.0 and line.to_s > 1.5  # noqa: PLR2004 -- an interval is a second unless asked otherwise
 
 
-def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]]) -> Iterator[Found]:
+def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]], *, is_server: bool) -> Iterator[Found]:
     named = {key: lines for key, lines in test.items() if key[1]} or test
     sums: dict[str, float] = {}
     for (role, side), lines in named.items():
@@ -144,6 +171,13 @@ def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]]) -> Iterator[F
             sums[back + "jitter_ns"] = fmean(d.jitter_ns for d in told)
             if total := sum(d.total for d in told):
                 sums[back + "loss_ratio"] = sum(d.lost for d in told) / total
+    if is_server:  # before 3.2 it prints 0 for the side that it does not know
+        for back in ("", "back_"):
+            one, other = (sums.get(back + name) for name in ("sent_bps", "goodput_bps"))
+            if one == 0 and other:
+                del sums[back + "sent_bps"]
+            elif other == 0 and one:
+                del sums[back + "goodput_bps"]
     yield from sums.items()
 
 
