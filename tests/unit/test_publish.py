@@ -31,6 +31,8 @@ from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.publish import site_run
 from dutlab.publish.devices import read_devices
 from dutlab.store.additions import add
+from dutlab.store.beneath import NameFault, OutsideFolder
+from dutlab.store.manifest import files_of
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
 from processes import eventually
@@ -289,6 +291,41 @@ def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None
     done = said(run, tmp_path / "site")
     assert "files are not as the manifest says" in done.output
     assert not any(p.read_bytes() == b"secret" for p in (tmp_path / "site").rglob("*") if p.is_file())
+
+
+def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_followed(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(measured, tmp_path / measured.name)
+    raw = next((run / "trials").glob("*/raw/*")).parent
+    shutil.copytree(raw, tmp_path / "elsewhere")
+    for path in (tmp_path / "elsewhere").iterdir():
+        path.write_text("secret")
+
+    def listed(path: Path) -> Iterator[tuple[str, Path]]:
+        names = files_of(path)
+        if not raw.is_symlink():
+            shutil.rmtree(raw)
+            raw.symlink_to(tmp_path / "elsewhere")
+        return names
+
+    monkeypatch.setattr("dutlab.publish.site.files_of", listed)
+    with pytest.raises(OutsideFolder) as refused:
+        said(run, tmp_path / "site")
+    assert refused.value.kind is NameFault.LINK
+    assert not [p for p in (tmp_path / "site").rglob("*") if p.is_file() and p.read_bytes() == b"secret"]
+
+
+def test_a_link_in_the_place_of_the_runs_of_a_site_is_not_written_through(measured: Path, tmp_path: Path) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    said(measured, site)
+    shutil.rmtree(site / "runs")
+    elsewhere.mkdir()
+    (site / "runs").symlink_to(elsewhere)
+    with pytest.raises(OutsideFolder) as refused:
+        said(measured, site)
+    assert (refused.value.kind, refused.value.name) == (NameFault.LINK, "runs")
+    assert not list(elsewhere.iterdir())
 
 
 def test_what_is_not_a_finished_run_or_a_site_is_refused_and_all_of_it_at_once(measured: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from capability import have_mount, need
 from cells import cell_of
 from dutlab.errors import InputError, StoreError
 from dutlab.sensors.sensor import Sample
+from dutlab.store.beneath import NameFault, OutsideFolder
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
@@ -113,6 +114,20 @@ def test_an_unsafe_raw_name_stops_the_trial_before_anything_is_written(tmp_path:
     assert not list(tmp_path.rglob("evil"))
 
 
+@pytest.mark.parametrize("link", ["trials", "trials/0001", "trials/0001/raw", "trials/0001/raw/dut"])
+def test_a_link_in_a_run_from_elsewhere_leads_no_trial_out_of_its_folder(tmp_path: Path, link: str) -> None:
+    run = new_run(tmp_path)
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    place = run.path / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        place.rmdir()
+    place.symlink_to(elsewhere)
+    with pytest.raises(OutsideFolder) as refused:
+        run.write_trial(record(), {"dut/out.txt": b"x"})
+    assert refused.value.kind is NameFault.LINK and not list(elsewhere.iterdir())
+
+
 def test_a_record_is_written_after_every_output_and_folder_of_its_trial_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, synced, real = new_run(tmp_path), list[Path](), os.fsync
 
@@ -153,10 +168,10 @@ def test_killed_while_writing_a_trial_leaves_either_a_whole_record_or_none(tmp_p
         "for dies_at in (1, 2, 3):\n"  # two raw files, then the record
         "    if (child := os.fork()) == 0:\n"
         "        writes = []\n"
-        "        def dying(path, data, sync):\n"
+        "        def dying(path, data, sync, **of):\n"
         "            writes.append(path)\n"
         "            if len(writes) == dies_at: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "            real(path, data, sync)\n"
+        "            real(path, data, sync, **of)\n"
         "        rf.write_once = dying\n"
         "        run.write_trial(record(), {'a.txt': b'a', 'b.txt': b'b'})\n"
         "        os._exit(0)\n"

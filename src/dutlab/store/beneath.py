@@ -118,6 +118,16 @@ class Beneath:
             os.close(self.open(here, _FOLDER))  # it may have been there, as a link or a file
             self._made.add(here)
 
+    @contextmanager
+    def below(self, name: str) -> Iterator[int]:
+        """A descriptor of the folder `name`, which is made where it is not there. Raises OutsideFolder, OSError."""
+        self.make_folder(name)
+        handle = self.open(name, _FOLDER)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
     def write_new(self, name: str, source: BinaryIO) -> None:
         """Write a new file, and make the folders on the way. Raises OutsideFolder, OSError, FileExistsError for one that is there."""
         if above := "/".join(parts_of(name)[:-1]):
