@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dutlab.errors import TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
-from dutlab.runner.fleet.security import insist_on_dask, security_for
+from dutlab.runner.fleet.security import dask_address, insist_on_dask, security_for
 from dutlab.runner.fleet.worker import carry_out_here, offered, resource
 from dutlab.spec.planned_run import PlannedRun
 
@@ -148,7 +148,7 @@ class DaskCarrier:
                 await self._disconnect()
                 try:
                     self._client = await Client(
-                        address, asynchronous=True, security=security_for(address), timeout=_CONNECTS_S, set_as_default=False
+                        dask_address(address), asynchronous=True, security=security_for(address), timeout=_CONNECTS_S, set_as_default=False
                     )
                 except (OSError, TimeoutError):
                     if time.monotonic() > until:
