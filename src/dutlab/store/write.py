@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dutlab.errors import StoreError
 
@@ -112,6 +112,11 @@ def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH, *, folder: int |
     finally:
         with suppress(FileNotFoundError):
             os.unlink(part, dir_fd=folder)
+
+
+def opened_to_append(path: Path) -> BinaryIO:
+    """A plain file, made where there is none. No link is followed, and no pipe is waited for. Raises OSError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "ab")
 
 
 def publish(part: Path, path: Path, sync: Sync = Sync.EACH) -> None:
