@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -22,7 +23,7 @@ from dutlab.store.names import UnsafeName, checked_component, checked_relative, 
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
 from dutlab.store.samples import query_samples
-from dutlab.store.write import AlreadyWritten, write_once
+from dutlab.store.write import AlreadyWritten, opened_to_append, write_once
 
 NOW = datetime(2026, 11, 21, 8, 1, 30, tzinfo=UTC)
 SRC = Path(__file__).parents[2] / "src"
@@ -112,6 +113,19 @@ def test_an_unsafe_raw_name_stops_the_trial_before_anything_is_written(tmp_path:
         run.write_trial(record(), {"good.txt": b"", "../../evil": b"x"})
     assert not (run.path / "trials/0001").exists()
     assert not list(tmp_path.rglob("evil"))
+
+
+def test_nothing_is_appended_through_a_link_or_to_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    os.mkfifo(tmp_path / "pipe")
+    for name, code in {"link": errno.ELOOP, "pipe": errno.ENXIO}.items():
+        with pytest.raises(OSError, match=name) as refused:
+            opened_to_append(tmp_path / name)
+        assert refused.value.errno == code
+    for _ in range(2):
+        with opened_to_append(tmp_path / "file") as file:
+            file.write(b"x")
+    assert (tmp_path / "file").read_bytes() == b"xx" and not (tmp_path / "theirs").exists()
 
 
 @pytest.mark.parametrize("link", ["trials", "trials/0001", "trials/0001/raw", "trials/0001/raw/dut"])
