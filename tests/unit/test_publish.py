@@ -30,9 +30,11 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.publish import site_run
 from dutlab.publish.devices import read_devices
+from dutlab.publish.verified import verified
+from dutlab.report.questions.claims import read_card
 from dutlab.store.additions import add
 from dutlab.store.beneath import NameFault, OutsideFolder
-from dutlab.store.manifest import files_of
+from dutlab.store.manifest import ManifestDifference, files_of
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
 from processes import eventually
@@ -193,6 +195,18 @@ def test_a_claim_of_a_site_holds_and_can_be_checked_there(theirs: Path) -> None:
     for claim in claims:
         found = CliRunner().invoke(verify_claim, [str(theirs / claim["file"])])
         assert found.exit_code == 0, found.output
+
+
+def test_raw_files_behind_a_link_prove_no_claim(theirs: Path, tmp_path: Path) -> None:
+    (made,) = (theirs / "runs").iterdir()
+    run = shutil.copytree(made, tmp_path / made.name)
+    claim = read_card(min((run / "report").glob("claim-*iperf3*.json")))
+    unchanged = ManifestDifference((), (), ())
+    assert verified(claim, RunFolder(run), changed=unchanged).state == "holds"
+    raw = run / "trials" / f"{claim.cells[0].trials[0]:04d}" / "raw"
+    raw.rename(tmp_path / "elsewhere")
+    raw.symlink_to(tmp_path / "elsewhere")
+    assert verified(claim, RunFolder(run), changed=unchanged).state == "differs"
 
 
 @pytest.mark.parametrize("tampered", ["card", "raw file", "raw file and manifest"])

@@ -147,7 +147,8 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
         if not known.title:
             replace_file(asked.out / INDEX, as_json(index_of(asked.title or UNNAMED, [], {}, {}, [])))
         for group in asked.out.glob(f"{RUNS}*"):
-            sweep(group)
+            if not group.is_symlink():
+                sweep(group)
         yield
     except DiskFull as error:
         raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made anew") from error

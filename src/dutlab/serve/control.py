@@ -67,7 +67,7 @@ class Control:
     def pause(self, run: Path) -> None:
         """Ends a run after the trial that is measured; it can be resumed. Raises InputError for one that does not go on, OSError."""
         self._holder(run)
-        os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+        os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))
 
     def cancel(self, run: Path) -> None:
         """What Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that does not go on on this machine."""
