@@ -6,11 +6,14 @@ contracts/events.schema.json.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
@@ -221,7 +224,7 @@ class EventTail:
 
         Lines that a crash cut are left out; the last one waits until it is whole. Raises OSError.
         """
-        with self._path.open("rb") as f:
+        with _opened(self._path) as f:
             anew = f.seek(0, 2) < self._read
             if anew:
                 self._read, self._rest = 0, b""
@@ -240,9 +243,18 @@ class EventTail:
         return anew, found
 
 
+def _opened(path: Path) -> BinaryIO:
+    """For reading. A link is not followed, since others may write to the folder, and no pipe is waited for. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(handle, "rb")
+
+
 def events_in(path: Path) -> Iterator[Event]:
     """The events of a file, in order. Other lines are skipped: those that a crash cut, and those of a newer dutlab."""
-    with path.open("rb") as lines:
+    with _opened(path) as lines:
         for line in lines:
             try:
                 yield _ANY.validate_python(json.loads(line), strict=False)

@@ -45,11 +45,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(runs: Path) -> Iterator[str]:
+def address(runs: Path, browser: Chromium) -> Iterator[str]:
+    """Of the pages; the browser has logged in."""
     argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--port", "0", "--runs", str(runs), "--control"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield json.loads(server.stdout.readline())["address"]
+        told = json.loads(server.stdout.readline())
+        browser.open(told["open"], width=1280)
+        yield told["address"]
         server.terminate()
 
 

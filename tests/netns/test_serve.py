@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.cookiejar
 import json
 import re
 import signal
@@ -10,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import need_program
+from capability import have_netns, need, need_program
 from dutlab.store.manifest import MANIFEST
 from processes import eventually, running_with
 
@@ -45,10 +47,15 @@ class Server:
         argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--port", "0", "--runs", str(runs), "--control"]
         self.process = subprocess.Popen([*argv, "--experiments", str(experiments)], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
-        self.address = json.loads(self.process.stdout.readline())["address"]
+        told = json.loads(self.process.stdout.readline())
+        self.address = told["address"]
+        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar := http.cookiejar.CookieJar()))
+        self._browser.open(told["open"], timeout=60).close()
+        (cookie,) = jar
+        self._cookie = f"{cookie.name}={cookie.value}"
 
     def get(self, path: str = "") -> str:
-        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+        with self._browser.open(self.address + path, timeout=60) as answer:
             return str(answer.read().decode())
 
     def post(self, path: str, **fields: str) -> int:
@@ -56,7 +63,7 @@ class Server:
         assert form is not None
         data = urllib.parse.urlencode({"form": form[1], **fields}).encode()
         try:
-            with urllib.request.urlopen(self.address + path, data=data, timeout=60) as answer:
+            with self._browser.open(self.address + path, data=data, timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -65,7 +72,7 @@ class Server:
         """A browser that watches a run."""
         place = urllib.parse.urlsplit(self.address)
         watching = socket.create_connection((place.hostname, place.port), timeout=60)
-        watching.sendall(f"GET /runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        watching.sendall(f"GET /runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {self._cookie}\r\n\r\n".encode())
         return watching
 
     def end(self, number: int = signal.SIGINT) -> int:
@@ -167,6 +174,28 @@ def test_two_servers_and_five_hundred_browsers_are_all_answered(folders: tuple[P
         for one in watching:
             one.close()
         assert [server.end() for server in servers] == [0, 0]
+
+
+def test_a_unix_socket_answers_its_user_and_no_other(tmp_path: Path) -> None:
+    need("netns", have_netns())  # root, to be another user
+    setpriv, curl = need_program("setpriv"), need_program("curl")
+    (runs := tmp_path / "runs").mkdir()
+    with tempfile.TemporaryDirectory() as folder:  # not in tmp_path, which no other user may enter
+        Path(folder).chmod(0o755)
+        argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--runs", str(runs), "--control", "--socket", f"{folder}/socket"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            assert json.loads(server.stdout.readline()) == {
+                "schema_version": 1, "address": f"unix:{folder}/socket", "token": None, "open": None,
+            }  # fmt: skip
+            ask = [curl, "--silent", "--unix-socket", f"{folder}/socket", "--write-out", "%{http_code}", "--output", "/dev/null"]
+            ask.append("http://localhost/control")
+            other = subprocess.run([setpriv, "--reuid", "65534", "--clear-groups", *ask], capture_output=True, text=True, check=False)
+            assert (other.returncode, other.stdout) == (7, "000"), "curl could not connect"
+            mine = subprocess.run(ask, capture_output=True, text=True, check=False)
+            assert (mine.returncode, mine.stdout) == (0, "200")
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == 0 and not Path(folder, "socket").exists()
 
 
 def test_over_tls_with_a_token_of_ones_own_nothing_is_printed_and_nothing_is_seen_without_it(tmp_path: Path) -> None:

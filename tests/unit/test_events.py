@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from dutlab.cli import console
 from dutlab.cli.console import Console, LiveTrial
 from dutlab.dut.mode import Check
 from dutlab.errors import HostError
-from dutlab.events import EVENTS, Event, Note, Reading, TrialBegun, events_in, events_schema
+from dutlab.events import EVENTS, Event, EventTail, Note, Reading, TrialBegun, events_in, events_schema
 from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.event_log import EventLog
 from dutlab.store.run_folder import RunFolder
@@ -122,6 +123,18 @@ def test_a_link_in_the_place_of_the_file_is_not_written_through(run: RunFolder, 
     (tmp_path / EVENTS).symlink_to(tmp_path / "victim")
     log_of(run, tmp_path / EVENTS, []).note("one")
     assert (tmp_path / "victim").read_text() == "mine"
+
+
+def test_what_another_user_put_in_the_place_of_the_file_is_not_read(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text('{"event": "note", "text": "secret", "at": "2026-11-21T08:00:00Z"}\n')
+    for name, put in {"link": lambda path: path.symlink_to(theirs), "pipe": os.mkfifo}.items():
+        (run := tmp_path / name).mkdir()
+        put(run / EVENTS)
+        with pytest.raises(OSError, match=EVENTS):
+            list(events_in(run / EVENTS))
+        with pytest.raises(OSError, match=EVENTS):
+            EventTail(run).new()
 
 
 def test_each_event_is_in_the_file_when_it_is_heard(run: RunFolder, tmp_path: Path) -> None:

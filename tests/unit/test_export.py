@@ -82,6 +82,12 @@ def test_a_file_for_the_textfile_collector_is_there_whole(tmp_path: Path) -> Non
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
+def test_a_link_with_the_name_of_a_temporary_file_is_not_written_through(run: Path, tmp_path: Path) -> None:
+    (tmp_path / ".s.csv.part").symlink_to(tmp_path / "theirs")
+    said("csv", run, "-o", tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").stat().st_size and not (tmp_path / "theirs").exists()
+
+
 def test_every_sample_is_in_parquet_csv_and_line_protocol_alike(run: Path, tmp_path: Path) -> None:
     there = duckdb.sql(f"SELECT count(*), sum(value) FROM '{run}/trials/*/samples.parquet'").fetchall()[0]
     said("parquet", run, "-o", tmp_path / "s.parquet")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import stat
 from pathlib import Path
 
 import pytest
+from distributed.comm import connect
+from distributed.core import rpc
 from pydantic import ValidationError
 
 from dutlab.errors import InputError, TestbedError
 from dutlab.runner.fence import Fence, facts_of, newest_token
-from dutlab.runner.fleet.security import TLS, security_for
+from dutlab.runner.fleet.scheduler import schedule
+from dutlab.runner.fleet.security import TLS, dask_address, security_for
 from dutlab.runner.fleet.worker import offered, resource
 from dutlab.runner.journal import Journal
 from dutlab.spec.campaign import Campaign
@@ -26,9 +31,41 @@ def test_without_tls_nothing_but_loopback_is_spoken_to(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://[::1]:8786", "tcp://localhost:8786"])
-def test_loopback_needs_no_certificate(address: str) -> None:
-    assert security_for(address) is None
+def test_loopback_has_tls_with_a_key_of_the_user_that_no_other_can_read(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv(TLS, raising=False)
+    first, again = security_for(address), security_for(address)
+    assert first.require_encryption and dask_address(address) == address.replace("tcp", "tls")
+    (kept,) = (tmp_path / "dutlab").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert {first.tls_ca_file, first.tls_client_key, again.tls_scheduler_key, again.tls_worker_cert} == {str(kept)}
     assert Campaign.model_validate({"campaign": "c", "experiments": ["e.yaml"], "fleet": address}).fleet.scheduler == address
+    kept.chmod(0o644)
+    with pytest.raises(InputError):
+        security_for(address)
+
+
+async def test_a_scheduler_on_loopback_answers_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    mine, told = security_for("tcp://127.0.0.1:0"), asyncio.Queue[str]()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "others"))
+    other = security_for("tcp://127.0.0.1:0")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    serving = asyncio.create_task(schedule("tcp://127.0.0.1:0", None, told.put_nowait))
+    try:
+        address = (await told.get()).removesuffix(": ready for workers")
+        assert address.startswith("tls://127.0.0.1:")
+        async with rpc(address, connection_args=mine.get_connection_args("client")) as asked:
+            assert (await asked.identity())["type"] == "Scheduler"
+        strangers = [(address, other.get_connection_args("client")), (address.replace("tls", "tcp"), {})]
+        for where, arguments in strangers:
+            with pytest.raises(OSError):
+                await connect(where, timeout=2, **arguments)
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +89,7 @@ def test_certificates_must_be_there_and_the_key_must_be_ours_alone(tmp_path: Pat
     with pytest.raises(InputError, match="others can read it"):
         security_for("tls://controller.example:8786")
     (tmp_path / "key.pem").chmod(0o600)
-    security = security_for("tls://controller.example:8786")
-    assert security is not None and security.require_encryption
+    assert security_for("tls://controller.example:8786").require_encryption
 
 
 def test_a_worker_offers_a_testbed_to_its_own_version_alone() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.interop.importers import KINDS

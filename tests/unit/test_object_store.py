@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
+import fsspec
 import pytest
 
 from capability import have_netns, need
 from dutlab.errors import InputError, StoreError
+from dutlab.store.beneath import NameFault, OutsideFolder
 from dutlab.store.manifest import MANIFEST, compare
-from dutlab.store.object_store import ObjectStoreAway, fetch_run, put_run
+from dutlab.store.object_store import NotItsManifest, ObjectStoreAway, fetch_run, put_run
 from processes import LIMIT_S, eventually
 
 KEYS = {
@@ -59,14 +63,89 @@ def test_what_is_not_a_run_or_not_what_its_manifest_says_is_not_fetched(run: Pat
         fetch_run(f"{store}/none", tmp_path)
     record = next(there.glob("trials/*/record.json"))
     record.write_bytes(record.read_bytes().swapcase())
-    with pytest.raises(StoreError, match=r"is not what its manifest says: changed: trials/.*record\.json"):
+    with pytest.raises(NotItsManifest) as refused:
         fetch_run(url, tmp_path)
-    assert not (tmp_path / run.name).exists()
+    assert refused.value.difference.changed == (record.relative_to(there).as_posix(),)
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == [] and not (tmp_path / run.name).exists()
     (there / MANIFEST).unlink()
     with pytest.raises(InputError, match="no finished run"):
         fetch_run(url, tmp_path)
     with pytest.raises(InputError, match="nonsense"):
         put_run(run, "nonsense://bucket/runs")
+
+
+class KeyStore(fsspec.AbstractFileSystem):  # type: ignore[misc] -- fsspec has no types
+    """A store of keys, as S3 is: a key may have any characters."""
+
+    protocol = "keys"
+    keys: ClassVar[dict[str, bytes]] = {}
+
+    def info(self, path: str, **_: object) -> dict[str, Any]:
+        return {"name": path, "size": len(self.keys[path]), "type": "file"}
+
+    def find(self, path: str, **_: object) -> dict[str, Any]:
+        return {key: self.info(key) for key in self.keys if key.startswith(path)}
+
+    def _open(self, path: str, **_: object) -> io.BytesIO:
+        return io.BytesIO(self.keys[path])
+
+
+@pytest.fixture
+def keys(run: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The keys of a store with one run, `keys://b/RUN`."""
+    fsspec.register_implementation("keys", KeyStore, clobber=True)
+    monkeypatch.setattr(KeyStore, "keys", {f"b/RUN/{name}": data for name, data in files(run).items()})
+    return KeyStore.keys
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("/OUTSIDE", NameFault.ABSOLUTE),
+        ("trials/../../../OUTSIDE", NameFault.DOTS),
+        ("./x", NameFault.DOTS),
+        ("trials//x", NameFault.EMPTY_PART),
+        ("report/x\n", NameFault.CONTROL),
+        ("..", NameFault.DOTS),
+    ],
+)
+def test_a_key_that_names_a_file_outside_of_the_run_is_refused_before_anything_is_written(
+    keys: dict[str, bytes], tmp_path: Path, key: str, kind: NameFault
+) -> None:
+    name = key.replace("/OUTSIDE", f"{tmp_path}/outside/x")
+    keys[f"b/RUN/{name}"] = b"* * * * * root true"
+    (into := tmp_path / "into").mkdir()
+    with pytest.raises(OutsideFolder) as refused:
+        fetch_run("keys://b/RUN", into)
+    assert (refused.value.name, refused.value.kind) == (name, kind)
+    assert not (tmp_path / "outside").exists() and not list(into.iterdir())
+
+
+def test_a_run_in_a_store_has_the_files_of_its_manifest_and_no_others(keys: dict[str, bytes], run: Path, tmp_path: Path) -> None:
+    (into := tmp_path / "into").mkdir()
+    keys |= {"b/RUN/additions/0001.json": b"{}", "b/RUN/report/index.html": b"", "b/RUN-2/plan.json": b"of another run"}
+    assert files(fetch_run("keys://b/RUN", into)).keys() == files(run).keys() | {"additions/0001.json", "report/index.html"}
+    keys["b/RUN/.bashrc"] = b"true"
+    del keys["b/RUN/plan.json"]
+    with pytest.raises(NotItsManifest) as refused:
+        fetch_run("keys://b/RUN", tmp_path)
+    assert (refused.value.difference.missing, refused.value.difference.extra) == (("plan.json",), (".bashrc",))
+    with pytest.raises(OutsideFolder):
+        fetch_run("keys://b/..", into)
+
+
+def test_a_link_in_the_place_of_the_folder_that_is_fetched_into_is_not_followed(
+    keys: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys
+    (into := tmp_path / "into").mkdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr("os.getpid", lambda: 7)
+    for name in (".RUN.part", ".RUN.7.part"):
+        (into / name).symlink_to(elsewhere)
+    with pytest.raises(StoreError):
+        fetch_run("keys://b/RUN", into)
+    assert not list(elsewhere.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["full", "read-only"])

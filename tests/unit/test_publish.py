@@ -30,7 +30,11 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.publish import site_run
 from dutlab.publish.devices import read_devices
+from dutlab.publish.verified import verified
+from dutlab.report.questions.claims import read_card
 from dutlab.store.additions import add
+from dutlab.store.beneath import NameFault, OutsideFolder
+from dutlab.store.manifest import ManifestDifference, files_of
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
 from processes import eventually
@@ -193,6 +197,18 @@ def test_a_claim_of_a_site_holds_and_can_be_checked_there(theirs: Path) -> None:
         assert found.exit_code == 0, found.output
 
 
+def test_raw_files_behind_a_link_prove_no_claim(theirs: Path, tmp_path: Path) -> None:
+    (made,) = (theirs / "runs").iterdir()
+    run = shutil.copytree(made, tmp_path / made.name)
+    claim = read_card(min((run / "report").glob("claim-*iperf3*.json")))
+    unchanged = ManifestDifference((), (), ())
+    assert verified(claim, RunFolder(run), changed=unchanged).state == "holds"
+    raw = run / "trials" / f"{claim.cells[0].trials[0]:04d}" / "raw"
+    raw.rename(tmp_path / "elsewhere")
+    raw.symlink_to(tmp_path / "elsewhere")
+    assert verified(claim, RunFolder(run), changed=unchanged).state == "differs"
+
+
 @pytest.mark.parametrize("tampered", ["card", "raw file", "raw file and manifest"])
 def test_a_claim_that_its_raw_files_do_not_give_is_marked(theirs: Path, tmp_path: Path, tampered: str) -> None:
     shutil.copytree(theirs, tmp_path / "theirs")
@@ -289,6 +305,41 @@ def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None
     done = said(run, tmp_path / "site")
     assert "files are not as the manifest says" in done.output
     assert not any(p.read_bytes() == b"secret" for p in (tmp_path / "site").rglob("*") if p.is_file())
+
+
+def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_followed(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(measured, tmp_path / measured.name)
+    raw = next((run / "trials").glob("*/raw/*")).parent
+    shutil.copytree(raw, tmp_path / "elsewhere")
+    for path in (tmp_path / "elsewhere").iterdir():
+        path.write_text("secret")
+
+    def listed(path: Path) -> Iterator[tuple[str, Path]]:
+        names = files_of(path)
+        if not raw.is_symlink():
+            shutil.rmtree(raw)
+            raw.symlink_to(tmp_path / "elsewhere")
+        return names
+
+    monkeypatch.setattr("dutlab.publish.site.files_of", listed)
+    with pytest.raises(OutsideFolder) as refused:
+        said(run, tmp_path / "site")
+    assert refused.value.kind is NameFault.LINK
+    assert not [p for p in (tmp_path / "site").rglob("*") if p.is_file() and p.read_bytes() == b"secret"]
+
+
+def test_a_link_in_the_place_of_the_runs_of_a_site_is_not_written_through(measured: Path, tmp_path: Path) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    said(measured, site)
+    shutil.rmtree(site / "runs")
+    elsewhere.mkdir()
+    (site / "runs").symlink_to(elsewhere)
+    with pytest.raises(OutsideFolder) as refused:
+        said(measured, site)
+    assert (refused.value.kind, refused.value.name) == (NameFault.LINK, "runs")
+    assert not list(elsewhere.iterdir())
 
 
 def test_what_is_not_a_finished_run_or_a_site_is_refused_and_all_of_it_at_once(measured: Path, tmp_path: Path) -> None:

@@ -5,24 +5,33 @@ from __future__ import annotations
 import asyncio
 import html
 import json
+import os
 import re
 import shutil
+import socket
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import BinaryIO
 from urllib.parse import quote, urlencode
 
 import pytest
+from click.testing import CliRunner
 
+from dutlab.cli.serve import TOKEN, serve
+from dutlab.errors import InputError
 from dutlab.events import EVENTS
 from dutlab.interop.metrics import RunMetrics
 from dutlab.serve import served_runs
 from dutlab.serve.app import application
-from dutlab.serve.control import Control
+from dutlab.serve.control import LOG, Control, LogRefused
 from dutlab.serve.guard import LARGEST_BODY, Guard, Logins
 from dutlab.serve.live import Following, Lives
 from dutlab.serve.pages import Pages, together
 from dutlab.serve.served_runs import FolderRuns
+from dutlab.serve.server import ServeRequest
 from dutlab.store.manifest import PAUSE
 from fake_run import Wanted, build
 from processes import LIMIT_S
@@ -203,12 +212,15 @@ async def test_with_a_token_everything_needs_a_session_and_wrong_ones_close_the_
     assert (await ask(f"/runs/{RUN}/events", accept="text/event-stream")).status == 401
     assert (await ask("/metrics", authorization=f"Bearer {token}", accept="*/*")).status == 200
     assert (await ask("/login")).status == 200 and (await ask("/static/style.css")).status == 200
-    assert (await ask("/login", post={"token": "wrong"})).status == 403
+    assert (await ask("/login?token=wrong")).status == 403
     let_in = await ask("/login", post={"token": token})
     cookie = let_in.headers["set-cookie"]
     assert let_in.status == 303 and "HttpOnly" in cookie and "SameSite=strict" in cookie and token not in cookie
     session = cookie.partition(";")[0]
     assert (await ask("/", cookie=session)).status == 200
+    opened = await ask(f"/login?token={token}")
+    assert (opened.status, opened.headers["location"]) == (303, "/"), "the address that the terminal shows"
+    assert (await ask("/", cookie=opened.headers["set-cookie"].partition(";")[0])).status == 200
     assert (await ask("/", cookie="dutlab_session=other")).status == 303
     for _ in range(4):
         await ask("/login", post={"token": "wrong"})
@@ -241,6 +253,100 @@ async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> Non
     reading = Asking(application(Pages(FolderRuns(runs)), Guard()))
     assert (await reading("/control")).status == 403
     assert (await reading(f"/runs/{RUN}/cancel", post={"form": form[1]})).status == 403
+
+
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "second name", "pipe", "folder"])
+async def test_what_another_user_put_in_the_place_of_the_log_is_neither_shown_nor_written(made: Path, tmp_path: Path, kind: str) -> None:
+    secret = tmp_path / "secret"
+    (runs := tmp_path / "runs").mkdir()
+    secret.write_text("secret")
+    (runs / "cut").mkdir()
+    match kind:
+        case "link":
+            (runs / LOG).symlink_to(secret)
+        case "link to nothing":
+            (runs / LOG).symlink_to(tmp_path / "made")
+        case "second name":
+            (runs / LOG).hardlink_to(secret)
+        case "pipe":
+            os.mkfifo(runs / LOG)
+        case _:
+            (runs / LOG).mkdir()
+    control = Control(runs)
+    assert "secret" not in (await Asking(application(Pages(FolderRuns(made), has_control=True), Guard(), control))("/control")).text
+    with pytest.raises(LogRefused) as refused:
+        control.resume(runs / "cut")
+    assert refused.value.path == runs / LOG
+    assert secret.read_text() == "secret" and not (tmp_path / "made").exists()
+
+
+def test_the_log_of_started_commands_is_the_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def command(_: object, *, stdout: BinaryIO, **__: object) -> SimpleNamespace:
+        stdout.write(b"what it said\n")
+        return SimpleNamespace(poll=lambda: 0)
+
+    monkeypatch.setattr("subprocess.Popen", command)
+    control = Control(tmp_path)
+    assert control.last_words() == ""
+    (tmp_path / "cut").mkdir()
+    control.resume(tmp_path / "cut")
+    control.resume(tmp_path / "cut")
+    assert control.last_words() == "what it said\n" * 2
+    assert stat.S_IMODE((tmp_path / LOG).stat().st_mode) == 0o600
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ServeRequest]:
+    """What `dutlab serve` would have served."""
+    seen = list[ServeRequest]()
+    monkeypatch.delenv(TOKEN, raising=False)
+    monkeypatch.setattr("dutlab.serve.server.run", lambda request, _: seen.append(request))
+    return seen
+
+
+def test_control_over_tcp_needs_a_token_that_is_printed_with_an_address_to_open(asked: list[ServeRequest], tmp_path: Path) -> None:
+    def told(*words: str) -> dict[str, str | None]:
+        done = CliRunner().invoke(serve, ["--json", "--port", "0", "--runs", str(tmp_path), *words])
+        assert done.exit_code == 0, done.output
+        return dict(json.loads(done.stdout))
+
+    found = told("--control")
+    assert found["token"] == asked[-1].token and len(asked[-1].token) >= 32
+    assert found["open"] == f"{found['address']}login?token={found['token']}"
+    text = CliRunner().invoke(serve, ["--port", "0", "--runs", str(tmp_path), "--control"]).stdout
+    assert text.count(f"login?token={asked[-1].token}") == 1
+    assert (told()["token"], asked[-1].token) == (None, ""), "who only looks on, on this machine, needs none"
+    (tmp_path / "token").touch(0o600)
+    (tmp_path / "token").write_text("t" * 32)
+    found = told("--control", "--token-file", str(tmp_path / "token"))
+    assert (found["token"], found["open"], asked[-1].token) == (None, None, "t" * 32)
+
+
+def test_a_unix_socket_is_the_users_alone_and_needs_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, seen = tmp_path / "socket", list[tuple[int, str]]()
+
+    def run(request: ServeRequest, listens: socket.socket) -> None:
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(place))
+        seen.append((stat.S_IMODE(place.lstat().st_mode), request.token))
+        assert listens.family == socket.AF_UNIX
+
+    monkeypatch.setattr("dutlab.serve.server.run", run)
+    words = ["--json", "--runs", str(tmp_path), "--control", "--socket", str(place)]
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(place))  # of a server that was killed
+    done = CliRunner().invoke(serve, words)
+    assert done.exit_code == 0 and json.loads(done.stdout)["address"] == f"unix:{place}"
+    assert seen == [(0o600, "")] and not place.exists()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(place))
+        other.listen()
+        assert isinstance(CliRunner().invoke(serve, words).exception, InputError), "another server has it"
+    place.unlink()
+    place.symlink_to(tmp_path / "made")
+    assert isinstance(CliRunner().invoke(serve, words).exception, InputError) and not (tmp_path / "made").exists()
+    assert CliRunner().invoke(serve, [*words, "--bind", "127.0.0.1"]).exit_code == 2
+    assert len(seen) == 1
 
 
 async def test_runs_are_compared_with_the_oldest_and_a_single_one_mode_by_mode(ask: Asking) -> None:

@@ -19,8 +19,9 @@ from dutlab.runner.journal import Journal, read_journal
 from dutlab.store.ask import ask
 from dutlab.store.index import Wanted as Listed
 from dutlab.store.index import list_runs, opened
+from dutlab.store.manifest import MANIFEST
 from dutlab.store.names import trial_of
-from dutlab.store.read import read_json, reading
+from dutlab.store.read import NotPlain, read_json, read_plain, reading
 from dutlab.store.record import found_of
 from dutlab.store.run_folder import RunFolder
 from processes import LIMIT_S
@@ -124,8 +125,18 @@ def test_a_journal_that_is_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(StoreError, match=r"journal\.jsonl"):
         Journal(tmp_path / "journal.jsonl")
-    with pytest.raises(StoreError, match="not a plain file"):
+    with pytest.raises(NotPlain):
         read_journal(tmp_path / "journal.jsonl")
+
+
+def test_a_link_in_the_place_of_a_file_of_a_run_is_not_read(runs, tmp_path):
+    for name in ("plan.json", "trials/0001/record.json", MANIFEST):
+        run = shutil.copytree(damaged(runs), tmp_path / name.replace("/", "-"))
+        (run / name).replace(tmp_path / "copy")
+        (run / name).symlink_to(tmp_path / "copy")
+        with pytest.raises(NotPlain) as refused:
+            read_plain(run / name)
+        assert refused.value.path == run / name
 
 
 def test_a_run_with_a_pipe_in_it_differs_from_its_manifest(runs):

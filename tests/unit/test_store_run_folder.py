@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -17,11 +18,12 @@ from capability import have_mount, need
 from cells import cell_of
 from dutlab.errors import InputError, StoreError
 from dutlab.sensors.sensor import Sample
+from dutlab.store.beneath import NameFault, OutsideFolder
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
 from dutlab.store.samples import query_samples
-from dutlab.store.write import AlreadyWritten, write_once
+from dutlab.store.write import AlreadyWritten, opened_to_append, write_once
 from golden import Golden
 from processes import LIMIT_S
 
@@ -123,6 +125,33 @@ def test_an_unsafe_raw_name_stops_the_trial_before_anything_is_written(tmp_path:
     assert not list(tmp_path.rglob("evil"))
 
 
+def test_nothing_is_appended_through_a_link_or_to_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    os.mkfifo(tmp_path / "pipe")
+    for name, code in {"link": errno.ELOOP, "pipe": errno.ENXIO}.items():
+        with pytest.raises(OSError, match=name) as refused:
+            opened_to_append(tmp_path / name)
+        assert refused.value.errno == code
+    for _ in range(2):
+        with opened_to_append(tmp_path / "file") as file:
+            file.write(b"x")
+    assert (tmp_path / "file").read_bytes() == b"xx" and not (tmp_path / "theirs").exists()
+
+
+@pytest.mark.parametrize("link", ["trials", "trials/0001", "trials/0001/raw", "trials/0001/raw/dut"])
+def test_a_link_in_a_run_from_elsewhere_leads_no_trial_out_of_its_folder(tmp_path: Path, link: str) -> None:
+    run = new_run(tmp_path)
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    place = run.path / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        place.rmdir()
+    place.symlink_to(elsewhere)
+    with pytest.raises(OutsideFolder) as refused:
+        run.write_trial(record(), {"dut/out.txt": b"x"})
+    assert refused.value.kind is NameFault.LINK and not list(elsewhere.iterdir())
+
+
 def test_a_record_is_written_after_every_output_and_folder_of_its_trial_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, synced, real = new_run(tmp_path), list[Path](), os.fsync
 
@@ -163,10 +192,10 @@ def test_killed_while_writing_a_trial_leaves_either_a_whole_record_or_none(tmp_p
         "for dies_at in (1, 2, 3):\n"  # two raw files, then the record
         "    if (child := os.fork()) == 0:\n"
         "        writes = []\n"
-        "        def dying(path, data, sync):\n"
+        "        def dying(path, data, sync, **of):\n"
         "            writes.append(path)\n"
         "            if len(writes) == dies_at: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "            real(path, data, sync)\n"
+        "            real(path, data, sync, **of)\n"
         "        rf.write_once = dying\n"
         "        run.write_trial(record(), {'a.txt': b'a', 'b.txt': b'b'})\n"
         "        os._exit(0)\n"

@@ -137,7 +137,7 @@ def fetch(*, runs: tuple[str, ...], into: Path) -> None:
 
 @campaign.command()
 @click.option("--listen", default="tcp://127.0.0.1:8786", metavar="ADDRESS", show_default=True,
-              help="tcp:// on loopback, or tls:// with certificates in DUTLAB_FLEET_TLS.")  # fmt: skip
+              help="tcp:// on loopback, for you alone, or tls:// with certificates in DUTLAB_FLEET_TLS.")  # fmt: skip
 @click.option(
     "--dashboard", type=click.IntRange(0, 65535), metavar="PORT", help="Show Dask's pages to browsers of this machine; 0 is any port."
 )

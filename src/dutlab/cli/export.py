@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -99,9 +100,9 @@ def _stream(lines: Iterator[str], out: Path | None) -> None:
         for line in lines:
             sys.stdout.write(line)
         return
-    part = out.with_name(f".{out.name}.part")
+    part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("w", encoding="utf-8", errors="backslashreplace") as f:
+        with part.open("x", encoding="utf-8", errors="backslashreplace") as f:
             f.writelines(lines)
         part.replace(out)
     finally:

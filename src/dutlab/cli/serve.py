@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from dutlab.cli.runs import FLEET, FOLDER
 from dutlab.cli.told import say, tell
@@ -30,13 +31,16 @@ TOKEN = "DUTLAB_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 @FLEET
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="TCP port; 0 is any that is free.")
 @click.option("--bind", metavar="ADDRESS", default=_LOOPBACK[0], help=f"Listen there; all but loopback ask for a token.  [{_LOOPBACK[0]}]")
+@click.option(
+    "--socket", type=click.Path(path_type=Path), help="Listen on this Unix socket instead, which only you can use; it asks for no token."
+)
 @click.option("--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help=f"The token, in a file that only you can read.  [{TOKEN}, else a new one, printed]")  # fmt: skip
 @click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Serve over TLS, with this chain.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its key.  [in the same file]")
 @click.option("--prefix", default="", metavar="/PATH", help="Path behind which a proxy serves these pages.")
 @click.option("--host", "names", multiple=True, metavar="NAME", help="Name under which a proxy on this machine serves them; repeatable.")
-@click.option("--control", "with_control", is_flag=True, help="Let whoever sees the pages pause, cancel and resume runs.")
+@click.option("--control", "with_control", is_flag=True, help="Let whoever sees the pages pause, cancel and resume runs; asks for a token.")
 @click.option("--experiments", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="With --control: experiments that can be started.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the address, and a new token, as JSON.")
@@ -46,6 +50,7 @@ def serve(
     fleet: bool,
     port: int,
     bind: str,
+    socket: Path | None,
     token_file: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -61,15 +66,10 @@ def serve(
     Example:
       dutlab serve
       dutlab serve --control --experiments experiments
+      dutlab serve --control --socket ~/dutlab.socket
     """  # noqa: D301
-    if experiments is not None and not with_control:
-        raise click.UsageError("--experiments needs --control")
-    if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key needs --tls-cert")
-    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix):
-        raise click.UsageError("--prefix begins with a slash and does not end with one, as in /bench")
-    if fleet and with_control:
-        raise click.UsageError("--control cannot be combined with --fleet: its runs are those of campaigns")
+    _check_options(fleet=fleet, prefix=prefix, has_socket=socket is not None, has_key=tls_key is not None, has_cert=tls_cert is not None,
+                   has_experiments=experiments is not None, with_control=with_control)  # fmt: skip
     if not fleet and not folder.is_dir():
         raise InputError(f"{folder}: no such folder", remedy="name the folder that run folders lie in; `dutlab demo --quick` makes one")
     try:
@@ -77,22 +77,43 @@ def serve(
     except ImportError as error:
         raise InputError(f"dutlab serve needs {error.name}", remedy=how_to_add("serve")) from None
     database = _fleet_that_answers() if fleet else None
-    is_open = bind not in _LOOPBACK
+    is_open = socket is None and bind not in _LOOPBACK
     given = _token(token_file)
-    token = given or (secrets.token_urlsafe(32) if is_open else "")
+    token = given or (secrets.token_urlsafe(32) if socket is None and (is_open or with_control) else "")
     asked = ServeRequest(
-        folder, database, bind, port, token, (*names,), prefix, tls_cert, tls_key, with_control=with_control, experiments=experiments
-    )
-    with listening(asked) as (socket, address):
+        folder, database, bind, port, socket, token, (*names,), prefix, tls_cert, tls_key,
+        with_control=with_control, experiments=experiments,
+    )  # fmt: skip
+    with listening(asked) as (listens, address):
+        new = "" if given else token
+        opens = f"{address}login?token={new}" if new else None
         if as_json:
-            say(json.dumps({"schema_version": 1, "address": address, "token": token if token and not given else None}))
+            say(json.dumps({"schema_version": 1, "address": address, "token": new or None, "open": opens}))
         else:
             say(f"{address} shows the runs {'of the fleet' if fleet else f'in {folder}'}; Ctrl-C ends it")
-            if token and not given:
-                say(f"token: {token}")
-            if is_open and tls_cert is None:
-                tell("note: without --tls-cert the token and all pages cross the network in clear text")
-        run(asked, socket)
+            if opens is not None:
+                say(f"token: {token}\nopen {opens}")
+        if is_open and tls_cert is None:
+            tell("note: without --tls-cert the token and all pages cross the network in clear text")
+        run(asked, listens)
+
+
+def _check_options(
+    *, fleet: bool, prefix: str, has_socket: bool, has_key: bool, has_cert: bool, has_experiments: bool, with_control: bool
+) -> None:
+    """Raises click.UsageError for options that exclude or need each other."""
+    if has_experiments and not with_control:
+        raise click.UsageError("--experiments needs --control")
+    if has_key and not has_cert:
+        raise click.UsageError("--tls-key needs --tls-cert")
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix):
+        raise click.UsageError("--prefix begins with a slash and does not end with one, as in /bench")
+    if fleet and with_control:
+        raise click.UsageError("--control cannot be combined with --fleet: its runs are those of campaigns")
+    context = click.get_current_context()
+    given = [o for o in ("bind", "port", "tls_cert") if context.get_parameter_source(o) is not ParameterSource.DEFAULT]
+    if has_socket and given:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} cannot be combined with --socket")
 
 
 def _fleet_that_answers() -> FleetDatabase:

@@ -32,6 +32,7 @@ from dutlab.publish.feed import atom
 from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
 from dutlab.publish.site_run import RunToShow, SiteRun, show_run
 from dutlab.report.questions.claims import manifest_hash
+from dutlab.store.beneath import Beneath, parts_of
 from dutlab.store.find import is_text
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, files_of
 from dutlab.store.read import read_json
@@ -146,7 +147,8 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
         if not known.title:
             replace_file(asked.out / INDEX, as_json(index_of(asked.title or UNNAMED, [], {}, {}, [])))
         for group in asked.out.glob(f"{RUNS}*"):
-            sweep(group)
+            if not group.is_symlink():
+                sweep(group)
         yield
     except DiskFull as error:
         raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made anew") from error
@@ -218,21 +220,30 @@ def _held(site: Path) -> dict[str, str]:
 
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bool:
-    """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish."""
+    """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish.
+
+    Raises StoreError: OutsideFolder for a name that no site can have, and for a link that took the place of a file.
+    """
     if not is_text(run.name):
         raise InputError(f"{run.path}: the name of the folder is not UTF-8", remedy="rename the folder")
     known = manifest_hash(run)
     if known in held:
         return False
     groups = (RUNS if n == 1 else f"{RUNS}-{n}" for n in range(1, len(held) + 2))
+    names = list(_to_publish(run, cards=cards))
+    for name in names:
+        parts_of(name)
     goal = next(path for group in groups if not (path := out / group / run.name).exists())
     part = goal.with_name(f".{run.name}.{os.getpid()}.part")
     try:
-        part.mkdir(parents=True)
-        (part / "trials").mkdir()
-        for name, path in _to_publish(run, cards=cards):
-            (part / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, part / name, follow_symlinks=False)
+        with Beneath.opened(out) as site:
+            site.make_folder(goal.parent.name)
+        part.mkdir()
+        with Beneath.opened(run.path) as source, Beneath.opened(part) as copy:
+            copy.make_folder("trials")
+            for name in names:
+                with source.open_plain(name) as file:
+                    copy.write_new(name, file)
         part.rename(goal)
     except OSError as error:
         raise as_store_error(error, goal, None) from error
@@ -242,13 +253,14 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bo
     return True
 
 
-def _to_publish(run: RunFolder, *, cards: bool) -> Iterator[tuple[str, Path]]:
-    yield from ((name, path) for name, path in files_of(run.path) if path.is_file() and not path.is_symlink())
-    yield MANIFEST, run.path / MANIFEST
+def _to_publish(run: RunFolder, *, cards: bool) -> Iterator[str]:
+    """Relative names of the plain files to copy."""
+    yield from (name for name, path in files_of(run.path) if path.is_file() and not path.is_symlink())
+    yield MANIFEST
     beside = [run.path / ADDITIONS, *([run.path / DERIVED] if cards else [])]
     for folder in (f for f in beside if f.is_dir() and not f.is_symlink()):
         wanted = "claim-*.json" if folder.name == DERIVED else "*"
-        yield from ((f"{folder.name}/{p.name}", p) for p in sorted(folder.glob(wanted)) if p.is_file() and not p.is_symlink())
+        yield from (f"{folder.name}/{p.name}" for p in sorted(folder.glob(wanted)) if p.is_file() and not p.is_symlink())
 
 
 def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ...]) -> Published:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from dutlab.errors import StoreError
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, cards, manifest_hash, same, summary_of
+from dutlab.store.beneath import Beneath
 from dutlab.store.manifest import ManifestDifference
 from dutlab.store.names import checked_relative, trial_folder
-from dutlab.store.read import read_plain
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
@@ -81,8 +81,10 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
     folder = trial_folder(run.path, record.trial)
     raw = {}
     for name in record.raw:
+        checked_relative(name)
         try:
-            raw[name.removeprefix("raw/")] = read_plain(folder / checked_relative(name))
+            with Beneath.opened(run.path) as below, below.open_plain(f"trials/{folder.name}/{name}") as file:
+                raw[name.removeprefix("raw/")] = file.read()
         except OSError as error:
             raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
     recompute: Callable[[KeptTrial], Recomputed] = named(plug_of(record.cell.workload).again)

@@ -43,7 +43,7 @@ from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.find import is_running, run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.replace import replace_file
-from dutlab.store.write import AlreadyWritten, as_store_error, write_once
+from dutlab.store.write import AlreadyWritten, as_store_error, opened_to_append, write_once
 
 if TYPE_CHECKING:
     from dutlab.spec.campaign import PlannedCampaign
@@ -264,7 +264,7 @@ class CampaignFolder:
     def alone(self) -> Iterator[None]:
         """Raises TestbedError where another process carries the campaign out, StoreError."""
         try:
-            file = (self.path / _LOCK).open("ab")
+            file = opened_to_append(self.path / _LOCK)
         except OSError as error:
             raise as_store_error(error, self.path / _LOCK, None) from error
         with file as lock:
@@ -283,7 +283,7 @@ class CampaignFolder:
 
 def _is_held(path: Path) -> bool:
     try:
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
@@ -298,8 +298,8 @@ def _is_held(path: Path) -> bool:
 def _append(path: Path, entry: dict[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        with opened_to_append(path) as file:
+            file.write(f"{json.dumps(entry)}\n".encode())
     except OSError as error:
         raise as_store_error(error, path, None) from error
 

@@ -25,6 +25,7 @@ from dutlab.serve.control import Control
 from dutlab.serve.guard import FILE_POLICY, Guard, Guarded, TooLarge
 from dutlab.serve.live import Lives
 from dutlab.serve.pages import Pages
+from dutlab.store.beneath import Beneath, OutsideFolder
 from dutlab.store.fleet_database import FleetDatabaseAway
 
 _HERE = Path(__file__).parent
@@ -124,7 +125,7 @@ class _Site:
         if not self._guard.token:
             return RedirectResponse(f"{self._guard.prefix}/", 303)
         fault = ""
-        if request.method == "POST":
+        if request.method == "POST" or "token" in request.query_params:
             answer = await self._guard.login(request)
             if answer.status_code != 403:  # noqa: PLR2004 - a wrong token
                 return answer
@@ -219,18 +220,11 @@ class _Site:
 
 def open_below(folder: Path, parts: list[str]) -> int:
     """A file or folder below `folder`, opened for reading; no symlink on the way is followed. Raises FileNotFoundError."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    for part in parts:
-        above = handle
-        try:
-            if part in {".", ".."} or "\0" in part:
-                raise FileNotFoundError(part)
-            handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
-        except OSError:
-            raise FileNotFoundError(part) from None
-        finally:
-            os.close(above)
-    return handle
+    try:
+        with Beneath.opened(folder.parent) as above:
+            return above.open("/".join([folder.name, *parts]), os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, OutsideFolder):
+        raise FileNotFoundError("/".join(parts)) from None
 
 
 def _entries(folder: int) -> Iterator[tuple[str, int | None]]:

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dutlab.errors import InputError
+from dutlab.store.beneath import Beneath, OutsideFolder
 from dutlab.store.find import is_running
 from dutlab.store.manifest import JOURNAL, MANIFEST, PAUSE
 
 _MOST_FILES = 200
 _SUFFIXES = {".yaml", ".yml"}
 LOG = ".serve.log"
-"""In the folder of runs: what commands that were started here said."""
+"""In the folder of runs: what commands that were started here said. Others may write to that folder."""
 _SHOWN_BYTES = 4000
+
+
+class LogRefused(InputError):
+    """The log is a symbolic link, has a second name, or is not a plain file: it would be a file of somebody else."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: is not a plain file with one name, so it is neither written nor shown", remedy="remove it")
+        self.path = path
 
 
 @dataclass
@@ -57,7 +67,7 @@ class Control:
     def pause(self, run: Path) -> None:
         """Ends a run after the trial that is measured; it can be resumed. Raises InputError for one that does not go on, OSError."""
         self._holder(run)
-        os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+        os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))
 
     def cancel(self, run: Path) -> None:
         """What Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that does not go on on this machine."""
@@ -72,11 +82,26 @@ class Control:
         """The end of what started commands said."""
         self._started = [p for p in self._started if p.poll() is None]  # those that ended are not left as zombies
         try:
-            with (self.runs / LOG).open("rb") as log:
+            with os.fdopen(self._log(os.O_RDONLY), "rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _SHOWN_BYTES))
                 return log.read().decode(errors="replace")
+        except LogRefused as error:
+            return str(error)
         except OSError:
             return ""
+
+    def _log(self, flags: int) -> int:
+        """A descriptor of the log. Raises LogRefused, OSError."""
+        try:
+            with Beneath.opened(self.runs) as folder:
+                handle = folder.open(LOG, flags | os.O_NONBLOCK, 0o600)
+        except OutsideFolder:
+            raise LogRefused(self.runs / LOG) from None
+        node = os.fstat(handle)
+        if not stat.S_ISREG(node.st_mode) or node.st_nlink != 1:
+            os.close(handle)
+            raise LogRefused(self.runs / LOG)
+        return handle
 
     def _holder(self, run: Path) -> int:
         """The process that carries a run out: the kernel knows who holds the journal's lock (proc_locks(5))."""
@@ -92,7 +117,11 @@ class Control:
 
     def _command(self, arguments: list[str]) -> None:
         self.last_words()
-        with (self.runs / LOG).open("ab") as log:
+        try:
+            handle = self._log(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        except OSError as error:  # as ENXIO, of a pipe that nothing reads
+            raise LogRefused(self.runs / LOG) from error
+        with os.fdopen(handle, "ab") as log:
             argv = [sys.executable, "-m", "dutlab", *arguments]
             self._started.append(
                 subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)

@@ -1,7 +1,8 @@
 """Who may ask what: names of hosts, logins, tokens of forms, sizes, and the headers of every answer.
 
-Without a token only this machine is served, and a page of another origin can neither read an answer (the Host header is checked against DNS
-rebinding) nor send a form (each carries a token that only our pages have). With a token every address but the login needs a session.
+Without a token only this machine is served, and runs cannot be started or ended unless through a Unix socket of the user's. A page of
+another origin can neither read an answer (the Host header is checked against DNS rebinding) nor send a form (each carries a token that only
+our pages have). With a token every address but the login needs a session.
 """
 
 from __future__ import annotations
@@ -121,10 +122,14 @@ class Guard:
         return fields
 
     async def login(self, request: Request) -> Response:
-        """Takes the token of the login's form. The page is shown again by its caller where that is wrong (status 403)."""
+        """Takes the token of the login's form, or of the address that the terminal shows: GET /login?token=….
+
+        The page is shown again by its caller where the token is wrong (status 403).
+        """
         if wait_s := self.logins.wait_s():
             return PlainTextResponse("Too many failed logins. Wait a minute.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
-        session = self.logins.enter((await fields_of(request)).get("token", "").strip())
+        given = await fields_of(request) if request.method == "POST" else request.query_params
+        session = self.logins.enter(given.get("token", "").strip())
         if session is None:
             return PlainTextResponse("Wrong token.\n", 403)
         answer = RedirectResponse(f"{self.prefix}/", 303)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +34,8 @@ class ServeRequest:
     """Whose runs are shown instead."""
     bind: str
     port: int
+    socket: Path | None
+    """Listen on this Unix socket instead: only this user, and root, can connect to it."""
     token: str
     """Empty: nobody has to log in."""
     names: tuple[str, ...]
@@ -50,6 +54,10 @@ def listening(asked: ServeRequest) -> Iterator[tuple[socket.socket, str]]:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(asked.tls_cert, asked.tls_key)
         except (OSError, ValueError) as error:
             raise InputError(f"{asked.tls_cert}: cannot be used: {error}", remedy="name a PEM chain and its key") from None
+    if asked.socket is not None:
+        with _unix_socket(asked.socket) as made:
+            yield made, f"unix:{asked.socket.absolute()}"
+        return
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(asked.bind, asked.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         made = socket.socket(family, kind, protocol)
@@ -64,6 +72,39 @@ def listening(asked: ServeRequest) -> Iterator[tuple[socket.socket, str]]:
             raise InputError(f"{asked.bind} port {asked.port}: {error.strerror}", remedy="name another --port; 0 takes any") from None
         shown = f"[{asked.bind}]" if ":" in asked.bind else asked.bind
         yield made, f"http{'s' if asked.tls_cert else ''}://{shown}:{made.getsockname()[1]}{asked.prefix}/"
+
+
+@contextmanager
+def _unix_socket(path: Path) -> Iterator[socket.socket]:
+    """A socket of mode 0600, removed at the end. What another dutlab left that was killed is replaced. Raises InputError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        before = os.umask(0o177)
+        try:
+            if _is_left_over(path):
+                path.unlink()
+            made.bind(str(path))  # makes the file, and follows no link in its place
+            made.listen(512)
+            mine = path.lstat()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be listened on: {error.strerror or error}", remedy="name another --socket") from None
+        finally:
+            os.umask(before)
+        try:
+            yield made
+        finally:
+            with suppress(OSError):
+                if os.path.samestat(path.lstat(), mine):
+                    path.unlink()
+
+
+def _is_left_over(path: Path) -> bool:
+    """Whether `path` is a socket of ours that no process listens on."""
+    with suppress(FileNotFoundError):
+        node = path.lstat()
+        if stat.S_ISSOCK(node.st_mode) and node.st_uid == os.geteuid():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+                return asking.connect_ex(str(path)) != 0
+    return False
 
 
 def run(asked: ServeRequest, listens: socket.socket) -> None:

@@ -34,7 +34,10 @@ def is_loopback(host: str) -> bool:
 
 
 def scheduler_address(text: str) -> str:
-    """`tcp://` on loopback, or `tls://`: whoever may speak to a scheduler has its workers run anything. Raises ValueError."""
+    """`tcp://` on loopback, where the user's own key is used, or `tls://` with certificates. Raises ValueError.
+
+    Whoever may speak to a scheduler has its workers run anything.
+    """
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
         raise ValueFault("must be `local` or a scheduler, as in tls://controller.example:8786", FaultKind.TYPE)

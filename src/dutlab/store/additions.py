@@ -78,7 +78,7 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
 
 def _content(file: Path) -> bytes:
     try:
-        content = read_plain(file)
+        content = read_plain(file.resolve())  # the user's own file may be a link
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
     if len(content) > MOST_BYTES:

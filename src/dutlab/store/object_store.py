@@ -1,27 +1,42 @@
 """Finished runs in an object store, by fsspec: `s3://bucket/runs`, or whatever else fsspec knows. A run is there once its manifest is.
 
 Files go up one by one, each once: one that is there with its size is left as it is, so what was cut goes on. The manifest goes last, after
-every other file was found there with its size. What comes down is compared with the manifest before it gets the run's name.
+every other file was found there with its size. A run comes down in this order: its manifest is read, all names in the store are checked
+(store/beneath.py) and compared with it, then files are written, and the run gets its name once their hashes are those of the manifest.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add, how_to_install
-from dutlab.store.manifest import MANIFEST, compare, is_temporary
+from dutlab.store.beneath import Beneath, parts_of
+from dutlab.store.manifest import ADDITIONS, DERIVED, JOURNAL, MANIFEST, ManifestDifference, compare, hashes_of, is_temporary
+from dutlab.store.write import as_store_error, locked_folder, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 """Stores with keys, whose first part fsspec would make for us: a bucket that was mistyped must stay away."""
+_LARGEST_MANIFEST = 64 << 20
+"""In bytes; some 600 000 files."""
 
 
 class ObjectStoreAway(TestbedError):
     """The store cannot be reached, is full, or lets nobody in."""
+
+
+class NotItsManifest(StoreError):
+    """The files of a run in a store are not those of its manifest; nothing of it was kept."""
+
+    def __init__(self, url: str, difference: ManifestDifference) -> None:
+        super().__init__(f"{url}: is not what its manifest says: {difference}", remedy="ask who put it there")
+        self.url, self.difference = url, difference
 
 
 def put_run(run: Path, store: str) -> str:
@@ -47,26 +62,63 @@ def put_run(run: Path, store: str) -> str:
 def fetch_run(url: str, into: Path) -> Path:
     """A run out of a store, as a folder in `into`; one that is there already is left as it is.
 
-    Raises ObjectStoreAway, StoreError, InputError.
+    Raises ObjectStoreAway, InputError, and StoreError: OutsideFolder, NotItsManifest, or `into` cannot be written.
     """
-    name = PurePosixPath(url).name
-    run, part = into / name, into / f".{name}.part"
-    if run.exists():
+    (name,) = parts_of(PurePosixPath(url).name)
+    if (run := into / name).exists():
         return run
     with _opened(url) as (fs, root):
         there = _sizes(fs, root)
         if MANIFEST not in there:
             raise InputError(f"{url}: no finished run", remedy="name a run's address, as `dutlab runs --fleet` shows it")
-        if strange := [name for name in there if ".." in PurePosixPath(name).parts]:
-            raise StoreError(f"{url}: a file is named {strange[0]}", remedy="ask who put it there")
-        shutil.rmtree(part, ignore_errors=True)
-        for file in there:
-            (part / file).parent.mkdir(parents=True, exist_ok=True)
-            fs.get_file(f"{root}/{file}", str(part / file))
-    if not (difference := compare(part)).none:
-        raise StoreError(f"{url}: is not what its manifest says: {difference}", remedy=f"see the files in {part}")
-    part.rename(run)
+        manifest = _manifest(fs, url, root, there)
+        with _new_folder(into, name) as part:
+            with Beneath.opened(part) as folder:
+                folder.write_new(MANIFEST, io.BytesIO(manifest))
+                for file in there.keys() - {MANIFEST}:
+                    with fs.open(f"{root}/{file}", "rb") as source:
+                        folder.write_new(file, source)
+            if not (difference := compare(part)).none:
+                raise NotItsManifest(url, difference)
+            try:
+                part.rename(run)
+            except OSError as error:
+                raise as_store_error(error, run, None) from error
     return run
+
+
+def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes:  # noqa: ANN401 -- fsspec's, an extra
+    """The manifest of a run in a store that has all of its files and no others. Raises OutsideFolder, NotItsManifest, StoreError."""
+    for file in there:
+        parts_of(file)
+    if there[MANIFEST] > _LARGEST_MANIFEST:
+        raise StoreError(f"{url}: its manifest is larger than {_LARGEST_MANIFEST >> 20} MiB", remedy="ask who put it there")
+    with fs.open(f"{root}/{MANIFEST}", "rb") as file:
+        manifest = bytes(file.read(_LARGEST_MANIFEST))
+    named = hashes_of(manifest.decode(errors="surrogateescape"), Path(MANIFEST)).keys()
+    unhashed = {name for name in there if name in (MANIFEST, JOURNAL) or name.startswith((f"{DERIVED}/", f"{ADDITIONS}/"))}
+    difference = ManifestDifference(
+        missing=tuple(sorted(named - there.keys())), changed=(), extra=tuple(sorted(there.keys() - named - unhashed))
+    )
+    if not difference.none:
+        raise NotItsManifest(url, difference)
+    return manifest
+
+
+@contextmanager
+def _new_folder(into: Path, name: str) -> Iterator[Path]:
+    """A folder of this process until it is renamed. Those of fetches that were killed are removed. Raises StoreError."""
+    part = into / f".{name}.{os.getpid()}.part"
+    try:
+        sweep(into)
+        part.mkdir()  # one that is there, as another user's link, is an error
+    except OSError as error:
+        raise as_store_error(error, part, None) from error
+    try:
+        with locked_folder(part):
+            yield part
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def is_address(text: str) -> bool:

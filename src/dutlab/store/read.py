@@ -6,6 +6,7 @@ the others from being read.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -22,12 +23,25 @@ _LARGEST = 2**64
 """No count, size or time of ours needs an integer beyond it."""
 
 
+class NotPlain(StoreError):
+    """A link, a pipe or a device is in the place of a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: is not a plain file", remedy=CHANGED)
+        self.path = path
+
+
 def read_plain(path: Path) -> bytes:
-    """What a plain file holds. A pipe or a device in its place is refused, not waited for. Raises OSError, StoreError."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """What a plain file of a run holds. A link in its place is not followed, a pipe or device not waited for. Raises OSError, NotPlain."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise NotPlain(path) from None
+        raise
     try:  # without a Python file around it: a report reads tens of thousands
         if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
-            raise StoreError(f"{path}: is not a plain file", remedy=CHANGED)
+            raise NotPlain(path)
         read = os.read(handle, found.st_size + 1)
         if len(read) == found.st_size:
             return read

@@ -32,6 +32,7 @@ from pydantic import ValidationError
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.attempts import Attempt, AttemptReason, attempts_in, set_aside
+from dutlab.store.beneath import Beneath
 from dutlab.store.judged import as_disturbed, judged
 from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
@@ -188,11 +189,12 @@ class RunFolder:
         kept = record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)})
         fresh = not folder.exists()
         try:
-            folder.mkdir(exist_ok=True)
-            for name, data in outputs.items():
-                path = folder / "raw" / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_once(path, data, Sync.AT_END)
+            with Beneath.opened(self.path) as run:
+                run.make_folder(f"trials/{folder.name}")
+                for name, data in outputs.items():
+                    path = folder / "raw" / name
+                    with run.below(path.parent.relative_to(self.path).as_posix()) as below:
+                        write_once(path, data, Sync.AT_END, folder=below)
             if held := list(samples):
                 write_samples(folder / "samples.parquet", columns(held))
             if self._sync is Sync.EACH:

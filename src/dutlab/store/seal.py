@@ -14,7 +14,7 @@ import json
 import os
 import pwd
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +26,41 @@ SEALED = ("resolved.json", "plan.json")
 """What resume and undo go by, beside the journal."""
 MAC = "mac"
 _KEY_BYTES = 32
+_LARGEST_SECRET = 1 << 16
 
 
 def own_key() -> bytes | None:
     """The user's key, made at its first use; None where no file can be kept: such a run is sealed by nobody."""
-    path = state_folder() / "dutlab" / "journal.key"
+    _, key = own_file("journal.key", lambda: secrets.token_bytes(_KEY_BYTES))
+    return key if key is not None and len(key) == _KEY_BYTES else None
+
+
+def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
+    """A secret of the user in the state folder (mode 0600), made by `new` at its first use.
+
+    The content is None where no file can be kept, or where the file is not the user's alone.
+    """
+    path = state_folder() / "dutlab" / name
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        try:
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as f:  # noqa: PTH123 - a descriptor
-                f.write(secrets.token_bytes(_KEY_BYTES))
-                f.flush()
-                os.fsync(f.fileno())
-            with contextlib.suppress(FileExistsError):
-                os.link(part, path)  # of two processes that make it at once, one key counts
-        finally:
-            part.unlink(missing_ok=True)
+        if not os.path.lexists(path):
+            part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+            try:
+                with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as f:  # noqa: PTH123 - a descriptor
+                    f.write(new())
+                    f.flush()
+                    os.fsync(f.fileno())
+                with contextlib.suppress(FileExistsError):
+                    os.link(part, path)  # of two processes that make it at once, one counts
+            finally:
+                part.unlink(missing_ok=True)
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:  # noqa: PTH123 - as above
             about = os.fstat(f.fileno())
-            key = f.read(_KEY_BYTES + 1)
+            content = f.read(_LARGEST_SECRET)
     except OSError:
-        return None
-    return key if about.st_uid == os.geteuid() and not about.st_mode & 0o077 and len(key) == _KEY_BYTES else None
+        return path, None
+    return path, content if about.st_uid == os.geteuid() and not about.st_mode & 0o077 else None
 
 
 def new_seal(folder: Path) -> dict[str, Any]:

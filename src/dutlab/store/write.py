@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dutlab.errors import StoreError
 
@@ -91,40 +91,55 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH) -> None:
+def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH, *, folder: int | None = None) -> None:
     """Writes `data` to `path`, whole and durable, or leaves no trace.
 
-    Raises AlreadyWritten, DiskFull, StoreError.
+    `folder` is a descriptor of the folder of `path`, where that must not be looked up again. Raises AlreadyWritten, DiskFull, StoreError.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    at = path if folder is None else Path(path.name)
+    part = at.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("xb") as f:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder), "wb") as f:
             f.write(data)
             if sync is Sync.EACH:
                 f.flush()
                 os.fsync(f.fileno())
-        publish(part, path, sync)
+        _publish(part, at, path, folder)
+        if sync is Sync.EACH:
+            sync_directory(path.parent)
     except OSError as error:
         raise as_store_error(error, path, len(data)) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+
+
+def opened_to_append(path: Path) -> BinaryIO:
+    """A plain file, made where there is none. No link is followed, and no pipe is waited for. Raises OSError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "ab")
 
 
 def publish(part: Path, path: Path, sync: Sync = Sync.EACH) -> None:
     """Gives the finished file `part` its name. Raises AlreadyWritten, OSError."""
+    _publish(part, path, path, None)
+    if sync is Sync.EACH:
+        sync_directory(path.parent)
+
+
+def _publish(part: Path, at: Path, path: Path, folder: int | None) -> None:
+    """Both names are relative to the descriptor `folder`, if there is one; `path` is what an error says."""
     try:
-        os.link(part, path)
+        os.link(part, at, src_dir_fd=folder, dst_dir_fd=folder)
     except FileExistsError:
         raise AlreadyWritten(path) from None
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
             raise
         # A file system without hard links (FAT, some network shares): the check and the rename are then two steps.
-        if path.exists():
+        with suppress(FileNotFoundError):
+            os.stat(at, dir_fd=folder, follow_symlinks=False)
             raise AlreadyWritten(path) from None
-        part.rename(path)
-    if sync is Sync.EACH:
-        sync_directory(path.parent)
+        os.rename(part, at, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 @contextmanager

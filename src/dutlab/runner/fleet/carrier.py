@@ -11,6 +11,7 @@ from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fleet.cost import FleetCost, on_this_clock
 from dutlab.runner.fleet.place import ended_in_order
 from dutlab.spec.planned_run import PlannedRun
+from dutlab.store.write import opened_to_append
 
 
 class PlaceCarrier(Protocol):
@@ -44,7 +45,7 @@ def cost_since(folder: CampaignFolder, planned: PlannedRun, handed_s: float) -> 
 async def begin_place(folder: CampaignFolder, planned: PlannedRun) -> asyncio.subprocess.Process:
     """A process that outlives this one, whatever kills it: what it has begun, it finishes."""
     folder.lock_of(planned)
-    with folder.said_by(planned).open("ab") as said:
+    with opened_to_append(folder.said_by(planned)) as said:
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "dutlab", "campaign", "place", str(folder.path), str(planned.number),
             stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,

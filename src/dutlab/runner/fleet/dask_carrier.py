@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from dutlab.errors import TestbedError
 from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
-from dutlab.runner.fleet.security import insist_on_dask, security_for
+from dutlab.runner.fleet.security import dask_address, insist_on_dask, security_for
 from dutlab.runner.fleet.worker import carry_out_here, offered, resource
 from dutlab.spec.planned_run import PlannedRun
+from dutlab.store.write import opened_to_append
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -108,8 +109,8 @@ class DaskCarrier:
         """Noted as a try, as one of a testbed that cannot be reached."""
         now = datetime.now().astimezone()
         self.folder.lock_of(planned)
-        with self.folder.said_by(planned).open("a", encoding="utf-8") as said:
-            said.write(f"{why}\n")
+        with opened_to_append(self.folder.said_by(planned)) as said:
+            said.write(f"{why}\n".encode())
         self.folder.tried(planned, now, now, TestbedError.exit_status, "worker")
         return TestbedError.exit_status
 
@@ -148,7 +149,7 @@ class DaskCarrier:
                 await self._disconnect()
                 try:
                     self._client = await Client(
-                        address, asynchronous=True, security=security_for(address), timeout=_CONNECTS_S, set_as_default=False
+                        dask_address(address), asynchronous=True, security=security_for(address), timeout=_CONNECTS_S, set_as_default=False
                     )
                 except (OSError, TimeoutError):
                     if time.monotonic() > until:

@@ -32,6 +32,7 @@ from dutlab.runner.fleet.leases import BedLease, LeaseStore
 from dutlab.spec.fleet import Fleet
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabaseAway
+from dutlab.store.write import opened_to_append
 
 T = TypeVar("T")
 _LOOK_S = 0.2
@@ -117,7 +118,7 @@ class PlaceWork:
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[int | None]:
         """The place's lock, also the run's; None where there is nothing left to do."""
-        lock = os.open(self.folder.lock_of(self.planned), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        lock = os.open(self.folder.lock_of(self.planned), os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             began = on_this_clock()
             while not _taken(lock):
@@ -176,8 +177,8 @@ class PlaceWork:
         from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- a quarter of a second, and the run waits before it begins
 
         if (why := await asyncio.to_thread(RunKeeping(self.folder, self.store.database).keep, self.planned)) is not None:
-            with self.folder.said_by(self.planned).open("a", encoding="utf-8") as said:
-                said.write(f"{why}\n")
+            with opened_to_append(self.folder.said_by(self.planned)) as said:
+                said.write(f"{why}\n".encode())
 
     async def _run(self, lock: int, lease: BedLease, fence: Fence) -> int:
         own = self.folder.own_runs(self.planned)
@@ -186,7 +187,7 @@ class PlaceWork:
         argv = ["resume", str(cut), "--trust"] if cut else ["run", *self.planned.arguments, "--runs", str(own), "--unattended"]
         tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
         began, began_s = self.clock(), on_this_clock()
-        with self.folder.said_by(self.planned).open("ab") as said:
+        with opened_to_append(self.folder.said_by(self.planned)) as said:
             process = await asyncio.create_subprocess_exec(
                 *tie, sys.executable, "-m", "dutlab", *argv, "--yes",
                 stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, pass_fds=(lock,),

@@ -1,11 +1,11 @@
-"""The scheduler of a fleet: Dask's, which listens on loopback, or with TLS."""
+"""The scheduler of a fleet: Dask's, which listens with TLS, on loopback too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from dutlab.runner.fleet.security import security_for
+from dutlab.runner.fleet.security import dask_address, security_for
 
 
 async def schedule(address: str, dashboard_port: int | None, note: Callable[[str], None]) -> None:
@@ -13,7 +13,7 @@ async def schedule(address: str, dashboard_port: int | None, note: Callable[[str
     import dask  # noqa: PLC0415 -- an extra
     from distributed import Scheduler  # noqa: PLC0415 -- an extra, and slow to load
 
-    security, parts = security_for(address), urlsplit(address)
+    security, parts = security_for(address), urlsplit(dask_address(address))
     routes = dask.config.get("distributed.scheduler.http.routes") if dashboard_port is not None else []
     with dask.config.set({"distributed.scheduler.http.routes": routes}):
         async with Scheduler(

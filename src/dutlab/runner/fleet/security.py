@@ -1,16 +1,22 @@
-"""Who may speak to a scheduler and to its workers: whoever has a certificate of the fleet's own authority."""
+"""Who may speak to a scheduler and to its workers: whoever has a certificate of the fleet's own authority, always over TLS.
+
+Whoever reaches a scheduler has its workers run anything, and on loopback (`tcp://127.0.0.1:…`) every user of this machine can. So there the
+certificate and its key are in one file of the user (mode 0600), made at first use: all parts of such a fleet run as the same user.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.errors import InputError
 from dutlab.extras import how_to_add
 from dutlab.spec.fleet import scheduler_address
+from dutlab.store.seal import own_file
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 TLS = "DUTLAB_FLEET_TLS"
 """The folder with ca.pem, cert.pem and key.pem."""
 _AUTHORITY, _CERTIFICATE, _KEY = "ca.pem", "cert.pem", "key.pem"
+_PARTS = ("scheduler", "worker", "client")
+_LOOPBACK = "loopback-fleet.pem"
 
 
 def insist_on_dask() -> None:
@@ -29,16 +37,24 @@ def insist_on_dask() -> None:
     logging.getLogger("distributed").setLevel(logging.WARNING)
 
 
-def security_for(address: str) -> Security | None:
-    """None on loopback without TLS. Raises InputError for anything else without it, and for a key that others can read."""
+def dask_address(address: str) -> str:
+    """What Dask listens at or connects to: there is no connection without TLS, on loopback neither."""
+    return address.replace("tcp://", "tls://", 1)
+
+
+def security_for(address: str) -> Security:
+    """The certificate and key for a scheduler's address. Raises InputError where they are missing, or others can read the key."""
     try:
         scheduler_address(address)
     except ValueError as error:
         raise InputError(f"{address}: {error}", remedy=f"write tls://, and name the folder of certificates in {TLS}") from None
     if address.startswith("tcp://"):
-        return None
-    from distributed.security import Security  # noqa: PLC0415 -- an extra, and slow to load
-
+        path, content = own_file(_LOOPBACK, _new_certificate)
+        if content is None:
+            raise InputError(
+                f"{path}: cannot be kept, or is not a file of yours alone", remedy="remove it, or name a folder in XDG_STATE_HOME"
+            )
+        return _security(path, path, path)
     named = os.environ.get(TLS, "")
     folder = Path(named)
     if not named or (missing := [name for name in (_AUTHORITY, _CERTIFICATE, _KEY) if not (folder / name).is_file()]):
@@ -48,9 +64,30 @@ def security_for(address: str) -> Security | None:
         )
     if (folder / _KEY).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InputError(f"{folder / _KEY}: others can read it", remedy=f"chmod 600 {folder / _KEY}")
-    authority, certificate, key = (str(folder / name) for name in (_AUTHORITY, _CERTIFICATE, _KEY))
-    return Security(
-        tls_ca_file=authority, require_encryption=True,
-        tls_scheduler_cert=certificate, tls_scheduler_key=key, tls_worker_cert=certificate, tls_worker_key=key,
-        tls_client_cert=certificate, tls_client_key=key,
-    )  # fmt: skip
+    return _security(folder / _AUTHORITY, folder / _CERTIFICATE, folder / _KEY)
+
+
+def _security(authority: Path, certificate: Path, key: Path) -> Security:
+    from distributed.security import Security  # noqa: PLC0415 -- an extra, and slow to load
+
+    both = {f"tls_{part}_cert": str(certificate) for part in _PARTS} | {f"tls_{part}_key": str(key) for part in _PARTS}
+    return Security(tls_ca_file=str(authority), require_encryption=True, **both)
+
+
+def _new_certificate() -> bytes:
+    """A key and a certificate that it signed itself, which is therefore the only one that it trusts. PEM."""
+    from cryptography import x509  # noqa: PLC0415 -- slow to load
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 -- as above
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- as above
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dutlab on loopback")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(datetime(2000, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))  # RFC 5280, 4.1.2.5: no expiration date
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return secret + made.public_bytes(serialization.Encoding.PEM)

@@ -9,12 +9,11 @@ import platform
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fleet.carrier import begin_place, cost_since
 from dutlab.runner.fleet.cost import FleetCost, on_this_clock
-from dutlab.runner.fleet.security import security_for
+from dutlab.runner.fleet.security import dask_address, security_for
 from dutlab.store.seal import state_folder
 
 _AGAIN_S = 1.0
@@ -59,8 +58,7 @@ async def work(address: str, testbeds: Sequence[str], version: str, note: Callab
     from distributed import Worker  # noqa: PLC0415 -- an extra, and slow to load
 
     security = security_for(address)
-    host = "127.0.0.1" if security is None else None
-    options = {"protocol": urlsplit(address).scheme, "security": security} if security is not None else {}
+    host = "127.0.0.1" if address.startswith("tcp://") else None
     was_away = False
     scratch = state_folder() / "dutlab" / "worker"  # Dask removes from it what workers left that were killed
     with dask.config.set({"distributed.worker.http.routes": []}):
@@ -68,9 +66,10 @@ async def work(address: str, testbeds: Sequence[str], version: str, note: Callab
             while True:
                 try:
                     async with Worker(
-                        address, nthreads=len(testbeds), resources={resource(name, version): 1.0 for name in testbeds}, host=host,
+                        dask_address(address), protocol="tls", security=security,
+                        nthreads=len(testbeds), resources={resource(name, version): 1.0 for name in testbeds}, host=host,
                         name=f"{platform.node()}-{os.getpid()}", dashboard=False, dashboard_address="127.0.0.1:0",
-                        local_directory=str(scratch), memory_limit=None, death_timeout=30, **options,
+                        local_directory=str(scratch), memory_limit=None, death_timeout=30,
                     ) as worker:  # fmt: skip
                         note(f"{worker.address}: works for {address} on {', '.join(testbeds)}")
                         was_away = False

@@ -31,7 +31,7 @@ from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
-from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError
+from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, both_ways
 from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 from dutlab.tools.live import received_rate
 
