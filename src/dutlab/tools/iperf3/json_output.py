@@ -53,18 +53,6 @@ class Iperf3Result:
     loss_ratio: float | None = None
     jitter_ns: float | None = None
 
-
-@dataclass(frozen=True)
-class Sums:
-    """The end of a report in the form that 3.11 and later print. A mapping is empty where this end does not know that side."""
-
-    sent: Mapping[str, Any]
-    received: Mapping[str, Any]
-    loss_ratio: float | None = None
-    """Of UDP: lost datagrams among those sent."""
-    jitter_ns: float | None = None
-    repairs: tuple[str, ...] = ()
-
     @property
     def figures(self) -> dict[str, float]:
         """What the test found, under the names of figures; what this iperf3 does not tell is absent."""
@@ -76,6 +64,18 @@ class Sums:
             "receiver_cpu_percent": self.receiver_cpu_percent,
         }
         return {name: float(value) for name, value in known.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The end of a report in the form that 3.11 and later print. A mapping is empty where this end does not know that side."""
+
+    sent: Mapping[str, Any]
+    received: Mapping[str, Any]
+    loss_ratio: float | None = None
+    """Of UDP: lost datagrams among those sent."""
+    jitter_ns: float | None = None
+    repairs: tuple[str, ...] = ()
 
 
 def both_ways(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
