@@ -50,8 +50,8 @@ def no_leak() -> Iterator[None]:
     KEEPER.close()
     gc.collect()  # a process or socket that was not closed complains now, in the test that left it
     gc.freeze()  # what is left is no garbage, and need not be searched after the next test
-    assert eventually(lambda: not leaked(namespaces, labs)), f"left behind: {leaked(namespaces, labs)}"
-    assert eventually(lambda: not children()), f"processes left: {children()}"
+    assert eventually(lambda: not leaked(namespaces, labs), 60), f"left behind: {leaked(namespaces, labs)}"
+    assert eventually(lambda: not children(), 60), f"processes left: {children()}"
     assert machine_network() == outside
 
 

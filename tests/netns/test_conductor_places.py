@@ -32,7 +32,7 @@ def lab(dutlab: Command, label: str, tmp_path: Path) -> Iterator[str]:
     assert (done := dutlab("lab", "up", "three-node-ssh", "--label", label)).returncode == 0, done.stderr
     (tmp_path / ".ssh").mkdir()
     shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
-    description = (Path(__file__).parents[2] / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
+    description = (Path(__file__).parents[2] / "src" / "dutlab" / "spec" / "labs" / "three-node.yaml").read_text()
     links = description[description.index("links:") : description.index("\nlab:")]
     hosts = "".join(f"  {host}: {{ssh: root@{host}}}\n" for host in ("source", "dut", "sink"))
     (tmp_path / "bench.yaml").write_text(f"testbed: bench\nhosts:\n{hosts}{links}")

@@ -67,7 +67,7 @@ def bench(systems: tuple[str, str], dutlab: Command, label: str, tmp_path: Path)
         with config.open("a") as whole:
             whole.write(login_shells.start(folder, namespace, shell, f"box-{end}").read_text())
         pids.append(int((folder / f"box-{end}.pid").read_text()))
-    lab = (ROOT / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
+    lab = (ROOT / "src" / "dutlab" / "spec" / "labs" / "three-node.yaml").read_text()
     links = lab[lab.index("links:") : lab.index("\nlab:")]
     families = {end: shell.partition("-")[0] for end, shell in zip(ENDS, systems, strict=True)}
     hosts = "".join(f"  {end}: {{ssh: root@box-{end}, family: {family}}}\n" for end, family in families.items())

@@ -63,7 +63,7 @@ def machines(dutlab: Command, label: str, tmp_path: Path) -> Iterator[Path]:
     assert (done := dutlab("lab", "up", "three-node-ssh", "--label", label)).returncode == 0, done.stderr
     (tmp_path / ".ssh").mkdir()
     shutil.copy(StateFolder().ssh_folder(label) / "config", tmp_path / ".ssh" / "config")
-    lab = (ROOT / "src" / "dutlab" / "labs" / "three-node.yaml").read_text()
+    lab = (ROOT / "src" / "dutlab" / "spec" / "labs" / "three-node.yaml").read_text()
     links = lab[lab.index("links:") : lab.index("\nlab:")]
     file = tmp_path / "bench.yaml"
     file.write_text("testbed: bench\nhosts:\n" + "".join(f"  {h}: {{ssh: root@{h}}}\n" for h in ("source", "dut", "sink")) + links)
