@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capability import need
 from dutlab.store import beneath
 from dutlab.store.beneath import Beneath, NameFault, OutsideFolder, parts_of
 
@@ -16,8 +17,7 @@ from dutlab.store.beneath import Beneath, NameFault, OutsideFolder, parts_of
 @pytest.fixture(params=["openat2", "a part at a time"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beneath]:
     if request.param == "openat2":
-        if not beneath._has_openat2():
-            pytest.skip("this kernel has no openat2(2)")
+        need("openat2", beneath._has_openat2())
     else:
         monkeypatch.setattr(beneath, "_has_openat2", lambda: False)
     (tmp_path / "elsewhere").mkdir()
