@@ -148,8 +148,10 @@ class _Cells:
         return said
 
     def table(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> Table:
-        """A row a result; of many results of several modes, a row a mode and a column a place."""
-        wide = len(self.labels) > 1 and len(self.places) > 1 and len(figures) == 1 and len(self.by_place) > MOST_ROWS
+        """A row a result; of many results of several modes, a row a mode and a column a place, unless most of that would be empty."""
+        several = len(self.labels) > 1 and len(self.places) > 1
+        full = 2 * len(self.by_place) > len(self.labels) * len(self.places)
+        wide = several and full and len(figures) == 1 and len(self.by_place) > MOST_ROWS
         columns, rows = self._wide(figures[0], book) if wide else self._long(figures, report, book)
         marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
         workload = self.workload
