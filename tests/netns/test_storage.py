@@ -33,7 +33,7 @@ workloads:
   - fio:
       drives: [[server:d1, server:d2]]
       options: {rw: WAY, bs: 4k, iodepth: 4}
-      duration: 1s
+      duration: 2s
 repeats: 1
 disturbed: count
 """

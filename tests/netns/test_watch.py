@@ -92,7 +92,7 @@ def test_a_terminal_shows_the_rates_of_every_port_and_stream_of_a_running_trial(
 
 def test_elsewhere_there_is_a_line_for_each_port_and_stream_and_no_escape(place, tmp_path):
     kept = tmp_path / "events.jsonl"
-    sent = _sent(_trial(place, kept, "2s"))
+    sent = _sent(_trial(place, kept, "3s"))
     events = [json.loads(line) for line in kept.read_text().splitlines()]
     assert {e["event"] for e in events} == {"second", "status"}
     done = subprocess.run([str(need_engine()), "watch"], input=kept.read_text(), capture_output=True, text=True, timeout=LIMIT_S)

@@ -2,13 +2,14 @@
 
 It refuses what TRex refuses (sending from a port without streams, before a reset), prints noise where TRex's logger prints, and counts
 frames that are on their way as not yet come, so that counters read too early differ from those read after the drain. DUT_LOSES=10 has one
-frame in ten lost. STARTS_AFTER=2 has the first two connections refused. RX_MISSES=10 has the receiving port miss one frame in ten.
+frame in ten lost. STARTS_AFTER=2 has the first two connections refused. UP_WITH=PATH has the first one wait for that file. RX_MISSES=10 has the receiving port miss one frame in ten.
 
 As TRex 3.08 on af_packet: it stretches time rather than sending fewer frames (STRETCHES=3: three times as long), a wait that is too long for
 its caller raises TRexTimeoutError, and what a stopped trial left in the sender's ring (LEFT=50) goes out with the next frames.
 """
 
 import os
+import time as real_time
 from pathlib import Path
 
 try:
@@ -66,6 +67,10 @@ class STLClient:
         if STLClient.refused < int(os.environ.get("STARTS_AFTER", "0")):
             STLClient.refused += 1
             raise STLError("Failed to get server response from tcp://127.0.0.1:4501")
+        if path := os.environ.get("UP_WITH"):  # the server answers once it has read its configuration
+            ends = real_time.monotonic() + 30
+            while not Path(path).exists() and real_time.monotonic() < ends:
+                real_time.sleep(0.01)
 
     def get_server_version(self):
         return {"version": "v3.08", "mode": "STL"}

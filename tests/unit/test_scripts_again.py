@@ -54,7 +54,7 @@ def project(tmp_path: Path, python: str) -> Path:
 
 def run(project: Path, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    env = {**kept, "PATH": f"{project / '.venv/bin'}:{os.environ['PATH']}", "PROCESSES": "0", **env}
+    env = {**kept, "PATH": f"{project / '.venv/bin'}:{os.environ['PATH']}", "PROCESSES": "0", "FLAKY": "fails", **env}
     return subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 

@@ -35,7 +35,7 @@ from dutlab.units import Pps, Seconds
 from generator_files import direction
 
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "trex_api.py"
-SERVER = '#!/bin/sh\nprintf "%s\\n" "$*" >"$TREX_STAND_IN/server"\ncp "$6" "$TREX_STAND_IN/cfg.yaml"\nexec sleep 60\n'
+SERVER = '#!/bin/sh\nprintf "%s\\n" "$*" >"$TREX_STAND_IN/server"\ncp "$6" "$TREX_STAND_IN/cfg"\nmv "$TREX_STAND_IN/cfg" "$TREX_STAND_IN/cfg.yaml"\nexec sleep 60\n'
 
 
 @pytest.fixture
@@ -265,7 +265,8 @@ def test_as_fast_as_it_can_is_all_of_the_line_and_a_profile_of_the_users_own_is_
     assert (outcome.flows[0].sent_frames, outcome.flows[0].mean_frame_bytes) == (200, 1280)
 
 
-def test_the_server_is_started_with_a_configuration_for_the_kernels_interfaces_and_ended(release):
+def test_the_server_is_started_with_a_configuration_for_the_kernels_interfaces_and_ended(release, monkeypatch):
+    monkeypatch.setenv("UP_WITH", str(release / "cfg.yaml"))
     offered(model(release), wanted(), links=("a", "b"))
     assert (release / "server").read_text().startswith("-i --iom 0 --no-scapy-server --cfg /")
     (cfg,) = YAML(typ="safe").load(release / "cfg.yaml")

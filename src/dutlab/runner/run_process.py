@@ -103,10 +103,10 @@ class RunProcess:
         return True
 
     def say_cut(self, error: BaseException, how: str) -> None:
-        """Tells the user `how` the run can go on, if it can and a trial of it is there."""
+        """Tells the user `how` the run can go on, if it can and a trial of it was begun."""
         finished = len(self.folder.finished())
         what = error.what if isinstance(error, TimeIsOver) else "interrupted"
-        self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if finished and how else "")
+        self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if self.folder.has_begun and how else "")
 
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left."""
