@@ -82,14 +82,23 @@ def test_a_mode_that_does_not_hold_measures_nothing_and_the_run_goes_on(dutlab, 
     assert {r["status"] for r in by_mode["router"]} == {"measured"}
 
 
-def test_a_port_that_carries_the_default_route_is_refused(dutlab, experiment, standing_lab, tmp_path):
-    subprocess.run(
-        ["ip", "-n", f"dutlab-{standing_lab}-source", "route", "add", "default", "via", "172.16.0.1", "dev", "eth-a"], check=True
-    )
-    done = dutlab("run", experiment(SWEEPS), "--lab", standing_lab)
+def test_a_port_that_shares_its_link_with_the_default_route_is_refused_to_every_generator(dutlab, experiment, standing_lab, tmp_path):
+    need_program("trafgen")
+    for line in (
+        "link add office type bridge",
+        "link set eth-a master office",
+        "link set office up",
+        "addr add 10.9.0.2/24 dev office",
+        "route add default via 10.9.0.1 dev office",
+    ):
+        subprocess.run(["ip", "-n", f"dutlab-{standing_lab}-source", *line.split()], check=True)
+    text = SWEEPS.replace("workloads:\n", "workloads:\n  - sweep: {generator: trafgen, frame_sizes: [128], rates: [1kpps], duration: 500ms, links: [[a]]}\n")
+    done = dutlab("run", experiment(text), "--lab", standing_lab)
     assert done.returncode in (1, 3), done.stderr
-    said = done.stderr + "".join(r["why"] for r in records(only_run(tmp_path)))
-    assert "default route" in said and "isolated" in said
+    found = records(only_run(tmp_path))
+    for record in found:
+        assert record["status"] != "measured" and "office, which shares a link with eth-a," in record["why"] and "isolated" in record["why"]
+    assert {"trafgen"} <= {record["cell"]["tool"] for record in found}
 
 
 def test_a_factor_set_by_hand_is_asked_for_and_unattended_refuses_it(python, python_env, dutlab, experiment, tmp_path):

@@ -84,6 +84,8 @@ def test_all_reasons_are_told_at_once_and_the_connection_of_the_caller_is_one():
         heard_pps=90.0,
     )
     assert len(reasons(said)) == 5
+    bridged = replace(QUIET, links=[{**ETH1, "master": "br0"}, {"ifname": "br0"}], routes=[{"dst": "default", "dev": "br0"}])
+    assert len(reasons(bridged)) == 2, "it belongs to a bridge, and the bridge has the default route"
     # The connection that the caller came by counts without its socket.
     assert reasons(QUIET, login="198.51.100.4 51234 10.0.1.2 22") == ["carries an ssh login"]
     assert reasons(QUIET, login="198.51.100.4 51234 10.0.9.9 22") == []

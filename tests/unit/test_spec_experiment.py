@@ -290,6 +290,16 @@ def test_a_mode_of_ones_own_may_admit_whatever_it_likes(tmp_path):
     assert load(text + "modes: {nat: {apply: [pfctl -f /etc/nat.conf], restore: [pfctl -f /etc/pf.conf]}}\n", tmp_path / "e.yaml")
 
 
+def test_broadcast_frames_are_for_links_that_are_isolated(tmp_path):
+    """RFC 6815: they reach whatever else is there."""
+    text = MINIMAL.replace("{lab: three-node}", "testbed.yaml").replace("sweep:", "rfc2544: {modifiers: [broadcast], frame_sizes: [128]}")
+    (tmp_path / "testbed.yaml").write_text(TESTBED)
+    (refused,) = faults_of_experiment(text, path=tmp_path / "e.yaml")
+    assert refused.path.startswith("workloads.0.rfc2544.modifiers") and refused.kind is FaultKind.UNFIT
+    (tmp_path / "testbed.yaml").write_text(TESTBED.replace("speed: 1G, path", "speed: 1G, isolated: true, path"))
+    assert load(text, tmp_path / "e.yaml")
+
+
 def test_ipv6_has_no_broadcast_frames():
     """RFC 5180 section 6."""
     text = MINIMAL.replace("sweep:", "rfc2544: {modifiers: [broadcast], frame_sizes: [128]}")

@@ -299,11 +299,12 @@ def test_a_client_that_fails_is_told_with_the_reason(release, change, why):
     assert (failed.value.tool, failed.value.host) == ("trex", "source")
 
 
-def test_after_a_failure_the_next_trial_begins_with_a_new_server(release):
+def test_after_a_failure_the_next_trial_begins_with_a_new_server(release, monkeypatch):
+    monkeypatch.setenv("UP_WITH", str(release / "up"))
     api = release / "automation/trex_control_plane/interactive/trex/stl/api.py"
-    once = "mark = Path(os.environ['TREX_STAND_IN'], 'gone')\n        if not mark.exists():\n            mark.touch()\n            raise STLError('server is gone')"
+    once = "mark = Path(os.environ['TREX_STAND_IN'], 'gone')\n        if not mark.exists():\n            mark.touch()\n            Path(os.environ['UP_WITH']).unlink()\n            raise STLError('server is gone')"
     api.write_text(api.read_text().replace("def get_stats(self, ports=None):", f"def get_stats(self, ports=None):\n        {once}"))
-    (release / "t-rex-64").write_text('#!/bin/sh\necho started >>"$TREX_STAND_IN/starts"\nexec sleep 60\n')
+    (release / "t-rex-64").write_text('#!/bin/sh\necho started >>"$TREX_STAND_IN/starts"\ntouch "$UP_WITH"\nexec sleep 60\n')
     _, outcome = offered(model(release), wanted(), fails_first=True)
     assert outcome.flows[0].sent_frames == 400
     assert (release / "starts").read_text() == "started\nstarted\n"

@@ -4,7 +4,7 @@ use dutlab_port::network::Network;
 use dutlab_protocol::plan::{SendPlan, Stream, VariedField};
 use dutlab_protocol::request::TESTBEDS;
 use dutlab_protocol::{ErrorKind, Fault};
-use dutlab_wire::raw;
+use dutlab_wire::{Mac, reach};
 use std::net::IpAddr;
 
 use crate::lower::{self, Lowered};
@@ -28,42 +28,79 @@ impl Reach {
         least == most && stays_on_link(least) || all.any(|n| n.contains(least) && n.contains(most))
     }
 
-    /// Refuses a plan with streams to a destination outside, or to MACs that vary: nobody knows whose those are.
+    /// Refuses a plan with streams to a destination outside, to MACs that vary, of which nobody knows whose they are, or to a MAC that
+    /// all stations listen to.
     pub fn check(&self, plan: &SendPlan) -> Result<(), Fault> {
         if *self == Self::Isolated {
             return Ok(());
         }
-        if let Some(s) = plan.streams.iter().find(|s| has_many_macs(s)) {
-            let what = format!(
-                "stream {} has destination MACs that vary, so its frames reach devices outside of the testbed, too (RFC 6815)",
-                s.stream
-            );
-            let remedy =
-                "take one destination MAC, or set `isolated: true` (--isolated) for this link if nothing else is on it";
-            return Err(fault(ErrorKind::GuardRefused, what, Some(remedy)));
+        for s in &plan.streams {
+            if has_many_macs(s) {
+                return Err(refused(
+                    s.stream,
+                    "has destination MACs that vary, so its frames reach devices outside of the testbed, too",
+                ));
+            }
+            // A value that cannot be read is refused with the plan.
+            if s.destination_mac.parse().is_ok_and(|mac| is_for_many(mac, Some(s.destination))) {
+                return Err(for_many(s.stream));
+            }
+            let mut ends = lower::destinations(s).flatten();
+            if let Some((least, most)) = ends.find(|(least, most)| !self.holds_all(*least, *most)) {
+                return Err(stray(s.stream, least, most));
+            }
         }
-        // A value that cannot be read is refused with the plan.
-        let mut ends = plan.streams.iter().flat_map(|s| lower::destinations(s).flatten().map(|ends| (s.stream, ends)));
-        match ends.find(|(_, (least, most))| !self.holds_all(*least, *most)) {
-            Some((stream, (least, most))) => Err(stray(stream, least, most)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Refuses frames that were given byte by byte, and those of a capture, with a destination outside. What is not IP has none.
+    /// Refuses frames that were given byte by byte, and those of a capture, that can get to a destination outside ([`reach`]). What is
+    /// not IP has none.
     pub fn check_frames(&self, plan: &Lowered) -> Result<(), Fault> {
+        if *self == Self::Isolated {
+            return Ok(());
+        }
         let templates =
             plan.plan.streams.iter().flat_map(|s| s.templates.iter().map(|t| (s.stream, t.bytes.as_slice())));
         let captured = plan.replay.iter().flat_map(|c| {
             let stream = plan.plan.streams.first().map_or(0, |s| s.stream);
             (0..c.replay.round()).map(move |n| (stream, c.replay.frame(n)))
         });
-        let mut ends = templates.chain(captured).filter_map(|(stream, frame)| Some((stream, raw::destination(frame)?)));
-        match ends.find(|(_, to)| !self.holds_all(*to, *to)) {
-            Some((stream, to)) => Err(stray(stream, to, to)),
-            None => Ok(()),
+        for (stream, frame) in templates.chain(captured) {
+            let (mut first, mut outside) = (None, None);
+            let known = reach::destinations(frame, &mut |to| {
+                first = first.or(Some(to));
+                outside = outside.or((!self.holds_all(to, to)).then_some(to));
+            });
+            if let Some(to) = outside {
+                return Err(stray(stream, to, to));
+            }
+            if known.is_err() {
+                return Err(refused(
+                    stream,
+                    "has more headers than are looked into, so nobody knows where its packets go",
+                ));
+            }
+            if frame.first_chunk().is_some_and(|mac| is_for_many(Mac(*mac), first)) {
+                return Err(for_many(stream));
+            }
         }
+        Ok(())
     }
+}
+
+/// Whether all stations of a network listen to this MAC, or those of a group (IEEE 802.3 clause 3.2.3): broadcast, 01:80:c2:… of
+/// bridges. Frames to a group of IP are judged by its address.
+fn is_for_many(mac: Mac, destination: Option<IpAddr>) -> bool {
+    mac.0[0] & 1 == 1 && !destination.is_some_and(|to| to.is_multicast())
+}
+
+fn for_many(stream: u16) -> Fault {
+    refused(stream, "goes to a MAC that more than one station listens to")
+}
+
+fn refused(stream: u16, why: &str) -> Fault {
+    let remedy = "take one destination MAC of the testbed, or set `isolated: true` (--isolated) for this link if nothing else is on it";
+    fault(ErrorKind::GuardRefused, format!("stream {stream} {why} (RFC 6815)"), Some(remedy))
 }
 
 fn stray(stream: u16, least: IpAddr, most: IpAddr) -> Fault {
@@ -82,8 +119,8 @@ fn has_many_macs(s: &Stream) -> bool {
 /// Whether no router forwards a packet to this address.
 fn stays_on_link(to: IpAddr) -> bool {
     match to {
-        IpAddr::V4(a) => a.is_link_local() || a.is_broadcast() || a.is_loopback(),
-        IpAddr::V6(a) => a.is_unicast_link_local() || a.is_loopback(),
+        IpAddr::V4(a) => a.is_link_local(),
+        IpAddr::V6(a) => a.is_unicast_link_local(),
     }
 }
 
@@ -97,11 +134,12 @@ mod tests {
     fn only_networks_of_the_testbed_and_those_that_nobody_routes_are_in_reach() {
         let reach = Reach::Networks(vec!["44.0.0.0/9".parse().unwrap()]);
         let holds = |reach: &Reach, to: &str| reach.holds_all(to.parse().unwrap(), to.parse().unwrap());
-        for inside in ["10.1.2.3", "198.19.255.254", "2001:db8::1", "fd00::1", "44.1.2.3", "fe80::1", "255.255.255.255"]
-        {
+        for inside in ["10.1.2.3", "198.19.255.254", "2001:db8::1", "fd00::1", "44.1.2.3", "fe80::1", "169.254.1.1"] {
             assert!(holds(&reach, inside), "{inside}");
         }
-        for outside in ["8.8.8.8", "44.128.0.1", "2001:4860:4860::8888", "172.32.0.1"] {
+        for outside in
+            ["8.8.8.8", "44.128.0.1", "2001:4860:4860::8888", "172.32.0.1", "255.255.255.255", "127.0.0.1", "::1"]
+        {
             assert!(!holds(&reach, outside), "{outside}");
             assert!(holds(&Reach::Isolated, outside), "{outside}");
         }
@@ -172,14 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn a_mac_that_all_stations_listen_to_is_for_isolated_links_only() {
+        for mac in ["ff:ff:ff:ff:ff:ff", "01:80:c2:00:00:00", "01:80:c2:00:00:01", "01:00:5e:00:00:01"] {
+            let why = check(serde_json::json!({"destination_mac": mac})).unwrap_err();
+            assert!(why.contains("stream 7 goes to a MAC that more than one station"), "{mac}: {why}");
+        }
+        let group = serde_json::json!({"destination_mac": "01:00:5e:00:00:01", "destination": "239.0.0.1"});
+        assert!(check(group).unwrap_err().contains("239.0.0.1"), "by its address");
+    }
+
+    #[test]
     fn frames_given_byte_by_byte_go_where_their_bytes_say() {
         let to = |address: [u8; 4], ethertype: &str| {
             let [a, b, c, d] = address;
             let hex = format!(
                 "020000000001 020000000002 {ethertype} 4500 0050 0000 0000 4011 0000 0a000001 {a:02x}{b:02x}{c:02x}{d:02x} {}",
-                "00".repeat(60)
+                "00".repeat(120)
             );
-            let plan = serde_json::json!({"raw_streams": [{"stream": 5, "templates": [{"hex": hex, "probe_at": 60}],
+            let plan = serde_json::json!({"raw_streams": [{"stream": 5, "templates": [{"hex": hex, "probe_at": 110}],
                 "rate": {"max": true}, "frames": 1}]});
             let plan = lower::lower(&serde_json::from_value(plan).unwrap(), &lower::tests::iface()).unwrap();
             assert_eq!(Reach::Isolated.check_frames(&plan), Ok(()));
@@ -187,9 +235,12 @@ mod tests {
         };
         assert_eq!(to([10, 0, 0, 2], "0800"), Ok(()));
         assert_eq!(to([8, 8, 8, 8], "88b5"), Ok(()), "not IP");
-        for ethertype in ["0800", "8100 0005 0800"] {
+        for ethertype in
+            ["0800", "8100 0005 0800", "8864 1100 0001 0030 0021", "8847 0000 1140", "0050 aaaa 0300 0000 0800"]
+        {
             let why = to([8, 8, 8, 8], ethertype).unwrap_err();
             assert!(why.contains("stream 5 goes to 8.8.8.8"), "{why}");
         }
+        assert!(to([10, 0, 0, 2], &"8100 0005 ".repeat(17)).unwrap_err().contains("more headers"));
     }
 }

@@ -234,6 +234,7 @@ fn no_interface(name: &str) -> Interface {
         carrier: true,
         addresses: Vec::new(),
         leads_out: LeadsOut::No,
+        shared_with: Vec::new(),
     }
 }
 

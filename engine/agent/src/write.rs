@@ -136,6 +136,7 @@ mod tests {
             carrier: true,
             addresses: Vec::new(),
             leads_out: dutlab_port::iface::LeadsOut::No,
+            shared_with: Vec::new(),
         }
     }
 

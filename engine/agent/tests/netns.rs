@@ -144,6 +144,41 @@ fn a_port_with_the_default_route_or_a_foreign_address_is_refused_unless_isolated
 }
 
 #[test]
+fn a_port_that_shares_its_link_with_the_default_route_is_refused_by_every_door() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let run = |line: &str| lab.at_source(&line.split(' ').collect::<Vec<_>>());
+    for (made, master) in [
+        ("link add upper type bridge", true),
+        ("link add link eth-a name upper type macvlan", false),
+        ("link add link eth-a name upper type vlan id 7", false),
+    ] {
+        run(made);
+        if master {
+            run("link set eth-a down");
+            run("link set eth-a master upper");
+            run("link set eth-a up");
+        }
+        run("link set upper up");
+        run("addr add 10.9.0.2/24 dev upper");
+        run("route add default via 10.9.0.1 dev upper");
+        let mut source = lab.source();
+        let opened = source.ask("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["0.0.0.0/0"]}}));
+        assert_eq!(opened["err"]["kind"], "guard_refused", "{made}: {opened}");
+        assert!(opened["err"]["message"].as_str().unwrap().contains("upper, which shares a link"), "{made}: {opened}");
+        let to = ["--to", "172.16.0.3", "--mac", "02:00:00:00:00:01", "--frames", "1", "--rate", "100pps"];
+        let out = lab.engine(&[], &[&["send", "eth-a"][..], &to].concat()).output().unwrap();
+        assert!(
+            !out.status.success() && String::from_utf8_lossy(&out.stderr).contains("default route"),
+            "{made}: {out:?}"
+        );
+        run("link del upper");
+    }
+}
+
+#[test]
 fn frames_for_an_address_outside_of_the_testbed_are_refused_unless_the_link_is_isolated() {
     if !netns_or_skip() {
         return;

@@ -27,18 +27,20 @@ pub struct Interface {
     pub carrier: bool,
     /// Its addresses.
     pub addresses: Vec<Network>,
-    /// Which route leads out of it to more than a testbed.
+    /// Which route leads out of its link to more than a testbed.
     pub leads_out: LeadsOut,
+    /// What shares its link ([`link::sharers`]): names and addresses.
+    pub shared_with: Vec<(String, Vec<Network>)>,
 }
 
-/// Whether a route leads out of an interface to more than a testbed: a default route of IPv4 or IPv6, or a part of one, in any
-/// routing table.
+/// Whether a route leads out of a link to more than a testbed: a default route of IPv4 or IPv6, or a part of one, in any routing
+/// table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeadsOut {
     /// None does.
     No,
-    /// This one does.
-    By(WideRoute),
+    /// This one does, out of the interface of this name.
+    By(String, WideRoute),
     /// The kernel does not say. The guard must not let everything pass then.
     Unknown,
 }
@@ -46,17 +48,19 @@ pub enum LeadsOut {
 /// Why test traffic must not leave an interface (RFC 6815).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InUse {
-    /// A route to the Internet, or to a large part of it, leads out of it.
+    /// A route to the Internet, or to a large part of it, leads out of its link.
     LeadsOut {
         /// The interface.
         iface: String,
         /// The route, or that nobody knows.
         by: LeadsOut,
     },
-    /// It has an address outside of the testbed's networks.
+    /// An interface of its link has an address outside of the testbed's networks.
     ForeignAddress {
         /// The interface.
         iface: String,
+        /// The one with the address.
+        owner: String,
         /// The address.
         address: Network,
     },
@@ -65,26 +69,27 @@ pub enum InUse {
 impl fmt::Display for InUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LeadsOut { iface, by } => {
-                match by {
-                    LeadsOut::By(route) if route.to.prefix == 0 => write!(f, "{iface} carries the default route"),
-                    LeadsOut::By(route) => write!(f, "{iface} carries a route to {}", route.to),
-                    _ => write!(f, "the kernel does not say which routes lead out of {iface}"),
-                }?;
-                if let LeadsOut::By(WideRoute { table, .. }) = by
-                    && *table != MAIN_TABLE
-                {
-                    write!(f, " of routing table {table}")?;
-                }
-                write!(f, ": test traffic must stay off networks in use (RFC 6815)")
+            Self::LeadsOut { iface, by: LeadsOut::By(owner, route) } => {
+                let what = if route.to.prefix == 0 {
+                    "the default route".to_owned()
+                } else {
+                    format!("a route to {}", route.to)
+                };
+                let table = (route.table != MAIN_TABLE).then(|| format!(" of routing table {}", route.table));
+                write!(f, "{} carries {what}{}", named(owner, iface), table.unwrap_or_default())
             }
-            Self::ForeignAddress { iface, address } => write!(
-                f,
-                "{iface} has the address {address}, which is in no network of the testbed: test traffic must stay off \
-                 networks in use (RFC 6815)"
-            ),
-        }
+            Self::LeadsOut { iface, .. } => write!(f, "the kernel does not say which routes lead out of {iface}"),
+            Self::ForeignAddress { iface, owner, address } => {
+                write!(f, "{} has the address {address}, which is in no network of the testbed", named(owner, iface))
+            }
+        }?;
+        write!(f, ": test traffic must stay off networks in use (RFC 6815)")
     }
+}
+
+/// An interface of the link of `iface`.
+fn named(owner: &str, iface: &str) -> String {
+    if owner == iface { iface.to_owned() } else { format!("{owner}, which shares a link with {iface},") }
 }
 
 impl std::error::Error for InUse {}
@@ -108,6 +113,13 @@ impl Interface {
             Some(libc::ENODEV) => PortError::NoSuchInterface { iface: name.to_owned() },
             _ => PortError::from_call("netlink(RTM_GETLINK)", name, e),
         })?;
+        let sharers = link::sharers(facts.index);
+        let all: Vec<(u32, String)> =
+            std::iter::once((facts.index, name.to_owned())).chain(sharers.iter().flatten().cloned()).collect();
+        let numbers: Vec<u32> = all.iter().map(|(index, _)| *index).collect();
+        let addresses = link::addresses(&numbers).unwrap_or_default();
+        let of = |wanted: u32| addresses.iter().filter(|(index, _)| *index == wanted).map(|(_, a)| *a).collect();
+        let name_of = |wanted: u32| all.iter().find(|(index, _)| *index == wanted).map(|(_, name)| name.clone());
         Ok(Self {
             name: name.to_owned(),
             index: facts.index,
@@ -115,12 +127,13 @@ impl Interface {
             mtu: facts.mtu,
             up: facts.up,
             carrier: ethtool::link(name).unwrap_or(facts.carrier),
-            addresses: link::addresses(facts.index).unwrap_or_default(),
-            leads_out: match wide_route(facts.index) {
-                Ok(None) => LeadsOut::No,
-                Ok(Some(route)) => LeadsOut::By(route),
-                Err(_) => LeadsOut::Unknown,
+            addresses: of(facts.index),
+            leads_out: match (&sharers, wide_route(&numbers)) {
+                (Ok(_), Ok(None)) => LeadsOut::No,
+                (Ok(_), Ok(Some((index, route)))) => LeadsOut::By(name_of(index).unwrap_or_default(), route),
+                _ => LeadsOut::Unknown,
             },
+            shared_with: all.iter().skip(1).map(|(index, name)| (name.clone(), of(*index))).collect(),
         })
     }
 
@@ -129,8 +142,12 @@ impl Interface {
         if self.leads_out != LeadsOut::No {
             return Err(InUse::LeadsOut { iface: self.name.clone(), by: self.leads_out.clone() });
         }
-        match self.addresses.iter().find(|a| !link_local(a.address) && !allow.iter().any(|n| n.contains(a.address))) {
-            Some(address) => Err(InUse::ForeignAddress { iface: self.name.clone(), address: *address }),
+        let own = self.addresses.iter().map(|a| (&self.name, a));
+        let shared = self.shared_with.iter().flat_map(|(name, of)| of.iter().map(move |a| (name, a)));
+        match own.chain(shared).find(|(_, a)| !link_local(a.address) && !allow.iter().any(|n| n.contains(a.address))) {
+            Some((owner, address)) => {
+                Err(InUse::ForeignAddress { iface: self.name.clone(), owner: owner.clone(), address: *address })
+            }
             None => Ok(()),
         }
     }
@@ -169,17 +186,22 @@ mod tests {
             carrier: true,
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             leads_out,
+            shared_with: vec![("br0".into(), vec!["10.9.0.1/24".parse().unwrap()])],
         }
     }
 
     #[test]
     fn a_port_with_the_default_route_is_in_use_whatever_is_allowed() {
         let all = ["0.0.0.0/0".parse().unwrap()];
-        let route = |to: &str, table| LeadsOut::By(WideRoute { to: to.parse().unwrap(), table });
+        let route = |to: &str, table| LeadsOut::By("eth-a".into(), WideRoute { to: to.parse().unwrap(), table });
         for (by, words) in [
             (route("0.0.0.0/0", 254), "eth-a carries the default route: test"),
             (route("128.0.0.0/1", 254), "eth-a carries a route to 128.0.0.0/1: test"),
             (route("::/0", 100), "eth-a carries the default route of routing table 100: test"),
+            (
+                LeadsOut::By("br0".into(), WideRoute { to: "0.0.0.0/0".parse().unwrap(), table: 254 }),
+                "br0, which shares a link with eth-a, carries the default route: test",
+            ),
             (LeadsOut::Unknown, "the kernel does not say which routes lead out of eth-a: test"),
         ] {
             let refused = interface(&["10.0.0.1/24"], by).not_in_use(&all).unwrap_err();
@@ -189,10 +211,15 @@ mod tests {
 
     #[test]
     fn an_address_outside_the_testbed_is_named() {
-        let allow = ["172.16.0.0/24".parse().unwrap()];
+        let allow = ["172.16.0.0/24".parse().unwrap(), "10.9.0.0/24".parse().unwrap()];
         assert_eq!(interface(&["172.16.0.2/24", "fe80::1/64"], LeadsOut::No).not_in_use(&allow), Ok(()));
         let err = interface(&["172.16.0.2/24", "192.0.2.7/24"], LeadsOut::No).not_in_use(&allow).unwrap_err();
         assert!(err.to_string().contains("192.0.2.7/24") && err.remedy().contains("isolated"), "{err}");
+        let err = interface(&["172.16.0.2/24"], LeadsOut::No).not_in_use(&allow[..1]).unwrap_err();
+        assert!(
+            err.to_string().starts_with("br0, which shares a link with eth-a, has the address 10.9.0.1/24"),
+            "{err}"
+        );
     }
 
     #[test]

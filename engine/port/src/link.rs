@@ -11,8 +11,14 @@ const IFINFOMSG: usize = 16;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_STATS64: u16 = 23;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
@@ -75,10 +81,67 @@ fn numbered(index: u32) -> io::Result<Vec<u8>> {
     Netlink::route()?.ask(libc::RTM_GETLINK, &body)
 }
 
-/// The addresses of the interface with this index.
-pub fn addresses(index: u32) -> io::Result<Vec<Network>> {
+/// An interface and what it is a part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Member {
+    index: u32,
+    name: String,
+    /// What frames go to, or come from, without a router between: the bridge or bond that it belongs to, the interface that it is on.
+    touches: [Option<u32>; 2],
+}
+
+/// The interfaces of this namespace that share a link with this one, without itself: masters, members, uppers and lowers, and theirs.
+/// What is in another namespace, or at the other end of a cable, is not seen.
+pub fn sharers(index: u32) -> io::Result<Vec<(u32, String)>> {
     let mut all = Vec::new();
-    Netlink::route()?.dump(libc::RTM_GETADDR, &[0; IFADDRMSG], &mut |entry| all.extend(address(entry, index)))?;
+    Netlink::route()?.dump(libc::RTM_GETLINK, &[0; IFINFOMSG], &mut |entry| all.extend(member(entry)))?;
+    let shared = reached(index, &all);
+    Ok(all.into_iter().filter(|m| m.index != index && shared.contains(&m.index)).map(|m| (m.index, m.name)).collect())
+}
+
+/// What is reached from `index` in any number of steps, in either direction.
+fn reached(index: u32, all: &[Member]) -> Vec<u32> {
+    let (mut found, mut looked_at) = (vec![index], 0);
+    while let Some(&at) = found.get(looked_at) {
+        looked_at += 1;
+        let above = all.iter().filter(|m| m.touches.contains(&Some(at))).map(|m| m.index);
+        let below = all.iter().filter(|m| m.index == at).flat_map(|m| m.touches).flatten();
+        for near in above.chain(below) {
+            if !found.contains(&near) {
+                found.push(near);
+            }
+        }
+    }
+    found
+}
+
+/// The ends of a veth or netkit pair name each other as what they are on, the ports of a switch chip the CPU's port: cables are between.
+/// The members of a VRF are routed between, not bridged.
+fn member(entry: &[u8]) -> Option<Member> {
+    if entry.len() < IFINFOMSG {
+        return None;
+    }
+    let text = |value: &[u8]| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
+    let info = find(entry, IFINFOMSG, IFLA_LINKINFO).unwrap_or(&[]);
+    let is = |kind, names: &[&str]| find(info, 0, kind).is_some_and(|of| names.contains(&text(of).as_str()));
+    let is_elsewhere = find(entry, IFINFOMSG, IFLA_LINK_NETNSID).is_some();
+    let other = |kind| find(entry, IFINFOMSG, kind).and_then(number).filter(|index| *index != 0);
+    Some(Member {
+        index: u32_at(entry, 4),
+        name: find(entry, IFINFOMSG, IFLA_IFNAME).map(text)?,
+        touches: [
+            other(IFLA_MASTER).filter(|_| !is(IFLA_INFO_SLAVE_KIND, &["vrf"])),
+            other(IFLA_LINK).filter(|_| !is_elsewhere && !is(IFLA_INFO_KIND, &["veth", "netkit", "dsa"])),
+        ],
+    })
+}
+
+/// The addresses of these interfaces, with the interface of each.
+pub fn addresses(of: &[u32]) -> io::Result<Vec<(u32, Network)>> {
+    let mut all = Vec::new();
+    Netlink::route()?.dump(libc::RTM_GETADDR, &[0; IFADDRMSG], &mut |entry| {
+        all.extend(of.iter().filter_map(|index| Some((*index, address(entry, *index)?))));
+    })?;
     Ok(all)
 }
 
@@ -196,6 +259,56 @@ mod tests {
         assert_eq!(attached(1).unwrap(), None);
         for name in ["dutlab-none", "a-name-that-is-too-long-for-linux"] {
             assert_eq!(named(name).unwrap_err().raw_os_error(), Some(libc::ENODEV), "{name}");
+        }
+    }
+
+    /// An entry of the kernel's table of interfaces.
+    fn entry(index: u32, name: &str, more: &[Vec<u8>]) -> Vec<u8> {
+        let mut b = vec![0; IFINFOMSG];
+        b[4..8].copy_from_slice(&index.to_ne_bytes());
+        b.extend(attribute(IFLA_IFNAME, &[name.as_bytes(), &[0]].concat()));
+        b.extend(more.concat());
+        b
+    }
+
+    fn to(kind: u16, index: u32) -> Vec<u8> {
+        attribute(kind, &index.to_ne_bytes())
+    }
+
+    fn is_a(kind: u16, name: &str) -> Vec<u8> {
+        attribute(IFLA_LINKINFO, &attribute(kind, name.as_bytes()))
+    }
+
+    #[test]
+    fn bridges_bonds_and_what_is_on_a_port_share_its_link_and_ends_of_cables_do_not() {
+        let table = [
+            entry(1, "lo", &[]),
+            entry(2, "eth0", &[to(IFLA_MASTER, 5)]),
+            entry(3, "v0", &[to(IFLA_MASTER, 5), to(IFLA_LINK, 4), is_a(IFLA_INFO_KIND, "veth")]),
+            entry(4, "v1", &[to(IFLA_LINK, 3), is_a(IFLA_INFO_KIND, "veth")]),
+            entry(5, "br0", &[is_a(IFLA_INFO_KIND, "bridge")]),
+            entry(6, "br0.7", &[to(IFLA_LINK, 5), is_a(IFLA_INFO_KIND, "vlan")]),
+            entry(7, "mac0", &[to(IFLA_LINK, 4), is_a(IFLA_INFO_KIND, "macvlan")]),
+            entry(8, "red", &[is_a(IFLA_INFO_KIND, "vrf")]),
+            entry(9, "eth1", &[to(IFLA_MASTER, 8), is_a(IFLA_INFO_SLAVE_KIND, "vrf")]),
+            entry(
+                10,
+                "far",
+                &[to(IFLA_LINK, 2), attribute(IFLA_LINK_NETNSID, &[0; 4]), is_a(IFLA_INFO_KIND, "macvlan")],
+            ),
+        ];
+        let all: Vec<Member> = table.iter().filter_map(|e| member(e)).collect();
+        let shared = |index| {
+            let mut found = reached(index, &all);
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(shared(3), [2, 3, 5, 6]);
+        assert_eq!(shared(6), [2, 3, 5, 6]);
+        assert_eq!((shared(4), shared(7)), (vec![4, 7], vec![4, 7]));
+        assert_eq!((shared(9), shared(10), shared(1)), (vec![9], vec![10], vec![1]));
+        for n in 0..table[2].len() {
+            member(&table[2][..n]);
         }
     }
 

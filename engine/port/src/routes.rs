@@ -30,15 +30,17 @@ pub struct WideRoute {
     pub table: u32,
 }
 
-/// The first route out of the interface with this index that leads to more than a testbed: a default route, or a part of one.
-pub(crate) fn wide_route(index: u32) -> io::Result<Option<WideRoute>> {
+/// The first route out of one of these interfaces that leads to more than a testbed, a default route or a part of one, and which
+/// interface that is.
+pub(crate) fn wide_route(of: &[u32]) -> io::Result<Option<(u32, WideRoute)>> {
     let netlink = Netlink::route()?;
     for family in sys::IP {
         let mut question = [0; RTMSG];
         question[0] = family;
         let mut found = None;
-        netlink
-            .dump(libc::RTM_GETROUTE, &question, &mut |entry| found = found.take().or_else(|| wide(entry, index)))?;
+        netlink.dump(libc::RTM_GETROUTE, &question, &mut |entry| {
+            found = found.take().or_else(|| of.iter().find_map(|index| Some((*index, wide(entry, *index)?))));
+        })?;
         if found.is_some() {
             return Ok(found);
         }

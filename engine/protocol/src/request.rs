@@ -156,7 +156,7 @@ pub const TESTBEDS: [&str; 11] = [
 ];
 
 /// RFC 6815: test traffic must stay off production networks. `open` refuses a port that carries the default route, or
-/// an address that `allow` does not cover.
+/// an address that `allow` does not cover, or that shares its link with an interface that does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guard {

@@ -14,6 +14,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod probe;
 pub mod raw;
+pub mod reach;
 pub mod seen;
 pub mod tcp;
 pub mod udp;

@@ -103,19 +103,6 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     Ok(Sums { checksum_at, udp, ip_length })
 }
 
-/// Where an IPv4 or IPv6 packet in `frame` (no FCS) goes, also a fragment, or one that is not whole; `None` when there is none.
-#[must_use]
-pub fn destination(frame: &[u8]) -> Option<IpAddr> {
-    let (ethertype, ip_at) = behind_tags(frame)?;
-    let packet = &frame[ip_at..];
-    // A router drops what says that it is of another version than its type.
-    match (ethertype, packet.first()? >> 4) {
-        (ethernet::IPV4, 4) => packet.get(ipv4::DESTINATION_AT..)?.first_chunk::<4>().map(|a| IpAddr::from(*a)),
-        (ethernet::IPV6, 6) => packet.get(ipv6::DESTINATION_AT..)?.first_chunk::<16>().map(|a| IpAddr::from(*a)),
-        _ => None,
-    }
-}
-
 /// The type of what the last VLAN tag is in front of, and where it begins.
 fn behind_tags(frame: &[u8]) -> Option<(u16, usize)> {
     let (mut ethertype, mut at) = (ethernet::Packet::new(frame)?.ethertype(), ethernet::LEN);
@@ -202,22 +189,6 @@ mod tests {
         let layout = repr.emit(&other, &mut b).unwrap();
         b[layout.checksum_at..layout.checksum_at + 2].fill(0xee);
         (b, layout.probe_at)
-    }
-
-    #[test]
-    fn the_destination_is_that_of_a_packet_of_the_version_that_its_type_says() {
-        let tag = [vlan::Repr { tpid: vlan::CUSTOMER, id: 5, priority: 0 }];
-        for tags in [&tag[..0], &tag[..]] {
-            for (v6, to) in [(false, IpAddr::from([10, 0, 0, 2])), (true, IpAddr::from([2; 16]))] {
-                let (mut b, _) = made(Transport::Udp, v6, tags, 200);
-                assert_eq!(destination(&b), Some(to));
-                let ip_at = 14 + 4 * tags.len();
-                assert_eq!(destination(&b[..ip_at + if v6 { 39 } else { 19 }]), None, "cut");
-                b[ip_at] = 0;
-                assert_eq!(destination(&b), None, "no version");
-            }
-        }
-        assert_eq!(destination(&[0; 14]), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ def unusable(port: PortSurvey) -> Iterator[str]:
 def in_use(port: PortSurvey, *, login: str) -> Iterator[str]:
     """Why it looks like anything but a test link. `login` is SSH_CONNECTION of the caller (ssh(1)), or nothing."""
     if port.default_route:
-        yield "carries the default route"
+        yield "carries the default route, or shares a link with what does"
     for address in port.leased:
         yield f"has {address} by DHCP or from a router: the network is managed"
     if port.wireless:

@@ -11,6 +11,7 @@ from typing import Any
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.iproute import entries
+from dutlab.hosts.shared_link import leads_out
 from dutlab.units import BpsL1
 
 IPAddress = IPv4Address | IPv6Address
@@ -57,6 +58,7 @@ class PortSurvey:
     leased: tuple[Interface, ...]
     """Addresses with a lifetime: given by DHCP or a router."""
     default_route: bool
+    """A route that leads out of the testbed goes out of the port, or of something that shares its link."""
     routers: tuple[IPAddress, ...]
     """Next hops of routes through it, link-local ones left out."""
     neighbours: tuple[IPAddress, ...]
@@ -138,7 +140,7 @@ def read_port(name: str, said: Said) -> PortSurvey:
         wireless=bool({"wireless", "phy80211"} & said.files.keys()),
         addresses=tuple(address for _, address in addresses),
         leased=tuple(address for entry, address in addresses if entry.get("valid_life_time", _FOREVER) != _FOREVER),
-        default_route=any(route.get("dst") == "default" for route in through),
+        default_route=leads_out(name, said.links, said.routes) is not None,
         routers=tuple(dict.fromkeys(hop for hop in hops if not hop.is_link_local)),
         neighbours=tuple(dict.fromkeys(n for n in known if not n.is_link_local and not n.is_multicast)),
         sockets=tuple(s for s in said.sockets if s.local in {address.ip for _, address in addresses}),

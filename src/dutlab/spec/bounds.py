@@ -28,6 +28,8 @@ class LinkBounds:
     shares_with: frozenset[str] = frozenset()
     """Links that are on the same port at one of its ends."""
     through_dut: bool = True
+    isolated: bool = True
+    """Nothing but the testbed is on it, as in every embedded lab."""
     most_sources: int = MOST_SOURCES
     """Addresses that its source's port can have."""
 

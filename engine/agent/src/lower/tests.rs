@@ -21,6 +21,7 @@ pub(crate) fn iface() -> Interface {
         carrier: true,
         addresses: Vec::new(),
         leads_out: dutlab_port::iface::LeadsOut::No,
+        shared_with: Vec::new(),
     }
 }
 

@@ -248,6 +248,9 @@ class Rfc2544Workload(FrameWorkload):
                 f"link {sixes[0]} has IPv6 addresses, and IPv6 has no broadcast (RFC 5180 section 6); measure it without broadcast frames"
             )
             yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
+        if Modifier.BROADCAST in self.modifiers and (open_ones := [name for name in self.driven(bounds) if not bounds[name].isolated]):
+            said = f"broadcast frames reach all that is on link {open_ones[0]}: set `isolated: true` for it if nothing else is"
+            yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), bounds, ("extension_headers", i))
 

@@ -1,0 +1,98 @@
+"""What shares a link with a port, and whether that link is part of a network in use (RFC 6815).
+
+The engine holds the same rule for its own ports (engine/port/src/iface.rs); this is for the other programs that send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from typing import Any
+
+from dutlab.errors import PortRefused
+from dutlab.hosts.host import Host
+from dutlab.hosts.iproute import entries
+
+Entry = Mapping[str, Any]
+"""What `ip -j` prints of an interface or a route."""
+Network = IPv4Network | IPv6Network
+_BEHIND_A_CABLE = frozenset({"veth", "netkit", "dsa"})
+"""Kinds that name the other end of a cable, or the CPU's port of a switch chip, as what they are on."""
+_SHORTEST = {4: 8, 6: 7}
+"""A shorter prefix is no network of a testbed: 10.0.0.0/8 and fc00::/7 are the shortest that nobody routes on the Internet."""
+
+
+def sharers(name: str, links: Sequence[Entry]) -> list[str]:
+    """`name` first, then its masters, members, uppers and lowers, and theirs. `links` is from `ip -d -j address show`."""
+    touches = {str(link["ifname"]): _touched(link) for link in links if "ifname" in link}
+    found = [name]
+    for at in found:  # grows meanwhile
+        near = [*touches.get(at, ()), *(other for other, of in touches.items() if at in of)]
+        found += [other for other in dict.fromkeys(near) if other not in found]
+    return found
+
+
+def _touched(link: Entry) -> set[str]:
+    """What it belongs to and what it is on. The members of a VRF are routed between, not bridged."""
+    info = link.get("linkinfo", {})
+    master = link.get("master") if info.get("info_slave_kind") != "vrf" else None
+    lower = link.get("link") if "link_netnsid" not in link and info.get("info_kind") not in _BEHIND_A_CABLE else None
+    return {str(other) for other in (master, lower) if other}
+
+
+def leads_out(name: str, links: Sequence[Entry], routes: Sequence[Entry]) -> tuple[str, str] | None:
+    """The interface and the route, if one leads out of the link of `name` to more than a testbed: a default route, or a part of one.
+
+    `routes` is from `ip -j route show table all` and the same of IPv6. Raises ValueError for a route that cannot be read.
+    """
+    shared = sharers(name, links)
+    for route in routes:
+        to = str(route.get("dst", ""))
+        out_of = {route.get("dev"), *(hop.get("dev") for hop in route.get("nexthops", ()))}
+        if (
+            route.get("type", "unicast") == "unicast"
+            and (to == "default" or _is_wide(to))
+            and (owner := next((s for s in shared if s in out_of), ""))
+        ):
+            return owner, to
+    return None
+
+
+def _is_wide(to: str) -> bool:
+    if "/" not in to:
+        return False
+    network = ip_network(to, strict=False)
+    return network.prefixlen < _SHORTEST[network.version] and not network.network_address.is_multicast
+
+
+def why_in_use(name: str, links: Sequence[Entry], routes: Sequence[Entry], allow: Sequence[Network]) -> str | None:
+    """Why nothing may be sent out of `name`; None when it may. Raises ValueError, as leads_out()."""
+    if out := leads_out(name, links, routes):
+        owner, to = out
+        return f"{_named(owner, name)} carries {'the default route' if to == 'default' else f'a route to {to}'}"
+    shared = set(sharers(name, links))
+    for link in links:
+        for entry in link.get("addr_info", ()) if link.get("ifname") in shared else ():
+            address = ip_interface(f"{entry['local']}/{entry['prefixlen']}") if "local" in entry else None
+            if address and not address.is_link_local and not any(address.ip in network for network in allow):
+                return f"{_named(str(link['ifname']), name)} has the address {address}, which is in no network of the testbed"
+    return None
+
+
+def _named(owner: str, name: str) -> str:
+    return name if owner == name else f"{owner}, which shares a link with {name},"
+
+
+async def insist_off_networks_in_use(host: Host, name: str, allow: Sequence[Network]) -> None:
+    """Raises PortRefused for a port of a Linux host that is part of a network in use, HostError. Nothing is known of other systems."""
+    links = await entries(host, ["-d", "address", "show"])
+    routes = [*await entries(host, ["route", "show", "table", "all"]), *await entries(host, ["-6", "route", "show", "table", "all"])]
+    try:
+        why = why_in_use(name, links, routes, allow)
+    except (ValueError, KeyError, TypeError) as e:
+        why = f"what `ip` says of {name} and its routes cannot be read ({e!r})"
+    if why is not None:
+        raise PortRefused(
+            f"{host.name}: {why}: test traffic must stay off networks in use (RFC 6815)",
+            remedy="name another interface, or set `isolated: true` for this link if nothing else is on it",
+        )
