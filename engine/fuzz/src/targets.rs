@@ -5,7 +5,7 @@ use dutlab_measure::{Account, Arrival, Ledger};
 use dutlab_port::pcap::{Replay, Timing};
 use dutlab_protocol::{Event, Reply, Request};
 use dutlab_units::{FrameSize, Nanos};
-use dutlab_wire::Seen;
+use dutlab_wire::{Seen, reach};
 
 /// A target: where to begin, and what must hold.
 pub struct Target {
@@ -26,12 +26,14 @@ pub const ALL: [Target; 4] = [
 ];
 
 /// A frame from the wire is parsed without panic, and counted in exactly one place. A frame with a probe stays the same
-/// to us when bytes follow it that its headers do not count: padding.
+/// to us when bytes follow it that its headers do not count: padding. The search for its destinations ends.
 ///
 /// # Panics
 /// Where that does not hold.
 pub fn frame(bytes: &[u8]) {
-    let seen = Seen::parse(bytes);
+    let (seen, mut destinations) = (Seen::parse(bytes), 0);
+    let _ = reach::destinations(bytes, &mut |_| destinations += 1);
+    assert!(destinations <= 4 * bytes.len(), "{destinations} addresses in {} bytes", bytes.len());
     // Stream 7 is that of the corpus.
     let mut account = Account::new(Nanos(1), &[7]);
     account.arrive(&Arrival::read(bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX), Nanos(1 << 60)));
