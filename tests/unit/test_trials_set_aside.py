@@ -8,6 +8,7 @@ import pytest
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.execution import RunOptions
 from dutlab.runner.journal import Journal
+from dutlab.runner.records import TrialOutput
 from dutlab.runner.run import Work
 from dutlab.spec.loader import given_experiment
 from dutlab.store.record import TrialRecord
@@ -60,3 +61,17 @@ def test_trials_that_were_needless_are_needed_again_once_one_before_proves_to_ha
     monkeypatch.setattr(Attempts, "disturbed_in_hindsight", lambda *_: {3: "other work took the CPU"})
     assert [t.number for t in execution.records.disturbed_in_hindsight()] == [3]
     assert [t.number for t in execution.records.left()] == [3, *range(ENOUGH + 1, 11)]
+
+
+def test_what_a_host_said_last_is_kept_with_the_trial_that_waited_where_none_had_begun(execution):
+    (waits,) = execution.records.void([execution.plan.trials[2]], "mode router is not in force", None)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def made(trial, why):
+        record = TrialRecord(trial=trial.number, status="failed", why=why, cell=trial.cell, started=at, ended=at, figures={})
+        return TrialOutput(record, {"console-dut.txt": b"Kernel panic"}, [])
+
+    assert execution.records.void_lost("dut: its kernel has ended", execution.plan.trials, made) == waits
+    (console,) = execution.folder.path.glob("trials/0003.host-lost-*/raw/console-dut.txt")
+    assert console.read_bytes() == b"Kernel panic"
+    assert execution.records.left()[0] == waits

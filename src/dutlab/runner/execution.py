@@ -231,7 +231,7 @@ class Execution(RunProcess):
             if (found := await stage.guests.behind(error)) is None:
                 raise
             words = "; ".join(loss.words for loss in found.losses)
-            begun = self.records.void_lost(words, partial(lost_with, stage, self.book, found.losses)) or trials[0]
+            begun = self.records.void_lost(words, trials, partial(lost_with, stage, self.book, found.losses)) or trials[0]
             for loss in found.losses:
                 self.events.lost(loss.host, loss.why)
                 self.events.note(f"{loss.host} was started again; what it was set to is set anew")

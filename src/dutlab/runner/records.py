@@ -60,15 +60,17 @@ class Records:
             trials = unproven_trials(read_journal(self.folder.journal))
         self._attempts.void(trials)
 
-    def void_lost(self, lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> Trial | None:
+    def void_lost(self, lost: str, waiting: Sequence[Trial], without_result: Callable[[Trial, str], TrialOutput]) -> Trial | None:
         """Sets aside all that is void since a host was lost: the trial that went on, and those since the mode was verified last.
 
-        Of the first, which this returns, `without_result` makes the record; None where no trial went on. Raises StoreError.
+        Of the first, which this returns, `without_result` makes the record, so that what the host said last is kept. Where no trial went on,
+        it is the first of `waiting` that has no record; None where all have one. Raises StoreError.
         """
         with reading(self.folder.journal):
             entries = read_journal(self.folder.journal)
         number = open_trial(entries)
-        trial = next((t for t in self.plan.trials if t.number == number), None)
+        went_on = next((t for t in self.plan.trials if t.number == number), None)
+        trial = went_on or next(iter(self.left(waiting)), None)
         if trial is not None:
             self._keep(without_result(trial, lost))
             self._attempts.void([trial.number], AttemptReason.HOST_LOST, lost)

@@ -58,6 +58,7 @@ def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_
     assert not processes_in(standing_lab)
 
 
+@pytest.mark.smoke
 @pytest.mark.timing
 def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, standing_lab, tmp_path):
     found_at_first = dut_state(standing_lab)
