@@ -83,7 +83,7 @@ class WorkloadPlug:
     figures: tuple[str, ...] = USUAL
     """What its cells are judged by: the first of these that they have, as regular expressions of whole names.
 
-    Goals, directions and shares are part of names; a name ends with its unit. Which side is better: dutlab.analysis.directions.
+    Goals, directions and shares are part of names; a name ends with its unit. Which side is better: dutlab.measures.
     """
     load: LoadPattern = LoadPattern.SEVERAL
     headroom: Headroom = Headroom.NONE

@@ -15,7 +15,6 @@ from mutated_imports import whole_files
 
 import dutlab
 from dutlab.analysis.compare import Pair, Verdict, compare
-from dutlab.analysis.directions import UnknownDirection, direction_of, side_of
 from dutlab.analysis.order import Contest, Entrant, orders
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare as compare_command
@@ -24,6 +23,7 @@ from dutlab.cli.import_files import import_files
 from dutlab.errors import DirectionUnknown, InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.interop.importers import KINDS
+from dutlab.measures import UnknownDirection, direction_of, side_of
 from dutlab.report.model.words import better_of
 from golden import Golden
 

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import isfinite
 
 from dutlab.analysis.design import LEVEL
-from dutlab.analysis.directions import Better, UnknownDirection, direction_of
+from dutlab.measures import Better, UnknownDirection, direction_of
 from dutlab.stats.rank import beyond_within_runs, holm, least_p_within_runs
 from dutlab.stats.summary import median
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.analysis.directions import Better
+from dutlab.measures import Better
 from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
 
 

@@ -11,7 +11,7 @@ from itertools import count
 
 from pydantic import ValidationError
 
-from dutlab.analysis.directions import Better, direction_of
+from dutlab.measures import Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.spec.traffic import Traffic
 
 SIZES = ("frame_size", "frame_mix")
@@ -55,26 +55,31 @@ BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _CAPACITIES = (Unit("TB", 1e12, 1), Unit("GB", 1e9, 1), Unit("MB", 1e6, 1))
-_UNITS = (
-    ("_pps", KPPS),
-    ("_bps_l1", MBPS),
-    ("_bps_l2", MBPS),
-    ("_bps", MBPS),
-    ("_ns", MICROSECONDS),
-    ("_percent", PERCENT_WHOLE),
-    ("_iops", IOPS),
-    ("_bytes_per_s", BYTE_RATE),
-    ("_mtu_bytes", Unit("bytes", 1.0, 0)),
-    ("_per_s", PER_SECOND),
-    ("_cores", Unit("", 1.0, 2)),
-    ("watts", Unit("W", 1.0, 1)),
-    ("_pps_per_w", Unit("kpps/W", 1e3, 2)),
-    ("_j_per_gb", Unit("J/GB", 1.0, 2)),
-    ("_j_per_mpkt", Unit("J/Mpkt", 1.0, 2)),
-    ("_w", Unit("W", 1.0, 1)),
-    ("_c", Unit("°C", 1.0, 1)),
-    ("_s", SECONDS),
-)
+_WATTS = Unit("W", 1.0, 1)
+_PRINTED = {
+    MeasureUnit.PPS_PER_W: Unit("kpps/W", 1e3, 2),
+    MeasureUnit.J_PER_GB: Unit("J/GB", 1.0, 2),
+    MeasureUnit.J_PER_MPKT: Unit("J/Mpkt", 1.0, 2),
+    MeasureUnit.PER_CPU_S: Unit("a CPU second", 1.0, 0),
+    MeasureUnit.BYTES_PER_S: BYTE_RATE,
+    MeasureUnit.BPS_L1: MBPS,
+    MeasureUnit.BPS_L2: MBPS,
+    MeasureUnit.BPS: MBPS,
+    MeasureUnit.PPS: KPPS,
+    MeasureUnit.IOPS: IOPS,
+    MeasureUnit.PER_S: PER_SECOND,
+    MeasureUnit.PERCENT: PERCENT_WHOLE,
+    MeasureUnit.RATIO: PERCENT,
+    MeasureUnit.NS: MICROSECONDS,
+    MeasureUnit.S: SECONDS,
+    MeasureUnit.BYTES: Unit("bytes", 1.0, 0),
+    MeasureUnit.FRAMES: COUNT,
+    MeasureUnit.CORES: Unit("", 1.0, 2),
+    MeasureUnit.WATTS: _WATTS,
+    MeasureUnit.W: _WATTS,
+    MeasureUnit.C: Unit("°C", 1.0, 1),
+    MeasureUnit.ONE: COUNT,
+}
 
 _WORDS = {
     "work": "making {}",
@@ -201,29 +206,31 @@ def pps_text(rate: float) -> str:
 
 
 def unit_of(figure: str) -> Unit:
-    """The unit that a figure's name ends with."""
-    if figure == "headroom_ratio":  # rig ÷ result: a factor, no share
-        return TIMES
-    if figure.endswith("_ratio"):
-        return PERCENT
-    return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
+    """The unit that a figure is printed in."""
+    measure = measure_of(figure)
+    return TIMES if measure is not None and measure.is_factor else _PRINTED[measure_unit(figure)]
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
-    """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else that of its name."""
-    if figure.endswith("capacity_bytes"):
+    """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else the usual one."""
+    if figure == "capacity_bytes":
         return next((unit for unit in _CAPACITIES if max(values, default=0.0) >= unit.scale), _CAPACITIES[-1])
-    if figure.endswith("_pps"):
-        return frame_rate_unit(values)
-    if figure.endswith("_pps_per_w"):
-        return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
-    return bit_rate_unit(values) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
+    match measure_unit(figure):
+        case MeasureUnit.PPS:
+            return frame_rate_unit(values)
+        case MeasureUnit.PPS_PER_W:
+            return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
+        case MeasureUnit.BPS | MeasureUnit.BPS_L1 | MeasureUnit.BPS_L2:
+            return bit_rate_unit(values)
+        case _:
+            return unit_of(figure)
 
 
 def name_words(figure: str) -> str:
     """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it."""
-    suffix = next((suffix for suffix, unit in _UNITS if figure.endswith(suffix) and suffix.startswith("_") and unit.name), "")
-    return figure.removesuffix(suffix).replace("_", " ")
+    unit = measure_unit(figure)
+    is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
+    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).replace("_", " ")
 
 
 def better_of(figure: str) -> Better:

@@ -11,10 +11,10 @@ from typing import Final
 from dutlab.analysis.compare import Comparison, Pair, compare, could_prove
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.differences import differences
-from dutlab.analysis.directions import is_speed
 from dutlab.analysis.together import together, together_can
 from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.errors import InputError
+from dutlab.measures import is_speed
 from dutlab.report.gather import gather
 from dutlab.report.model.words import plural
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, conditions_of

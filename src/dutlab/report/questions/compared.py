@@ -12,10 +12,10 @@ from typing import Any
 from dutlab.analysis.compare import Comparison, Margin, Pair, compare
 from dutlab.analysis.design import RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
-from dutlab.analysis.directions import Better, side_of
 from dutlab.analysis.order import Contest
 from dutlab.analysis.together import Together, together
 from dutlab.errors import DirectionUnknown, InputError
+from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
 from dutlab.report.model.words import asked_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dutlab.analysis.directions import Better, side_of
 from dutlab.errors import InputError
+from dutlab.measures import Better, side_of
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.stats.summary import median
 from dutlab.store.read import dut_of
