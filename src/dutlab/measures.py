@@ -77,7 +77,9 @@ class MeasureUnit(Enum):
         return next(unit for unit in cls if not unit.ending or name == unit.ending or name.endswith(f"_{unit.ending}"))
 
 
-_PARTS = {"p": r"(?:min|mean|avg|max|first|last|p\d+)", "name": r"\w+", "n": r"[\d.]+"}
+BIT_RATES = frozenset({MeasureUnit.BPS, MeasureUnit.BPS_L1, MeasureUnit.BPS_L2})
+
+_PARTS = {"p": r"min|mean|avg|max|first|last|p\d+", "name": r"\w+", "n": r"[\d.]+"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Measure:
     def pattern(self) -> re.Pattern[str]:
         """Of whole names."""
         parts = re.split(r"\{(\w+)\}", self.name)
-        return re.compile("".join(_PARTS[part] if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+        return re.compile("".join(f"(?P<{part}>{_PARTS[part]})" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
 
 
 def _all(unit: MeasureUnit, better: Better, words: str, names: str, *, speed: bool = False, factor: bool = False) -> Iterator[Measure]:
@@ -220,7 +222,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s duration_s real_s user_s sys_s", speed=True),
     # Less is better.
     *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns at_{n}_pdv_ns jitter_ns back_jitter_ns"),
-    *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_{name}_ns"),
+    *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_{name}_{p}_ns outage_{name}_ns"),
     *_all(_U.S, "lower", _SILENCE, "silence_s silence_{name}_s"),
     *_all(_U.NS, "lower", "how long two bursts must be apart", "between_bursts_{n}_ns between_ns"),
     *_all(_U.NS, "lower", "how far streams that began together came apart", "skew_ns"),
@@ -239,7 +241,9 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt {name}_j_per_mpkt"),
     *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
 )  # fmt: skip
-"""All. The first whose pattern a name matches is its measure, so a plain name is before those with parts."""
+"""All. A name without parts is its own measure's; of the others the first that matches counts."""
+_PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}
+_WITH_PARTS = [measure for measure in MEASURES if "{" in measure.name]
 
 # `run_2_` begins the figures of a program's second run in one step (tools/steps/figures.py).
 _AGAIN = re.compile(r"run_\d+_(?=.)")
@@ -251,9 +255,29 @@ _SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
 def measure_of(name: str) -> Measure | None:
     """The measure of the figure or column called `name`; None for one that nobody declared."""
     plain = _AGAIN.sub("", name, count=1)
-    if found := next((measure for measure in MEASURES if measure.pattern.fullmatch(plain)), None):
+    if found := _PLAIN.get(plain) or next((measure for measure in _WITH_PARTS if measure.pattern.fullmatch(plain)), None):
         return found
     return Measure(plain, MeasureUnit.ONE, "higher", "a rate, in the unit of its name", is_speed=True) if _SCALED.fullmatch(plain) else None
+
+
+def declare(measure: Measure) -> None:
+    """Adds a measure, as of a workload from outside. Raises ValueError where the name has another one already."""
+    known = measure_of(measure.name)
+    if known is not None and known != measure:
+        raise ValueError(f"{measure.name} is declared already, as {known.name}: {known.words}")
+    if "{" in measure.name:
+        _WITH_PARTS.append(measure)
+    else:
+        _PLAIN[measure.name] = measure
+    measure_of.cache_clear()
+
+
+def parts_of(name: str, template: str) -> Mapping[str, str]:
+    """What stands for the parts of `template`, the name of a measure with parts, in `name`; empty where `name` is of another measure."""
+    measure = measure_of(name)
+    if measure is None or measure.name != template or (found := measure.pattern.fullmatch(_AGAIN.sub("", name, count=1))) is None:
+        return {}
+    return found.groupdict()
 
 
 def measure_unit(name: str) -> MeasureUnit:

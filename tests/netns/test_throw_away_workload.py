@@ -13,6 +13,7 @@ ECHO = r'''
 import re
 from typing import ClassVar, Literal
 
+from dutlab.measures import Measure, MeasureUnit, declare
 from dutlab.methods.ports import Measured
 from dutlab.report.sections import tool_figures
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
@@ -46,9 +47,11 @@ async def echo(site, cell):
     (link,) = cell.links
     far = str(site.testbed.links[link].sink_address.ip)
     done = await site.hosts["source"].run(["ping", "-c", str(cell.setting_as(EchoSetting).times), "-i", "0.2", far])
-    return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1])}})
+    slowest = float(re.search(r"= [\d.]+/[\d.]+/([\d.]+)/", done.text)[1]) * 1e6
+    return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1]), "slowest_ns": slowest}})
 
 
+declare(Measure("slowest_ns", MeasureUnit.NS, "lower", "the ping that took longest"))
 section = tool_figures.section
 WORKLOADS["echo"] = WorkloadPlug(
     "echo", says="Pings through the DUT.", settings="throw_away:EchoWorkload", tool="throw_away:echo", section="throw_away:section"

@@ -11,7 +11,7 @@ from itertools import count
 
 from pydantic import ValidationError
 
-from dutlab.measures import Better, MeasureUnit, direction_of, measure_of, measure_unit
+from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.spec.traffic import Traffic
 
 SIZES = ("frame_size", "frame_mix")
@@ -220,10 +220,8 @@ def unit_for(figure: str, values: Iterable[float]) -> Unit:
             return frame_rate_unit(values)
         case MeasureUnit.PPS_PER_W:
             return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
-        case MeasureUnit.BPS | MeasureUnit.BPS_L1 | MeasureUnit.BPS_L2:
-            return bit_rate_unit(values)
-        case _:
-            return unit_of(figure)
+        case unit:
+            return bit_rate_unit(values) if unit in BIT_RATES else unit_of(figure)
 
 
 def name_words(figure: str) -> str:

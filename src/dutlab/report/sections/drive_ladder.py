@@ -9,6 +9,7 @@ from typing import Any
 from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
 from dutlab.analysis.ceilings.path import Topology, topology
 from dutlab.analysis.ceilings.storage import Array, DriveRating
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
@@ -47,7 +48,7 @@ class DriveLadders:
     def rating(self, group: Group) -> float | None:
         """That of all its drives added up; None where one has none for such requests."""
         load, drives = self.load(group), group.cell.links
-        if load is None or not group.main[0].endswith("_iops") or not all(name in self._rated for name in drives):
+        if load is None or measure_unit(group.main[0]) is not MeasureUnit.IOPS or not all(name in self._rated for name in drives):
             return None
         found = [rated_iops(self._rated[name], load) for name in drives]
         return sum(one for one in found if one) if all(found) else None

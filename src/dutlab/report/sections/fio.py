@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -140,7 +141,7 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
                     x_title="depth",
                     x="depth",
                     y_title=title,
-                    y=figure if figure.endswith("_ns") else "all_iops",
+                    y=figure if measure_unit(figure) is MeasureUnit.NS else "all_iops",
                     lines=tuple(Line(label, tuple(points)) for label, points in list(kept.items())[:MOST_LINES]),
                     scale="log",
                     x_scale="log",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dutlab.measures import parts_of
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
@@ -75,7 +76,7 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
                 title=f"Forwarding of {f'{size}-byte frames' if size.isdigit() else size} over link {link} by number of routes",
                 x_title="routes",
                 x="routes_count",
-                y_title="lower bound" if figure.endswith("_lower_pps") else "forwarded",
+                y_title="lower bound" if parts_of(figure, "{name}_lower_pps") else "forwarded",
                 y=figure,
                 lines=tuple(lines),
                 x_scale="log",
