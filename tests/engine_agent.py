@@ -77,7 +77,7 @@ def heard(line, me):
     with open({log!r} + "-" + str(me), "a") as f: f.write(line)
     reply = twist(op, q, answer(op, q))
     if reply is not None:
-        out(json.dumps({{"id": q["id"], **(reply if "err" in reply else {{"ok": reply}})}}))
+        out(json.dumps({{"id": q["id"], **(reply if list(reply) == ["err"] else {{"ok": reply}})}}))
 if __name__ == "__main__":
     for line in sys.stdin: heard(line, os.getpid())
 """

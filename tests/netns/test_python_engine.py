@@ -73,7 +73,7 @@ async def test_a_program_starts_traffic_changes_its_rate_stops_it_and_has_every_
         (total,) = (await running.totals()).values()
         assert total.asked == total.sent + total.refused
         assert total.received == total.sent - total.lost and (total.lost, total.duplicated, total.corrupted) == (0, 0, 0)
-        assert total.latency["count"] == total.received and sum(n for _, n in total.latency["histogram"]) == total.received
+        assert total.latency.count == total.received and sum(n for _, n in total.latency.histogram) == total.received
         # The same ports again: a trial that ends by itself, with streams that follow each other and fields that vary.
         vary = [{"field": "source_port", "values": {"step": {"from": 1024, "to": 1123}}}, {"field": "dscp", "values": {"list": [0, 46]}}]
         plan = {

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dutlab.tools.engine.protocol import Clock
+
 if TYPE_CHECKING:  # gates compare clocks too, without an agent
     from dutlab.tools.engine.agent import Agent
 
@@ -62,18 +64,12 @@ def exchange(*, asked_ns: int, received_ns: int, replied_ns: int, heard_ns: int)
 
 
 async def offset_of(agent: Agent) -> Offset:
-    """How far the agent's CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError, KeyError."""
+    """How far the agent's CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
     found = []
     for _ in range(EXCHANGES):
         asked_ns = time.monotonic_ns()
-        said = await agent.ask("clock")
+        said = await agent.ask("clock", Clock)
         heard_ns = time.monotonic_ns()
-        found.append(
-            exchange(
-                asked_ns=asked_ns,
-                received_ns=int(said["received_monotonic_ns"]),
-                replied_ns=int(said["replied_monotonic_ns"]),
-                heard_ns=heard_ns,
-            )
-        )
+        received_ns, replied_ns = said.received_monotonic_ns, said.replied_monotonic_ns
+        found.append(exchange(asked_ns=asked_ns, received_ns=received_ns, replied_ns=replied_ns, heard_ns=heard_ns))
     return min(found, key=lambda offset: offset.error_ns)
