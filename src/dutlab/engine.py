@@ -92,7 +92,7 @@ class StreamCount:
 class StreamTotals:
     """What became of a stream's frames; what concerns the receiver is None where no port of this trial receives it."""
 
-    asked: int
+    intended: int
     sent: int
     refused: int
     received: int | None
@@ -295,7 +295,7 @@ class RunningTraffic:
 
 def _totals(sent: protocol.SentStream, of: protocol.ReceivedStream | None) -> StreamTotals:
     return StreamTotals(
-        asked=sent.asked,
+        intended=sent.intended,
         sent=sent.sent,
         refused=sent.refused,
         received=of.received if of else None,

@@ -42,7 +42,7 @@ class Answers:
             return {"received_monotonic_ns": 10**9, "replied_monotonic_ns": 10**9, "realtime_ns": 0}
         if op == "wait":
             (armed,) = (said["send"]["streams"] for what, said in self.asked if what == "arm")
-            sent = {"asked": 10, "sent": 10, "refused": 0, "backpressure": 0, "sent_bytes": 5120, "seconds": 1.0, "late_max_ns": 0}
+            sent = {"intended": 10, "sent": 10, "refused": 0, "backpressure": 0, "sent_bytes": 5120, "seconds": 1.0, "late_max_ns": 0}
             sent |= dict.fromkeys(("achieved_pps", "achieved_bps_l1", "achieved_bps_l2"), 0)
             return {"port": words["port"], "ended": "finished", "streams": [{"stream": s["stream"], **sent} for s in armed]}
         if op == "settle":

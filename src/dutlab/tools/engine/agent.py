@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import itertools
 import json
+import time
 from typing import Any, TypeVar
 
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
-from dutlab.tools.engine.protocol import EVENTS, Fault, Hello, Received, Sent, SentStream
+from dutlab.tools.engine.clocks import EXCHANGES, Offset, exchange
+from dutlab.tools.engine.protocol import EVENTS, Clock, Fault, Hello, Received, Sent, SentStream
 from dutlab.tools.engine.typed import MisfitError, read
 
 TOOL = "dutlab-engine"
-PROTOCOL = 1
+PROTOCOL = 2
 REPLY_S = 30.0
 """Within which an agent answers what needs no waiting. Opening an XDP port takes some tens of milliseconds; on a busy machine, seconds."""
 ENDS_S = 3.0
@@ -102,6 +104,17 @@ class Agent:
             self._failure = self._failed(f"answered `{op}` with neither `ok` nor `err`")
             raise self._failure
         return ok
+
+    async def offset(self) -> Offset:
+        """How far its CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
+        found = []
+        for _ in range(EXCHANGES):
+            asked_ns = time.monotonic_ns()
+            said = await self.ask("clock", Clock)
+            heard_ns = time.monotonic_ns()
+            received_ns, replied_ns = said.received_monotonic_ns, said.replied_monotonic_ns
+            found.append(exchange(asked_ns=asked_ns, received_ns=received_ns, replied_ns=replied_ns, heard_ns=heard_ns))
+        return min(found, key=lambda offset: offset.error_ns)
 
     async def _send(self, line: bytes) -> None:
         try:

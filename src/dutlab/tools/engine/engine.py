@@ -29,7 +29,7 @@ from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
-from dutlab.tools.engine.clocks import Clocks, Offset, offset_of
+from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams, stream_load
 from dutlab.tools.engine.protocol import Done, Opened
@@ -142,7 +142,7 @@ class Engine:
         readers = {clock: host for host, clock in which.items()}
         if len(readers) == 1:
             return Clocks(which, {})
-        return Clocks(which, {clock: await offset_of(self._agents[host]) for clock, host in readers.items()})
+        return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
     def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
         """How far the clock of the link's sink was ahead of its source's, throughout."""

@@ -1,4 +1,4 @@
-"""What `dutlab-engine agent` says, as types: its replies, what they are made of, and its events.
+"""What `dutlab-engine` says, as types: replies and events of `agent`, what `tcp-client` and `tcp-server` print, and their parts.
 
 Made by scripts/protocol from contracts/protocol.schema.json; `make docs` writes it again.
 """
@@ -139,10 +139,10 @@ class ArmedStream:
     """The stream."""
     mean_frame_bytes: float
     """Mean frame size in bytes with FCS."""
-    asked: Count | None = None
-    """Frames that it will have asked for at its end; absent at the maximum rate."""
     frame_sizes: tuple[ArmedSize, ...] = ()
     """Its frame sizes, each stated in all three ways."""
+    intended: Count | None = None
+    """Frames that are due until its end (RFC 2285: intended load); absent at the maximum rate."""
     link_bps: float | None = None
     """The speed that a rate in percent is a share of."""
 
@@ -208,7 +208,7 @@ class StreamSendingSoFar:
     numbered: Count
     """Below this are all sequence numbers that were used; the frames of `numbered` - `sent` of them were refused."""
     backpressure: Count | None = None
-    """See [`crate::totals::SentStream::backpressure`]."""
+    """As `backpressure` of what `wait` says of a stream, so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,12 +285,12 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentStream:
-    """What was sent of a stream. `asked` = `sent` + `refused`, always."""
+    """What was sent of a stream. `intended` = `sent` + `refused`, always."""
 
     stream: Count
     """The stream."""
-    asked: Count
-    """Frames that the plan asked for up to the end of sending; at the maximum rate, those that were tried."""
+    intended: Count
+    """Frames that were due until the end of sending (RFC 2285: intended load); at the maximum rate, those that were tried."""
     sent: Count
     """Frames that the kernel took; numbered from 0 without a gap, unless `numbered` says otherwise."""
     refused: Count
@@ -513,6 +513,134 @@ class Received:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """Reply to operations that have nothing to tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpTimes:
+    """Some times, in nanoseconds."""
+
+    count: Count
+    """How many there are."""
+    min_ns: Count
+    """The least."""
+    p50_ns: Count
+    """Half of them took no longer; and so on."""
+    p90_ns: Count
+    """90 %."""
+    p99_ns: Count
+    """99 %."""
+    max_ns: Count
+    """The longest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpConnections:
+    """What became of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures."""
+
+    asked: Count
+    """Connections that were to be begun."""
+    begun: Count
+    """A SYN was sent."""
+    not_begun: Count
+    """Not in time, or the system had no socket or port for them."""
+    established: Count
+    """The handshake was done."""
+    completed: Count
+    """Every request was answered, and in a trial that holds them, the last one too."""
+    refused: Count
+    """RST instead of a handshake."""
+    unreachable: Count
+    """ICMP, or no route."""
+    no_handshake: Count
+    """No answer to SYN in time."""
+    reset: Count
+    """RST after the handshake."""
+    closed_early: Count
+    """FIN before the answer had come."""
+    no_answer: Count
+    """No whole answer in time."""
+    malformed: Count
+    """An answer that is none, or not of the length asked for."""
+    open_max: Count
+    """The most that were established at once."""
+    transactions: Count
+    """Requests that were answered."""
+    body_bytes: Count
+    """Of bodies."""
+    begun_ns: Count
+    """From the first SYN to the last, and one gap."""
+    answered_ns: Count
+    """From the first SYN to the last byte of an answer."""
+    handshake: TcpTimes
+    """From SYN to the end of the handshake."""
+    first_byte: TcpTimes
+    """From SYN to the first byte of the first answer (RFC 9411 section 7.4.1)."""
+    response: TcpTimes
+    """From a request to the last byte of its answer."""
+    refused_by_system: str | None = None
+    """Why the system had no socket or port, the last time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpClientDone:
+    """What `tcp-client` prints at its end."""
+
+    connections: TcpConnections
+    """What became of its connections."""
+    sockets_allowed: Count
+    """Files that it may have open."""
+    tcp: Mapping[str, Count]
+    """How much each of the kernel's counters rose; those that it does not have are not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpFailed:
+    """What `tcp-client` or `tcp-server` prints when it cannot go on."""
+
+    error: str
+    """Why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpServed:
+    """What the server has seen."""
+
+    accepted: Count
+    """Connections taken."""
+    open: Count
+    """Of them, those that are open."""
+    open_max: Count
+    """The most that were open at once."""
+    answered: Count
+    """Requests answered whole."""
+    body_bytes: Count
+    """Of bodies."""
+    reset: Count
+    """Connections that the other end, or something on the way, reset."""
+    malformed: Count
+    """Requests that were none."""
+    not_taken: Count
+    """Connections that could not be taken, as there were too many open files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpServerReady:
+    """What `tcp-server` prints once it listens."""
+
+    ready: bool
+    """Always true."""
+    sockets_allowed: Count
+    """Files that it may have open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpServerSeen:
+    """What `tcp-server` answers a line on stdin with."""
+
+    served: TcpServed
+    """What it has served."""
+    tcp: Mapping[str, Count]
+    """As that of the client, since the line before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

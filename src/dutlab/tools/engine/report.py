@@ -20,7 +20,7 @@ def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Receive
     """A link's flow; `sent_by` is who read the clock for the send times."""
     return Flow(
         link=link,
-        intended_frames=sent.asked,
+        intended_frames=sent.intended,
         sent_frames=sent.sent,
         refused_frames=sent.refused,
         backpressure_frames=sent.backpressure or 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType
@@ -39,6 +39,8 @@ def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a type, also one that is no
         found = _record(cast("type", kind))
     elif origin is tuple:
         found = _list(_reader(args[0])) if args[-1] is ... else _list(*map(_reader, args))
+    elif origin is Mapping:
+        found = _map(_reader(args[1]))
     elif origin is Literal:
         found = _one_of(args, " or ".join(args), FaultKind.UNKNOWN_NAME)
     elif origin is Annotated:
@@ -79,6 +81,13 @@ def _list(*of: _Reader) -> _Reader:
         return tuple(_part(f"[{i}]", of[i % len(of)], one) for i, one in enumerate(said))
 
     return items
+
+
+def _map(of: _Reader) -> _Reader:
+    def values(said: Any) -> Mapping[str, Any]:  # noqa: ANN401 - what came
+        return {name: _part(name, of, one) for name, one in said.items()} if isinstance(said, dict) else _refuse(said, "an object")
+
+    return values
 
 
 def _record(kind: type) -> _Reader:
