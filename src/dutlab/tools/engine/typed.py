@@ -16,7 +16,7 @@ _Reader = Callable[[Any], Any]
 _SHOWN = 60
 
 
-class MisfitError(Exception):
+class MisfitError(ValueError):
     """A value that its type does not allow, or that is missing. `path` is its place, as in `streams[0].lost`."""
 
     def __init__(self, kind: FaultKind, what: str, path: str = "") -> None:
