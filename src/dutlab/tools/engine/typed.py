@@ -33,7 +33,7 @@ def read(kind: type[T], said: object) -> T:
 
 
 @cache
-def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a type, also one that is no class
+def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a class, or what typing makes
     origin, args = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         found = _record(cast("type", kind))
