@@ -128,10 +128,10 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
             complaint = read(TcpFailed, said).error
         else:
             return read(kind, said)
-    except ValueError:
-        complaint = complaint or "it said nothing"
     except MisfitError as e:
         complaint = f"what it said does not fit: {e}"
+    except ValueError:
+        complaint = complaint or "it said nothing"
     raise ToolFailed(f"{otherwise}: {complaint}", tool=TOOL, host=host.name, remedy=remedy, raw={"tcp.txt": line})
 
 

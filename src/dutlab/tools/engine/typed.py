@@ -16,7 +16,7 @@ _Reader = Callable[[Any], Any]
 _SHOWN = 60
 
 
-class MisfitError(Exception):
+class MisfitError(ValueError):
     """A value that its type does not allow, or that is missing. `path` is its place, as in `streams[0].lost`."""
 
     def __init__(self, kind: FaultKind, what: str, path: str = "") -> None:
@@ -33,7 +33,7 @@ def read(kind: type[T], said: object) -> T:
 
 
 @cache
-def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a type, also one that is no class
+def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a class, or what typing makes
     origin, args = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         found = _record(cast("type", kind))
