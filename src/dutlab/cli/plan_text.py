@@ -93,8 +93,7 @@ def _summary(plan: Plan) -> Table:
     of: dict[str, list[Trial]] = {}
     for trial in plan.trials:
         cell = trial.cell
-        params = {k: v for k, v in cell.params.items() if k not in SIZES}
-        of.setdefault(f"{cell.workload}: {asked_words(params, cell.tool)}", []).append(trial)
+        of.setdefault(f"{cell.workload}: {asked_words(cell.setting, cell.tool, without=SIZES)}", []).append(trial)
     rows = []
     for words, trials in of.items():
         cells = [t.cell for t in trials]

@@ -42,7 +42,7 @@ class Group:
     @cached_property
     def asked(self) -> str:
         """What its workload asked for, in words."""
-        return asked_words(self.cell.params, self.cell.tool)
+        return asked_words(self.cell.setting, self.cell.tool)
 
     @property
     def why_missing(self) -> str:

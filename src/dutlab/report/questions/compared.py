@@ -18,7 +18,7 @@ from dutlab.errors import DirectionUnknown, InputError
 from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
-from dutlab.report.model.words import asked_words
+from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.questions.sides import ComparedRun, apart_by_version, side_names, without_mode
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, key_of, name_words
@@ -323,11 +323,11 @@ def own_words(cells: Iterable[Cell]) -> _OwnWords:
         alike[cell.workload, cell.links, cell.params.get("frame_size")].append(cell)
     found = {}
     for same in alike.values():
-        varied = {name for cell in same for name in cell.params if any(of.params.get(name) != cell.params[name] for of in same)}
+        same_names = alike_names(cell.setting for cell in same)
         for cell in same:
-            own = {name: value for name, value in cell.params.items() if name in varied}
-            hosts = " to ".join(str(own.pop(end)) for end in ("client", "server") if end in own)
-            found[key_of(cell)] = ", ".join(filter(None, (hosts, asked_words(own, "").removeprefix(", ") if own else "")))
+            hosts = " to ".join(str(cell.params[end]) for end in ("client", "server") if end in cell.params.keys() - same_names)
+            words = setting_words(cell.setting, without={*same_names, "client", "server"})
+            found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
     return found
 
 

@@ -64,7 +64,7 @@ def protocol_of(group: Group) -> str:
 
 def variant_of(group: Group) -> str:
     """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
-    asked = asked_words(group.cell.params, group.cell.tool, without=("client", "server", "protocol"))
+    asked = asked_words(group.cell.setting, group.cell.tool, without=("client", "server", "protocol"))
     return f"{protocol_of(group).upper()}, {asked}"
 
 

@@ -19,7 +19,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
-from dutlab.spec.workloads.setting import Setting
+from dutlab.spec.workloads.setting import LASTS, STREAMS, FrameSize, GeneratorSaid, Setting, Words
 from dutlab.units import Seconds
 
 AROUND_S = Seconds(1.0)
@@ -34,13 +34,13 @@ class GenerationSetting(Setting):
     kind: Literal["generation"] = "generation"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
 
-    frame_size: Mix
+    frame_size: FrameSize
     """In bytes with FCS."""
-    generator: Generator | None = None
+    generator: GeneratorSaid = None
     """None is ipgen as it comes."""
-    work: FrameWork
-    streams: Annotated[int, Field(ge=1)]
-    duration_s: Annotated[int, Field(ge=1)]
+    work: Annotated[FrameWork, Words("making {}")]
+    streams: Annotated[int, Field(ge=1), STREAMS]
+    duration_s: Annotated[int, Field(ge=1), LASTS]
 
 
 class GenerationWorkload(WorkloadModel):
