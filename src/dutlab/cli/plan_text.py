@@ -97,7 +97,7 @@ def _summary(plan: Plan) -> Table:
     rows = []
     for words, trials in of.items():
         cells = [t.cell for t in trials]
-        sizes = sorted({str(c.params["frame_size"]) for c in cells if "frame_size" in c.params}, key=size_order)
+        sizes = sorted({c.setting.size for c in cells} - {""}, key=size_order)
         labels = sorted({c.mode for c in cells})
         links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (link.count("+"), link))
         alone = sum(1 for c in cells if c.repeat == 1)

@@ -90,7 +90,7 @@ def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
     """In the order of the labels, then of frame sizes, then of links, whatever the order in which they were measured."""
 
     def place(g: Group) -> tuple[object, ...]:
-        return labels.index(g.label), size_order(str(g.cell.params.get("frame_size"))), len(g.cell.links), g.cell.links
+        return labels.index(g.label), size_order(g.cell.setting.size), len(g.cell.links), g.cell.links
 
     return sorted(groups, key=place)
 

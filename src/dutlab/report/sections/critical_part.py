@@ -35,7 +35,7 @@ def table(groups: Sequence[Group], book: NoteBook) -> Table:
     """One row a mode, frame size and set of links."""
     rows = []
     for g in groups:
-        size, links = str(g.cell.params.get("frame_size")), g.cell.link_label
+        size, links = g.cell.setting.size, g.cell.link_label
         cells = (size, links, *(value_of(g, links, figure, book) for _, figure in _COLUMNS))
         rows.append(Row(g.label, cells, links=links, link=links, size=size))
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -51,7 +51,7 @@ def curves(group: Group) -> Iterator[Curve]:
     rows = record.tables["critical"]
     yield Curve(
         slug=f"soak-{group.planned[0]}-critical",
-        title=f"Critical rate of {group.cell.params.get('frame_size')}, {group.label}",
+        title=f"Critical rate of {group.cell.setting.size}, {group.label}",
         x_title="trial",
         x="trial",
         y_title="rate of each link",

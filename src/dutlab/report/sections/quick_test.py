@@ -76,7 +76,7 @@ def sentences(run: RunFolder) -> Iterator[str]:
 
 def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
     cell, link = group.cell, group.cell.link_label
-    size, line = str(cell.params.get("frame_size")), ceiling_of(group, link, "received_pps")
+    size, line = cell.setting.size, ceiling_of(group, link, "received_pps")
 
     def of_line(record: TrialRecord) -> float | None:
         lower = record.figures.get(link, {}).get("ndr_lower_pps")
@@ -99,7 +99,7 @@ def _path(run: RunFolder) -> Iterator[str]:
 
 def _found(records: Sequence[TrialRecord]) -> Iterator[str]:
     for record in records:
-        size = str(record.cell.params.get("frame_size"))
+        size = record.cell.setting.size
         figures = record.figures.get(record.cell.link_label, {})
         yield f"{size + '-byte frames' if size.isdigit() else size}: {', '.join(_of_size(figures))}."
 

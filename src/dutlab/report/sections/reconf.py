@@ -56,7 +56,7 @@ def _directions(group: Group) -> list[str]:
 
 
 def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
-    size, to = str(group.cell.params.get("frame_size")), str(group.cell.params.get("to"))
+    size, to = group.cell.setting.size, str(group.cell.params.get("to"))
     words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[direction]
     values: list[Value | str] = [value_of(group, link, figure.format(direction=direction), book) for _, figure in shown]
     shorter = _shorter(group, link, book)
@@ -88,7 +88,7 @@ def _curves(group: Group) -> Iterator[Curve]:
     if any(len(line.points) > 1 for line in lines):
         yield Curve(
             slug=f"reconf-{group.planned[0]}",
-            title=f"Changes of {group.label} ({group.cell.params.get('to')}), {group.cell.params.get('frame_size')}",
+            title=f"Changes of {group.label} ({group.cell.params.get('to')}), {group.cell.setting.size}",
             x_title="change",
             x="change",
             y_title="out of service",

@@ -17,7 +17,7 @@ def of_test(group: Group, test: str) -> bool:
 
 def size_of(group: Group) -> str:
     """The frame size or mix."""
-    return str(group.cell.params["frame_size"])
+    return group.cell.setting.size
 
 
 def place_of(group: Group) -> str:

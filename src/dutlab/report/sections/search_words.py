@@ -31,7 +31,7 @@ def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> I
 def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
     link = group.cell.link_label
     low, high = (value_of(group, link, f"{name}_{bound}_pps", book) for bound in ("lower", "upper"))
-    what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}: {name}"
+    what = f"{group.label}, frame size {group.cell.setting.size}, link {link}: {name}"
     if isinstance(low, Figure) and isinstance(high, Figure):
         return f"{what} lies between {figure_text(low, unit)} and {figure_text(high, unit)}."
     if isinstance(low, Figure):
@@ -50,7 +50,7 @@ def _repeats(name: str, group: Group) -> Iterator[str]:
     apart = summarise([r.figures[link][figure] for r in have]).relative_range
     if apart <= REPEATS_WITHIN:
         return
-    what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}"
+    what = f"{group.label}, frame size {group.cell.setting.size}, link {link}"
     said = f"{what}: spread of {name} over {len(have)} searches {apart:.1%}, above {REPEATS_WITHIN:.0%}"
     yield f"{said}: {'; '.join(_reasons(name, group))}."
 

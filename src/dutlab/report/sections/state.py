@@ -64,7 +64,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _row(group: Group, book: NoteBook) -> Row:
-    size, link = str(group.cell.params["frame_size"]), group.cell.link_label
+    size, link = group.cell.setting.size, group.cell.link_label
     found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
     return Row(group.label, (size, link, *found), links=link, link=link, size=size)
 

@@ -42,6 +42,11 @@ class GenerationSetting(Setting):
     streams: Annotated[int, Field(ge=1), STREAMS]
     duration_s: Annotated[int, Field(ge=1), LASTS]
 
+    @property
+    def size(self) -> str:
+        """That of all frames."""
+        return str(self.frame_size.size or self.frame_size.name)
+
 
 class GenerationWorkload(WorkloadModel):
     """The generator's own benchmark, of each size, number of streams and kind of work, on the host that would send."""

@@ -85,6 +85,11 @@ class Setting(BaseModel):
         return self.kind
 
     @property
+    def size(self) -> str:
+        """Of its frames, as tables have it: bytes with FCS, or the name of a mix; empty of what has no such frames."""
+        return ""
+
+    @property
     def flows(self) -> int:
         """How many cross the DUT at once on a link at most, which its table of states must hold."""
         return 1
@@ -198,6 +203,11 @@ class FrameSetting(Setting):
     generator: GeneratorSaid = None
     """None is the engine."""
 
+    @property
+    def size(self) -> str:
+        """That of all of them."""
+        return str(self.frame_size.size or self.frame_size.name)
+
 
 class CarryingSetting(FrameSetting):
     """Frames that the experiment describes."""
@@ -298,6 +308,17 @@ class ImportedSetting(Setting):
     def workload(self) -> str:
         """The one that it is shown as."""
         return self.of
+
+    @property
+    def size(self) -> str:
+        """As in the file."""
+        return str(self.said.get("frame_size") or "")
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Where the file names both."""
+        client, server = self.said.get("client"), self.said.get("server")
+        return (str(client), str(server)) if client and server else ()
 
     @cached_property
     def params(self) -> Params:
