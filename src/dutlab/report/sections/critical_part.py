@@ -9,6 +9,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.spec.workloads.soak import SoakSetting
 
 LEAD = (
     "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "
@@ -28,7 +29,7 @@ _LINES = (("offered", "intended_pps"), ("critical rate", "critical_pps"), ("at l
 
 def seeks_rate(group: Group) -> bool:
     """Whether the cell is a search for the critical rate, not one rate for hours."""
-    return group.cell.params.get("target_loss_percent") is not None
+    return group.cell.setting_as(SoakSetting).target_loss_percent is not None
 
 
 def table(groups: Sequence[Group], book: NoteBook) -> Table:

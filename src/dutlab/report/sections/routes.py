@@ -12,6 +12,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT
+from dutlab.spec.workloads.routes import RoutesSetting
 from dutlab.store.run_folder import RunFolder
 
 _LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("routes used", "routes_hit"))
@@ -43,7 +44,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _count(group: Group) -> int:
-    return int(group.cell.params["routes"] or 0)
+    return group.cell.setting_as(RoutesSetting).routes
 
 
 def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, figure_text
 from dutlab.report.model.words import Unit, plural, pps_text
+from dutlab.spec.workloads.search import SearchSetting
 from dutlab.stats.summary import summarise
 
 REPEATS_WITHIN = 0.03
@@ -86,7 +87,7 @@ def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[di
 
 def deviations(groups: Sequence[Group]) -> Iterator[str]:
     """Where the searches are not a throughput test of RFC 2544."""
-    drains = sorted({float(g.cell.params.get("drain_s") or 0) for g in groups})
+    drains = sorted({g.cell.setting_as(SearchSetting).drain_s for g in groups})
     if drains[0] < 2 + 5:
         waited = " or ".join(f"{d:g} s" for d in drains)
         yield f"search: {waited} between trials, RFC 2544 section 23 waits 2 s for residual frames and 5 s for the DUT to settle"
