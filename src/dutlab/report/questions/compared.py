@@ -320,7 +320,7 @@ def own_words(cells: Iterable[Cell]) -> _OwnWords:
     """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
-        alike[cell.workload, cell.links, cell.params.get("frame_size")].append(cell)
+        alike[cell.workload, cell.links, cell.setting.size].append(cell)
     found = {}
     for same in alike.values():
         same_names = alike_names(cell.setting for cell in same)
@@ -332,7 +332,7 @@ def own_words(cells: Iterable[Cell]) -> _OwnWords:
 
 
 def _label(cell: Cell, name: str, own: _OwnWords) -> str:
-    size = str(cell.params.get("frame_size") or "")
+    size = cell.setting.size
     words = cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own.get(key_of(cell), ""))))
 
@@ -348,5 +348,5 @@ def _labels(of: _Cells, without: _Cells, own: _OwnWords) -> tuple[str, ...]:
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:
-    size = str(cell.params.get("frame_size", ""))
+    size = cell.setting.size
     return (cell.mode, cell.workload, cell.links, float(size) if size.isdigit() else float("inf"), size)

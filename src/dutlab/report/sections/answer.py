@@ -140,7 +140,7 @@ class _Cells:
             place = plug_of(self.workload).place
             said[place] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links), place)
         if len({p.size for p in places}) > 1:
-            said["frames" if any("frame_size" in g.cell.params for g in self.by_place.values()) else "of"] = lambda p: p.size
+            said["frames" if any(g.cell.setting.size for g in self.by_place.values()) else "of"] = lambda p: p.size
         if len({p.asked for p in places}) > 1:
             said["asked"] = lambda p: p.asked
         return said
@@ -199,13 +199,8 @@ def figure_words(name: str) -> str:
 
 
 def _size(group: Group) -> str:
-    params = group.cell.params
-    if "frame_size" in params:
-        return str(params["frame_size"])
-    if "mtu" in params:
-        return f"MTU {params['mtu']}"
-    client, server = params.get("client"), params.get("server")
-    return f"{client} to {server}" if client and server else ""
+    setting, mtu = group.cell.setting, group.cell.params.get("mtu")
+    return setting.size or (" to ".join(setting.ends) if mtu is None else f"MTU {mtu}")
 
 
 def _verdict(row: LimitRow | None) -> str:
