@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
+from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
@@ -152,7 +152,7 @@ def better_of(figure: str) -> Better:
 
 def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -> str:
     """`iperf3, 30 s, first 5 s left out, 4 streams`: what a workload asked for; `without` has names of its params."""
-    generator = None if "generator" in without else setting.params.get("generator")
+    generator = None if "generator" in without else setting.made_by
     words = [
         said.format(_Value(value))
         for name, value, words in setting.sentence
@@ -219,13 +219,10 @@ def grouped(digits: str) -> str:
     return f"{int(whole):,}".replace(",", NARROW_SPACE) + point + rest if whole.isdigit() and len(whole) >= len(str(_LONG)) else digits
 
 
-def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:
+def by_words(tool: str, generator: GeneratorModel | None, *, without: Collection[str] = ()) -> str:
     """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
-    text = str(generator)
-    options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
-    left = {key: value for key, value in options.items() if key not in without}
-    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in left.items())
-    return f"{tool} ({', '.join(said)})" if left else tool
+    words = "" if generator is None else generator.words(without=without)
+    return f"{tool} ({words})" if words else tool
 
 
 def mix_words(mix: str) -> str:

@@ -316,6 +316,9 @@ def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
         raise DirectionUnknown(tuple(unknown))
 
 
+_ENDS = ("client", "server")
+
+
 def own_words(cells: Iterable[Cell]) -> _OwnWords:
     """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
@@ -325,8 +328,8 @@ def own_words(cells: Iterable[Cell]) -> _OwnWords:
     for same in alike.values():
         same_names = alike_names(cell.setting for cell in same)
         for cell in same:
-            hosts = " to ".join(str(cell.params[end]) for end in ("client", "server") if end in cell.params.keys() - same_names)
-            words = setting_words(cell.setting, without={*same_names, "client", "server"})
+            hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
+            words = setting_words(cell.setting, without={*same_names, *_ENDS})
             found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
     return found
 

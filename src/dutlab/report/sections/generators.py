@@ -81,7 +81,7 @@ def _row(group: Group, link: str, book: NoteBook) -> Row:
 
 
 def _generator(group: Group) -> str:
-    return by_words(group.cell.tool, group.cell.params.get("generator"), without=("streams",))
+    return by_words(group.cell.tool, group.cell.generator, without=("streams",))
 
 
 def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
-from dutlab.spec.generators import Generator
+from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.generators.base import MOST_STREAMS
 from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
 from dutlab.spec.mixes import Mix
@@ -46,6 +46,11 @@ class GenerationSetting(Setting):
     def size(self) -> str:
         """That of all frames."""
         return str(self.frame_size.size or self.frame_size.name)
+
+    @property
+    def made_by(self) -> GeneratorModel | None:
+        """It sends nothing, and is set up as one that does."""
+        return self.generator
 
 
 class GenerationWorkload(WorkloadModel):

@@ -90,6 +90,11 @@ class Setting(BaseModel):
         return ""
 
     @property
+    def made_by(self) -> GeneratorModel | None:
+        """The generator that it names; None where that is the engine, or it has no frames."""
+        return None
+
+    @property
     def flows(self) -> int:
         """How many cross the DUT at once on a link at most, which its table of states must hold."""
         return 1
@@ -207,6 +212,11 @@ class FrameSetting(Setting):
     def size(self) -> str:
         """That of all of them."""
         return str(self.frame_size.size or self.frame_size.name)
+
+    @property
+    def made_by(self) -> GeneratorModel | None:
+        """As the experiment says."""
+        return self.generator
 
 
 class CarryingSetting(FrameSetting):
