@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cells import cell_of
+from cells import cell_of, setting_of
 from dutlab.events import TrialEnded
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
@@ -36,6 +36,8 @@ from dutlab.report.model.words import (
 )
 from dutlab.report.sections.facts import fact_rows
 from dutlab.report.sections.goodput import headline
+from dutlab.spec.goals import goals_named
+from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.iperf3 import Iperf3Setting
 from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
@@ -137,6 +139,16 @@ def test_what_was_asked_is_said_in_words() -> None:
     assert asked_words(load, "engine", without=SIZES) == "engine, as fast as the generator can, 2.5 s, 0.5 s drain"
     assert setting_words(half, without=alike_names((load, half))) == "at 50 % of a link's speed"
     assert setting_words(slow, without=alike_names((load, slow))) == "at 100.0 kpps a link"
+    found = setting_of("latency", rate_pps=None, traffic=Traffic(burst=8))
+    assert setting_words(found, without=("idle_pps", "duration_s", "warmup_s", "drain_s")) == (
+        "of a rate that a search finds, loads of 100 %, frame size 64, bursts of 8 frames"
+    )
+    goals = goals_named("csit")
+    assert setting_words(setting_of("search", goals=goals), without=("warmup_s", "drain_s", *SIZES)) == "search for ndr, pdr"
+    assert setting_words(setting_of("search", preset="csit", goals=goals), without=("warmup_s", "drain_s", *SIZES)) == "search for csit"
+    assert asked_words(
+        setting_of("sweep", generator={"trafgen": {"streams": 2}}), "trafgen", without=(*SIZES, "duration_s", "rate_pps")
+    ) == ("trafgen (streams 2), 0.5 s warm-up, 0.5 s drain")
     assert mix_words("64:7,594:4,1518:1") == "64 bytes × 7, 594 bytes × 4, 1518 bytes × 1 (with FCS), 361.83 bytes on average"
     assert mix_words("<b>") == "<b>"
 
