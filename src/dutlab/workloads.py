@@ -60,6 +60,10 @@ USUAL = (
 """Figures that cells are judged by, of workloads that name none of their own, and of those that only other tools' files know."""
 
 
+ANY_FIGURES = "dutlab.report.sections.tool_figures:section"
+"""The section that shows whatever figures cells have."""
+
+
 @dataclass(frozen=True)
 class WorkloadPlug:
     """What a workload is made of. A default means that there is none of it; paths are `module:name`."""
@@ -80,6 +84,8 @@ class WorkloadPlug:
     """Takes (GeneratorSite, the cells of its tool) before the first trial, and returns the tool's version; raises what forbids to begin."""
     section: str = "dutlab.report.sections.goodput:section"
     """The Builder of its section of the report; as it is, a table of modes and links."""
+    shows_imports: bool = False
+    """Whether that section can also show figures of other tools' files, which have no setting of the workload."""
     figures: tuple[str, ...] = USUAL
     """What its cells are judged by: the first of these that they have, as regular expressions of whole names.
 
@@ -119,6 +125,7 @@ _PLUGS = (
         departs="dutlab.report.sections.goodput:departs",
         check="dutlab.tools.iperf3.tcp:check",
         table="TCP goodput",
+        shows_imports=True,
         load=LoadPattern.STEADY,
     ),
     WorkloadPlug(
@@ -127,6 +134,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.sweep:section",
+        shows_imports=True,
         departs="dutlab.report.sections.sweep:departs",
         load=LoadPattern.STEADY,
         headroom=Headroom.EACH_WAY,
@@ -158,6 +166,7 @@ _PLUGS = (
         tool="dutlab.tools.generators.ipgen_benchmark:generation",
         check="dutlab.tools.generators.ipgen_benchmark:check",
         section="dutlab.report.sections.generation:section",
+        shows_imports=True,
         figures=("made_pps",),
         load=LoadPattern.STEADY,
     ),
@@ -186,6 +195,7 @@ _PLUGS = (
         departs="dutlab.report.sections.goodput:departs",
         check="dutlab.tools.iperf3.tcp:check",
         section="dutlab.report.sections.matrix:section",
+        shows_imports=True,
         style="dutlab.report.pages.matrix_style",
     ),
     WorkloadPlug(
@@ -222,6 +232,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
         method="dutlab.methods.loadtest:measure",
         section="dutlab.report.sections.loadtest:section",
+        shows_imports=True,
         style="dutlab.report.pages.loadtest_style",
         load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
@@ -300,6 +311,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.steps:StepsWorkload",
         tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",
+        shows_imports=True,
     ),
     WorkloadPlug(
         "fio",
@@ -309,6 +321,7 @@ _PLUGS = (
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:fio_again",
         section="dutlab.report.sections.fio:section",
+        shows_imports=True,
         place="drive",
         load=LoadPattern.STEADY,
     ),
@@ -348,7 +361,7 @@ _PLUGS = (
         place="drive",
         load=LoadPattern.ONE,
     ),
-    WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),
+    WorkloadPlug("flent", says="Latency under load, read from flent's files.", section=ANY_FIGURES),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
 """Name → record. A report has its sections in this order."""

@@ -11,13 +11,13 @@ from dutlab.workloads import WORKLOADS
 
 ECHO = r'''
 import re
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from dutlab.measures import Measure, MeasureUnit, declare
 from dutlab.methods.ports import Measured
 from dutlab.report.sections import tool_figures
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.setting import Setting
+from dutlab.spec.workloads.setting import Setting, Words
 from dutlab.units import Seconds
 from dutlab.workloads import WORKLOADS, WorkloadPlug
 
@@ -26,7 +26,7 @@ class EchoSetting(Setting):
     """How many pings."""
 
     kind: Literal["echo"] = "echo"
-    times: int
+    times: Annotated[int, Words("{} pings")]
 
 
 class EchoWorkload(WorkloadModel):

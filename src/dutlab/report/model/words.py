@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from pydantic import ValidationError
-
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
-from dutlab.spec.traffic import Traffic
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -81,93 +79,9 @@ _PRINTED = {
     MeasureUnit.ONE: COUNT,
 }
 
-_WORDS = {
-    "work": "making {}",
-    "duration_s": "{} s",
-    "omit_s": "first {} s left out",
-    "warmup_s": "{} s warm-up",
-    "drain_s": "{} s drain",
-    "window_s": "stable over {} s",
-    "phases": "phases {}",
-    "meter": "watts by {}",
-    "warmup_pps": "warm-up at {} pps",
-    "warmup_mult": "warm-up at {}",
-    "rampup_s": "ramp of {} s",
-    "ramp_s": "first {} s left out",
-    "phase_s": "phases of {} s",
-    "rebuild_bytes_per_s": "rebuilt at {} bytes a second at most",
-    "target_percent": "to {} % of line rate",
-    "hold_s": "{} s hold",
-    "share_percent": "{} % of it",
-    "shares_percent": "loads of {} %",
-    "idle_pps": "{} pps at 0 %",
-    "threshold_percent": "saturated above {} % loss",
-    "directions": "direction: {}",
-    "direction": "direction: {}",
-    "ends_apart_s": "links end {} s apart",
-    "lowest_pps": "from {} pps",
-    "highest_pps": "up to {} pps",
-    "budget_s": "{} s at most",
-    "to": "into {}",
-    "changes": "{} changes",
-    "before_s": "{} s before",
-    "after_s": "{} s after",
-    "target_loss_percent": "for a loss of {} %",
-    "modifiers": "beside: {}",
-    "routes": "{} routes",
-    "network": "in {}",
-    "iodepth": "depth {}",
-    "deepest": "up to depth {}",
-    "bs": "blocks of {}",
-    "reads_percent": "{} % reads",
-    "ioengine": "by {}",
-    "engine": "by {}",
-    "tests": "tests: {}",
-    "trial_s": "trials of {} s",
-    "latency_s": "latency over {} s",
-    "burst_limit_s": "bursts of {} s at most",
-    "burst_repeats": "{} bursts",
-    "latency_repeats": "{} repeats of latency",
-    "recovery_repeats": "{} repeats of recovery",
-    "reset_repeats": "{} repeats of the reset",
-    "width_ratio": "bounds closer than {} of the upper",
-    "scale": "every duration × {}",
-    "fill_pps": "filled at {} flows a second",
-    "most_flows": "up to {} flows",
-    "requests": "requests a connection: {}",
-    "request_bytes": "requests of {} bytes",
-    "response_bytes": "answers of {} bytes",
-    "closes": "ended by {}",
-    "failed_ratio": "failures: {}",
-    "highest_per_s": "up to {} a second",
-    "most_connections": "up to {} at once",
-    "fill_per_s": "opened at {} a second",
-    "sources": "from {} addresses",
-    "timeout_s": "{} s to answer",
-    "table_flows": "a table of {} flows",
-    "nat_ports": "translated to ports {}",
-    "length_bytes": "datagrams of {} bytes",
-    "zerocopy": "sent without a copy (-Z)",
-}
 _KILO = 1e3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
-_ORDER = ("rw", *_WORDS, "streams")
 _LONG = 10_000
-_TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
-_NOTHING = {
-    ("scale", 1),
-    ("omit_s", 0),
-    ("ramp_s", 0),
-    ("warmup_s", 0),
-    ("drain_s", 0),
-    ("early_stop", "at-once"),
-    ("again_at_end", "upper"),
-    ("networks", 1),
-    ("networks", "1"),
-    ("all_networks", "1"),
-    ("extension_headers", "none"),
-    ("all_extension_headers", "none"),
-}
 
 
 def with_two_digits(unit: Unit, value: float) -> Unit:
@@ -236,64 +150,44 @@ def better_of(figure: str) -> Better:
     return direction_of(figure) or ""
 
 
-_PATTERNS = {
-    "read": "sequential reads",
-    "write": "sequential writes",
-    "randread": "random reads",
-    "randwrite": "random writes",
-    "rw": "sequential reads and writes",
-    "readwrite": "sequential reads and writes",
-    "randrw": "random reads and writes",
-}
-"""Option `rw` of fio(1)."""
+def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -> str:
+    """`iperf3, 30 s, first 5 s left out, 4 streams`: what a workload asked for; `without` has names of its params."""
+    generator = None if "generator" in without else setting.made_by
+    words = [
+        said.format(_Value(value))
+        for name, value, words in setting.sentence
+        if name not in without and (said := words.instead.get(value, "" if value is None else words.text))
+    ]
+    return ", ".join([by_words(tool, generator), *words])
 
 
-def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, without: Iterable[str] = ()) -> str:
-    """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
-    left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
-    words = []
-    if "shares_percent" in params:
-        rate = left.pop("rate_pps", None)
-        words.append("of a rate that a search finds" if rate is None else f"of {pps_text(float(rate))} a link")
-    elif "rate_pps" in params and "rate_pps" not in set(without):
-        rate = left.pop("rate_pps", None)
-        words.append("as fast as the generator can" if rate is None else f"at {pps_text(float(rate))} a link")
-    elif "rate_percent" in left:
-        words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
-    elif "early_stop" in params or "goals" in params:
-        words.append(f"search for {_goals_words(left)}")
-    for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
-        value = _setting(left[key])
-        if key == "streams":
-            words.append(f"{value} stream" if value == "1" else f"{value} streams")
-            continue
-        if key == "traffic":
-            words.append(_traffic_words(value))
-            continue
-        if key == "rw" and value in _PATTERNS:
-            words.append(_PATTERNS[value])
-            continue
-        words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
-    return ", ".join([by_words(tool, params.get("generator")), *words])
+def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
+    """The same without the tool: what tells a setting from others that are alike in all of `without`."""
+    return asked_words(setting, "", without=without).removeprefix(", ").strip()
 
 
-def _traffic_words(written: str) -> str:
-    """Of what a workload of ours asked for; what another tool says under the same name stays as it is."""
-    try:
-        return Traffic.model_validate_json(written).words()
-    except ValidationError:
-        return f"traffic {written}"
+def alike_names(settings: Iterable[Setting]) -> set[str]:
+    """Names of the params on whose values all settings agree."""
+    return {name for name, _ in set.intersection(*(set(setting.params.items()) for setting in settings))}
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A setting's value as the words of its field (dutlab.spec.workloads.setting) have it."""
+
+    value: Value
+
+    def __format__(self, spec: str) -> str:
+        if spec == "pps":
+            return pps_text(float(self.value or 0))
+        if not isinstance(self.value, float):
+            return str(self.value)
+        return grouped(f"{self.value:.0f}") if abs(self.value) >= _LONG else f"{self.value:g}"
 
 
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
     """To sort texts by, their numbers as numbers: `depth 2` comes before `depth 16`."""
     return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
-
-
-def _setting(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return grouped(f"{value:.0f}") if abs(value) >= _LONG else f"{value:g}"
 
 
 _AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)", re.ASCII)
@@ -325,24 +219,10 @@ def grouped(digits: str) -> str:
     return f"{int(whole):,}".replace(",", NARROW_SPACE) + point + rest if whole.isdigit() and len(whole) >= len(str(_LONG)) else digits
 
 
-def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:
+def by_words(tool: str, generator: GeneratorModel | None, *, without: Collection[str] = ()) -> str:
     """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
-    text = str(generator)
-    options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
-    left = {key: value for key, value in options.items() if key not in without}
-    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in left.items())
-    return f"{tool} ({', '.join(said)})" if left else tool
-
-
-def _goals_words(left: dict[str, str | float | int]) -> str:
-    """Takes the goals of a search out of `left`: their preset, or the names that they were given."""
-    preset, goals = left.pop("preset", None), left.pop("goals", None)
-    if goals is None:
-        return str(preset)
-    try:
-        return ", ".join(str(goal["name"]) for goal in json.loads(str(goals)))
-    except (ValueError, TypeError, KeyError):
-        return str(goals)
+    words = "" if generator is None else generator.words(without=without)
+    return f"{tool} ({words})" if words else tool
 
 
 def mix_words(mix: str) -> str:

@@ -18,7 +18,7 @@ from dutlab.errors import DirectionUnknown, InputError
 from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
-from dutlab.report.model.words import asked_words
+from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.questions.sides import ComparedRun, apart_by_version, side_names, without_mode
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, key_of, name_words
@@ -316,23 +316,26 @@ def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
         raise DirectionUnknown(tuple(unknown))
 
 
+_ENDS = ("client", "server")
+
+
 def own_words(cells: Iterable[Cell]) -> _OwnWords:
     """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
-        alike[cell.workload, cell.links, cell.params.get("frame_size")].append(cell)
+        alike[cell.workload, cell.links, cell.setting.size].append(cell)
     found = {}
     for same in alike.values():
-        varied = {name for cell in same for name in cell.params if any(of.params.get(name) != cell.params[name] for of in same)}
+        same_names = alike_names(cell.setting for cell in same)
         for cell in same:
-            own = {name: value for name, value in cell.params.items() if name in varied}
-            hosts = " to ".join(str(own.pop(end)) for end in ("client", "server") if end in own)
-            found[key_of(cell)] = ", ".join(filter(None, (hosts, asked_words(own, "").removeprefix(", ") if own else "")))
+            hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
+            words = setting_words(cell.setting, without={*same_names, *_ENDS})
+            found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
     return found
 
 
 def _label(cell: Cell, name: str, own: _OwnWords) -> str:
-    size = str(cell.params.get("frame_size") or "")
+    size = cell.setting.size
     words = cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own.get(key_of(cell), ""))))
 
@@ -348,5 +351,5 @@ def _labels(of: _Cells, without: _Cells, own: _OwnWords) -> tuple[str, ...]:
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:
-    size = str(cell.params.get("frame_size", ""))
+    size = cell.setting.size
     return (cell.mode, cell.workload, cell.links, float(size) if size.isdigit() else float("inf"), size)

@@ -59,7 +59,7 @@ def _entrant(cell: Cell, varied: set[str]) -> str:
 
 
 def _place(cell: Cell, name: str, own: str) -> str:
-    size = str(cell.params.get("frame_size") or "")
+    size = cell.setting.size
     words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own)))
 

@@ -13,7 +13,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.words import asked_words, latency_text
+from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
 from dutlab.stats.summary import median
@@ -183,5 +183,4 @@ def _line(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ())
 
 
 def _asked(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
-    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
-    return asked_words(group.cell.params, "", without={*alike, *without}).removeprefix(", ")
+    return setting_words(group.cell.setting, without={*alike_names(g.cell.setting for g in groups), *without})

@@ -308,14 +308,13 @@ def _table_size(facts: Mapping[str, Any]) -> float | None:
 
 def _size(group: Group) -> str:
     """The frame size, or its mix; of a table of goodput with several MTUs, that."""
-    params = group.cell.params
-    return str(params["frame_size"]) if "frame_size" in params else f"MTU {params['mtu']}" if "mtu" in params else ""
+    mtu = group.cell.params.get("mtu")
+    return group.cell.setting.size or ("" if mtu is None else f"MTU {mtu}")
 
 
 def _pair(group: Group) -> str:
     """The two hosts, in a matrix."""
-    client, server = (group.cell.params.get(end) for end in ("client", "server"))
-    return f"{client} to {server}" if client and server else ""
+    return " to ".join(group.cell.setting.ends)
 
 
 def _place(group: Group) -> _Place:

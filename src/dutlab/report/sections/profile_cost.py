@@ -55,7 +55,7 @@ def _pair(record: TrialRecord, *, count_disturbed: bool) -> tuple[RecordRow, Rec
 
 
 def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[Row]:
-    size = str(group.cell.params.get("frame_size") or "")
+    size = group.cell.setting.size
     found = []
     for name in dict.fromkeys(name for pair in pairs.values() for name in pair[0] if name not in ("trial", "disturbed")):
         both = {
