@@ -7,6 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src" / "dutlab"
+CONTRACT = "tools/engine/protocol.py"
+"""Its names are those of the contract with the engine, and it is made from that."""
 
 
 def classes_of(root: Path) -> dict[str, list[str]]:
@@ -19,7 +21,7 @@ def classes_of(root: Path) -> dict[str, list[str]]:
 
 
 def test_no_public_class_name_is_used_twice() -> None:
-    found = classes_of(SRC)
+    found = {name: [file for file in files if file != CONTRACT] for name, files in classes_of(SRC).items()}
     assert len(found) > 500, "the sources are where this test looks for them"
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
