@@ -73,6 +73,7 @@ def refused(command: object, *words: object) -> DutlabError:
 
 def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
     said = run(compare, runs / OLD).output
+    assert "two runs" not in said
     assert [line for line in said.splitlines() if " against " in line] == [f"{mode} against router" for mode in list(PPS)[1:]]
     assert "all 5 cells together: slower" in said
 
@@ -110,9 +111,11 @@ def test_other_figures_can_be_asked_for(runs: Path) -> None:
 def test_check_fails_a_slower_run_and_passes_an_equal_one(runs: Path) -> None:
     slower = run(check, runs / NEW, "--baseline", runs / OLD)
     assert slower.exit_code == 1
-    assert re.fullmatch(r"FAIL: \d+ % slower overall \(p [=<] 0\.\d+\); \d+ of 14 results are worse, at worst .*; 10 results missing: .* and 9 more",
-                        slower.output.splitlines()[-1])  # fmt: skip
-    assert run(check, runs / OLD, "--baseline", runs / OLD, "--margin", "2%").exit_code == 0
+    assert re.fullmatch(r"FAIL: \d+ % slower overall \(p [=<] 0\.\d+\); \d+ of 14 results are worse, at worst .*; 10 results missing: .* and 9 more; .*",
+                        slower.output.splitlines()[0])  # fmt: skip
+    copy = shutil.copytree(runs / OLD, runs.parent / "copy-of-old")
+    for more, status in (((), 2), (("--margin", "10%"), 0), (("--threshold", "5%"), 0)):
+        assert run(check, copy, "--baseline", runs / OLD, *more).exit_code == status, "28 results, 6 repeats: none could be proven worse"
 
 
 def test_check_finds_the_newest_older_run_of_the_same_experiment(runs: Path, tmp_path: Path) -> None:
@@ -129,8 +132,9 @@ def test_check_finds_the_newest_older_run_of_the_same_experiment(runs: Path, tmp
 
 def test_too_few_repeats_prove_nothing_and_a_threshold_fails_what_is_off_without_proof(tmp_path: Path) -> None:
     once, slow = (made(tmp_path, name, repeats=1, modes={mode: "router"}) for name, mode in (("once", "router"), ("slow", "nat")))
-    assert refused(check, once, "--baseline", once).exit_status == 2
-    assert run(check, once, "--baseline", once, "--threshold", "1%").exit_code == 0
+    copy = shutil.copytree(once, tmp_path / "copy")
+    assert run(check, copy, "--baseline", once).exit_code == 2
+    assert run(check, copy, "--baseline", once, "--threshold", "1%").exit_code == 2, "one repeat says nothing of its spread"
     assert run(check, slow, "--baseline", once, "--threshold", "20%", "--figure", "received_pps").exit_code == 1
 
 

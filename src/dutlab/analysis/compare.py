@@ -26,7 +26,7 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove"]
+__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare"]
 
 Margin = Callable[["Pair"], float | None]
 """The margin of one pair, as a share; None asks for no equivalence."""
@@ -88,6 +88,8 @@ class Comparison:
     """The least relative change that counts here."""
     provable: float | None
     """The smallest relative change that these values would have proven four times in five; None for none, or where it is not known."""
+    could_prove: bool = False
+    """Whether so many values can prove a difference at all, however large."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
 
@@ -148,12 +150,6 @@ def rounds_of(pair: Pair) -> dict[int, Round]:
     """What both sides measured in each round that both have."""
     first, second = (dict(zip(at, of, strict=True)) for at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second)))
     return {number: (first[number], second[number]) for number in first if number in second}
-
-
-def could_prove(found: Sequence[Comparison]) -> bool:
-    """Whether any of these comparisons had values enough to prove a difference, however large."""
-    tests = sum(c.p is not None for c in found)
-    return any(_can(c.pair, c.test, tests) for c in found if c.p is not None)
 
 
 @dataclass(frozen=True)
@@ -225,7 +221,19 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
     return Comparison(
-        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would, flags
+        m.pair,
+        verdict,
+        words,
+        _why(m, verdict, p, tests, would, margin),
+        m.first,
+        m.second,
+        m.ratio,
+        p,
+        m.test,
+        m.least,
+        would,
+        _can(m.pair, m.test, tests),
+        flags,
     )
 
 

@@ -15,8 +15,6 @@ from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.directions import is_speed
 from dutlab.analysis.verdict import Verdict, side_words
-from dutlab.stats.rank import least_p
-from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
 from dutlab.stats.rounds import changed
 from dutlab.stats.runs import levels_of
 from dutlab.stats.summary import median
@@ -62,17 +60,6 @@ def together(found: Sequence[Comparison]) -> Together | None:
         return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells), size)
     speed = all(is_speed(c.pair.figure) for c in cells)
     return Together(*side_words(better=ratio > 1, speed=speed), ratio, p, len(cells), size)
-
-
-def together_can(found: Sequence[Comparison]) -> bool:
-    """Whether the blocks of these comparisons are enough to prove something over all cells."""
-    overall = together(found)
-    if overall is None:
-        return False
-    if found[0].pair.design is RunOrder.ROUNDS:
-        return min(overall.blocks) >= FEWEST_ROUNDS
-    runs = any(c.pair.design is RunOrder.RUNS and c.test is None for c in found)
-    return runs or least_p(*overall.blocks) <= LEVEL
 
 
 def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, float]]:

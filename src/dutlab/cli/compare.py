@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
@@ -83,9 +82,9 @@ def compare(
     """  # noqa: D301
     from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it
 
-    _insist_different(() if matches else (*runs, *against))
+    insist_different(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
@@ -121,12 +120,6 @@ def compare(
     for pair in found:
         for line in lines_of(pair):
             say(line)
-
-
-def _insist_different(runs: Sequence[Path]) -> None:
-    """Raises InputError for a run that would be compared with itself."""
-    if again := next((path for path, n in Counter(path.resolve() for path in runs).items() if n > 1), None):
-        raise InputError(f"{printable(again.name)} is named twice", remedy="name two runs; one run alone compares its modes")
 
 
 def _insist_alone(others: Mapping[str, object]) -> None:

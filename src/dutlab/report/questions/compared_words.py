@@ -61,13 +61,19 @@ _DESIGN = {
     RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
 }
 
+_STRETCHES = (
+    "Measured one after the other in one run: the intervals do not cover what changed between these two stretches of it, so only "
+    "changes beyond {least} count (--least). Plan the modes in turn (repeats, order: shuffled) to see smaller ones."
+)
+
 
 def _about_design(pair: ComparedPair) -> str:
     rounds = max(len(c.pair.first) for c in pair.comparisons)
     fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
     most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    said = _STRETCHES if pair.design is RunOrder.ONE_AFTER_THE_OTHER and not any(pair.runs) else _DESIGN[pair.design]
     alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
-    return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
 
 
 _ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
