@@ -238,7 +238,8 @@ def compare(
 
     Raises InputError for a run and itself and for runs that have no cell in common, DirectionUnknown, StoreError.
     """
-    from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 - loads SciPy
+    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 - loads SciPy
+    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 - as above
     from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 - as above
 
     paths = [run.path if isinstance(run, Run) else Path(run) for run in (first, second)]

@@ -16,9 +16,18 @@ from statistics import NormalDist
 from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
 from dutlab.analysis.directions import Better, UnknownDirection, direction_of, is_speed
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.stats.power import provable, spread_of
-from dutlab.stats.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
+from dutlab.stats.rank import (
+    RankTest,
+    beyond_within_runs,
+    holm,
+    least_p_within_runs,
+    mann_whitney,
+    p_words,
+    repeats_needed,
+    within_runs,
+)  # fmt: skip
 from dutlab.stats.ratio import Ratio, ratio_of
 from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
 from dutlab.stats.rounds import Round, changed
@@ -50,6 +59,8 @@ class Pair:
     """All links and directions of the cell together, not one of several."""
     better: Better = ""
     """Which values are the better ones; without one that of the figure's name, if it is known."""
+    at_least: tuple[bool, bool] = (False, False)
+    """Whether the values of either side are bounds: the figure is so much or more."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
@@ -90,6 +101,8 @@ class Comparison:
     """The smallest relative change that these values would have proven four times in five; None for none, or where it is not known."""
     could_prove: bool = False
     """Whether so many values can prove a difference at all, however large."""
+    reason: Reason | None = None
+    """Why no difference is proven, where none is and both sides have values."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
 
@@ -152,6 +165,16 @@ def rounds_of(pair: Pair) -> dict[int, Round]:
     return {number: (first[number], second[number]) for number in first if number in second}
 
 
+def strata_of(pair: Pair) -> list[tuple[list[float], list[float]]]:
+    """The values of both sides in each run that has both."""
+    sides = [
+        [(at, value) for at, value in zip(of_at, of, strict=True)]
+        for of_at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second))
+    ]
+    shared = sorted({at for at, _ in sides[0]} & {at for at, _ in sides[1]})
+    return [([v for at, v in sides[0] if at == run], [v for at, v in sides[1] if at == run]) for run in shared]
+
+
 @dataclass(frozen=True)
 class _Measured:
     """One pair with its tests, before p is adjusted for the others."""
@@ -177,6 +200,8 @@ class _Measured:
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
+        if pair.design is RunOrder.WITHIN_RUNS and (strata := strata_of(pair)):
+            return cls(pair, least, left_out, first, second, None, None, within_runs(strata), beyond_within_runs(strata, least))
         p = changed([rounds_of(pair)], least)[0] if pair.design is RunOrder.ROUNDS else beyond(pair.first, pair.second, least)
         return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
 
@@ -221,29 +246,34 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
     return Comparison(
-        m.pair,
-        verdict,
-        words,
-        _why(m, verdict, p, tests, would, margin),
-        m.first,
-        m.second,
-        m.ratio,
-        p,
-        m.test,
-        m.least,
-        would,
-        _can(m.pair, m.test, tests),
-        flags,
-    )
+        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
+        could_prove=_can(m.pair, m.test, tests),
+        reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
+        flags=flags,
+    )  # fmt: skip
 
 
 def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tuple[Verdict, str]:
-    if margin is not None and m.ratio is not None and _widened(m, margins).within(margin):
+    bounded = any(m.pair.at_least)
+    if margin is not None and m.ratio is not None and not bounded and _widened(m, margins).within(margin):
         return Verdict.EQUIVALENT, f"equivalent within ±{margin * 100:g} %"
     if p > LEVEL or (m.ratio is not None and not _apart(m.ratio)):
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     more = m.ratio.ratio > 1 if m.ratio is not None else m.test is not None and m.test.delta > 0
+    if m.pair.at_least[0 if more else 1]:  # the smaller is a bound: it may be as large as the other
+        return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     return side_words(better=more == (m.pair.better == "higher"), speed=is_speed(m.pair.figure))
+
+
+def _reason(m: _Measured, p: float, tests: int) -> Reason:
+    if any(m.pair.at_least):
+        return Reason.BOUND
+    if not _can(m.pair, m.test, tests):
+        return Reason.ONE_REPEAT if min(len(m.pair.first), len(m.pair.second)) == 1 else Reason.TOO_FEW
+    if set(m.pair.first) == set(m.pair.second) and len(set(m.pair.first)) == 1:
+        return Reason.EQUAL
+    inside = m.ratio is not None and m.ratio.interval is not None and not _apart(m.ratio)
+    return Reason.INTERVAL if inside or p <= LEVEL else Reason.CHANCE
 
 
 def _apart(ratio: Ratio) -> bool:
@@ -280,6 +310,8 @@ def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | No
     if not _can(m.pair, m.test, tests):
         return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m.pair, tests)}"
     said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
+    if any(m.pair.at_least):
+        return f"{said}; a bound is not the result, which may be larger"
     if would is not None:
         said += f"; {would * 100:.2g} % would have been proven four times in five"
     if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
@@ -292,6 +324,8 @@ def _allowed(m: _Measured) -> str:
 
 
 def _method(m: _Measured) -> str:
+    if m.pair.design is RunOrder.WITHIN_RUNS:
+        return "Mann-Whitney within each run, Holm"
     if m.pair.design is RunOrder.ROUNDS:
         return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
     return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
@@ -310,6 +344,8 @@ def _needed(pair: Pair, tests: int) -> str:
 
 
 def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
+    if pair.design is RunOrder.WITHIN_RUNS:
+        return least_p_within_runs([(len(a), len(b)) for a, b in strata_of(pair)]) * tests <= LEVEL
     if pair.design is RunOrder.RUNS and test is None:
         return True
     if pair.design is RunOrder.ROUNDS:

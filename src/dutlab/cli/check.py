@@ -16,8 +16,9 @@ from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
+    from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.checked import Checked
-    from dutlab.report.questions.compared import ComparedPair, CompareRequest
+    from dutlab.report.questions.compared import ComparedPair
     from dutlab.report.questions.sides import ComparedRun
 
 
@@ -68,8 +69,8 @@ def check(
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline baseline/router.json --format junit > check.xml
     """  # noqa: D301
+    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.checked import Checked  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it
 
     if as_json and form != "text":

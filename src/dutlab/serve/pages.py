@@ -22,11 +22,12 @@ from dutlab.errors import DutlabError, InputError
 from dutlab.interop.metrics import RunMetrics
 from dutlab.publish.site_run import linked_pictures
 from dutlab.report.gather import findings_of, read_run, report_of
+from dutlab.report.model.contests import CompareRequest
 from dutlab.report.model.table import Table, word_table
 from dutlab.report.model.words import plural
 from dutlab.report.pages.html import SitePlace, environment, html
 from dutlab.report.plots.of_report import plots_of
-from dutlab.report.questions.compared import CompareRequest, compare_modes, compare_runs
+from dutlab.report.questions.compared import compare_modes, compare_runs
 from dutlab.report.questions.compared_words import compared_rows, compared_words
 from dutlab.report.questions.histories import histories, history_plot, level_words
 from dutlab.report.questions.ratio_rows import compared_plot

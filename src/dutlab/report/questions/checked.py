@@ -20,9 +20,10 @@ from dutlab.analysis.together import together
 from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.errors import InputError
 from dutlab.report.gather import gather
+from dutlab.report.model.contests import CompareRequest, cell_label, insist_on_directions
 from dutlab.report.model.words import plural
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, conditions_of
-from dutlab.report.questions.compared import ComparedPair, CompareRequest, cell_label, insist_on_directions
+from dutlab.report.questions.compared import ComparedPair
 from dutlab.report.questions.sides import ComparedRun, side_names
 from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import cells_of, name_words
