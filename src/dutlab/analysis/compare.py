@@ -154,7 +154,7 @@ def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
 def _adjusted(found: Sequence[_Measured]) -> list[float]:
     """What p comes to for each, adjusted for all; rounds are judged together."""
     rounds = {n: m for n, m in enumerate(found) if m.pair.design is RunOrder.ROUNDS}
-    of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max((m.least for m in rounds.values()), default=0.0)))
+    of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max(m.least for m in rounds.values())) if rounds else ())
     others = iter(holm([m.p for n, m in enumerate(found) if n not in rounds and m.p is not None]))
     return [next(of_rounds) if n in rounds else next(others) for n in range(len(found))]
 

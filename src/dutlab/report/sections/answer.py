@@ -16,7 +16,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import SIZES, asked_words, better_of, column_words, in_order, plural, size_order
-from dutlab.report.sections.headline import NO_DIFFERENCE, spread_sentence
+from dutlab.report.sections.headline import counted, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.workloads import main_figures, plug_of, settable
@@ -224,8 +224,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     if len(report.headlines) > MOST_SENTENCES:
         yield from _many(report, tables)
     else:
-        several = len(report.headlines) > 1 or len(tables) > 1
-        yield from (f"{h.about}: {h.sentence}" if several else h.sentence for h in report.headlines)
+        yield from (f"{h.about}: {h.sentence}" for h in report.headlines)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
         if any(c.figure == "knee_iops" for c in table.columns):
@@ -258,10 +257,7 @@ def _is_nothing(table: Table, i: int, cell: Cell) -> bool:
 
 def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
     """More comparisons than a reader keeps in mind: how often each mode was the fastest, and the range of each table."""
-    won = Counter(h.fastest for h in report.headlines if h.difference != NO_DIFFERENCE)
-    even = sum(h.difference == NO_DIFFERENCE for h in report.headlines)
-    said = [f"{label} is the fastest in {n}" for label, n in won.most_common()] + ([f"no difference shown in {even}"] if even else [])
-    yield f"Of {len(report.headlines)} comparisons of modes, {', '.join(said)}."
+    yield f"Of {len(report.headlines)} comparisons: {', '.join(counted(report.headlines))}."
     yield from (said for _, table in tables for said in _ranges(table))
 
 
