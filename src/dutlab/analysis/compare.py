@@ -35,7 +35,7 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare"]
+__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "turned"]
 
 Margin = Callable[["Pair"], float | None]
 """The margin of one pair, as a share; None asks for no equivalence."""
@@ -128,6 +128,22 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
         _missing(m) if m.p is None else _compared(m, next(adjusted), of_pair, tests, sum(of is not None for of in margins))
         for m, of_pair in zip(found, margins, strict=True)
     )
+
+
+def turned(c: Comparison) -> Comparison:
+    """The same comparison, of the first side against the second."""
+    of = c.pair
+    pair = replace(
+        of, first=of.second, second=of.first, first_at=of.second_at, second_at=of.first_at, at_least=(of.at_least[1], of.at_least[0])
+    )
+    inside = None if c.ratio is None else c.ratio.interval
+    interval = None if inside is None else Interval(1 / inside.high, 1 / inside.low, inside.confidence)
+    ratio = None if c.ratio is None else Ratio(1 / c.ratio.ratio, interval, c.ratio.method)
+    verdict, words = c.verdict, c.words
+    if verdict in {Verdict.BETTER, Verdict.WORSE}:
+        verdict, words = side_words(better=verdict is Verdict.WORSE, speed=is_speed(of.figure))
+    test = None if c.test is None else replace(c.test, u=len(of.first) * len(of.second) - c.test.u, delta=-c.test.delta)
+    return replace(c, pair=pair, verdict=verdict, words=words, first=c.second, second=c.first, ratio=ratio, test=test)
 
 
 def _least(pair: Pair) -> float:
@@ -257,7 +273,7 @@ def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tupl
     bounded = any(m.pair.at_least)
     if margin is not None and m.ratio is not None and not bounded and _widened(m, margins).within(margin):
         return Verdict.EQUIVALENT, f"equivalent within ±{margin * 100:g} %"
-    if p > LEVEL or (m.ratio is not None and not _apart(m.ratio)):
+    if p > LEVEL or (m.ratio is not None and not is_apart(m.ratio)):
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     more = m.ratio.ratio > 1 if m.ratio is not None else m.test is not None and m.test.delta > 0
     if m.pair.at_least[0 if more else 1]:  # the smaller is a bound: it may be as large as the other
@@ -272,11 +288,11 @@ def _reason(m: _Measured, p: float, tests: int) -> Reason:
         return Reason.ONE_REPEAT if min(len(m.pair.first), len(m.pair.second)) == 1 else Reason.TOO_FEW
     if set(m.pair.first) == set(m.pair.second) and len(set(m.pair.first)) == 1:
         return Reason.EQUAL
-    inside = m.ratio is not None and m.ratio.interval is not None and not _apart(m.ratio)
+    inside = m.ratio is not None and m.ratio.interval is not None and not is_apart(m.ratio)
     return Reason.INTERVAL if inside or p <= LEVEL else Reason.CHANCE
 
 
-def _apart(ratio: Ratio) -> bool:
+def is_apart(ratio: Ratio) -> bool:
     """The interval of the ratio is known and leaves 1 out."""
     return ratio.interval is not None and (ratio.interval.low > 1 or ratio.interval.high < 1)
 

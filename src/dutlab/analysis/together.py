@@ -15,9 +15,10 @@ from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.directions import is_speed
 from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.stats.ratio import ratio_of
 from dutlab.stats.rounds import changed
 from dutlab.stats.runs import levels_of
-from dutlab.stats.summary import median
+from dutlab.stats.summary import Interval
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Together:
     cells: int
     blocks: tuple[int, int]
     """Units of independence on either side."""
+    interval: Interval | None = None
+    """95 %, of the ratio; None where blocks are too few for one."""
 
 
 def together(found: Sequence[Comparison]) -> Together | None:
@@ -48,18 +51,20 @@ def together(found: Sequence[Comparison]) -> Together | None:
         return None
     first, second = ([exp(v) for v in of.values()] for of in sides)
     least = max(c.least for c in cells)
-    ratio, p = median(second) / median(first), None
+    found_ratio = ratio_of(first, second)
+    ratio, p, interval = found_ratio.ratio, None, found_ratio.interval
     if cells[0].pair.design is RunOrder.RUNS:
         levels = levels_of(first, second, list(sides[0]), list(sides[1]))
-        ratio, p = (ratio, None) if levels is None else (levels.ratio, levels.p(least))
+        ratio, p, interval = (ratio, None, interval) if levels is None else (levels.ratio, levels.p(least), levels.interval)
     if cells[0].pair.design is RunOrder.ROUNDS:
         p = changed([{n: (exp(sides[0][n]), exp(sides[1][n])) for n in sides[0] if n in sides[1]}], least)[0]
     p = beyond(first, second, least) if p is None else p
     size = (len(first), len(second))
-    if p > LEVEL:
-        return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells), size)
+    inside = interval is not None and interval.low <= 1 <= interval.high
+    if p > LEVEL or inside:
+        return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells), size, interval)
     speed = all(is_speed(c.pair.figure) for c in cells)
-    return Together(*side_words(better=ratio > 1, speed=speed), ratio, p, len(cells), size)
+    return Together(*side_words(better=ratio > 1, speed=speed), ratio, p, len(cells), size, interval)
 
 
 def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, float]]:

@@ -1,4 +1,4 @@
-"""The answer, before anything else: which cell is the fastest, and whether it is proven. All sentences of the rule for answers are made here."""
+"""The answer, before anything else: which cell is the fastest, and whether it is proven. All sentences of the rule are made here."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ class _Values:
         first = [self.name(label) for label in self._standing.best]
         shown = [f"{name} ({self.text(name)})" for name in first[:_MOST_NAMED]]
         more = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
-        said = f"no single {'fastest' if self._speed else 'best'}: {_and(shown)}{more} share the first place, no difference between them is proven"
+        best = "fastest" if self._speed else "best"
+        said = f"no single {best}: {_and(shown)}{more} share the first place, no difference between them is proven"
         worst = "slowest" if self._speed else "worst"
         return f"{said}, and {slowest} is the {worst} at {self.text(slowest)}" if slowest else said
 
