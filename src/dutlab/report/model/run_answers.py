@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
@@ -24,7 +23,7 @@ class RunAnswers:
 
     def __init__(self, records: Iterable[TrialRecord]) -> None:
         self._records = {r.trial: r for r in records}
-        self._of_figure: dict[str, Mapping[_Where, tuple[Standing, str]]] = {}
+        self._of_figures: dict[tuple[str, ...], Mapping[_Where, tuple[Standing, str]]] = {}
 
     def standing(self, figure: str, named: Sequence[tuple[str, Figure]]) -> tuple[Standing, Mapping[str, str]]:
         """The standing of these cells, and the name of each by the label that it has there.
@@ -32,7 +31,8 @@ class RunAnswers:
         Where they are modes or levels of one cell, it is the standing that `compare`, and for figures that cells are not judged by
         `compare --figure`, has of them too. Others (generators, drives) compete for themselves alone.
         """
-        for held in (self._main, self._asked(figure)):
+        for asked in (CompareRequest(), CompareRequest((figure,))):
+            held = self._decided(asked)
             found = [held.get((figure, value.link, frozenset(value.trials))) for _, value in named]
             known = [of for of in found if of is not None]
             if len(known) == len(named) and len({id(standing) for standing, _ in known}) == 1:
@@ -40,16 +40,13 @@ class RunAnswers:
                 return known[0][0].among(names), names
         return self._alone(figure, named), {name: name for name, _ in named}
 
-    @cached_property
-    def _main(self) -> Mapping[_Where, tuple[Standing, str]]:
-        return self._decided(CompareRequest())
-
-    def _asked(self, figure: str) -> Mapping[_Where, tuple[Standing, str]]:
-        if figure not in self._of_figure:
-            self._of_figure[figure] = self._decided(CompareRequest((figure,)))
-        return self._of_figure[figure]
-
     def _decided(self, asked: CompareRequest) -> Mapping[_Where, tuple[Standing, str]]:
+        figures = tuple(asked.figures)
+        if figures not in self._of_figures:
+            self._of_figures[figures] = self._decide(asked)
+        return self._of_figures[figures]
+
+    def _decide(self, asked: CompareRequest) -> Mapping[_Where, tuple[Standing, str]]:
         cells = cells_of(self._records.values())
         contests = [of for of in contests_of([cells], asked) if of.contest.better]
         return {
