@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from cells import cell_of
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.plan.cell import Cell
 from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
@@ -17,6 +19,11 @@ from dutlab.store.write import Sync
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
 MODES = ("router", "filter", "nat", "drop")
 SIZES = (64, 1518)
+
+
+@cache
+def _cell(mode: str, size: int) -> Cell:
+    return cell_of("sweep", mode=mode, frame_size=size)
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class SimulatedRun:
             found.append(
                 TrialRecord(
                     trial=trial, status="failed" if absent else "measured", why="the link went down" if absent else "",
-                    cell=cell_of("sweep", mode=mode, repeat=n, frame_size=size), started=at, ended=at + timedelta(seconds=50),
+                    cell=_cell(mode, size).model_copy(update={"repeat": n}), started=at, ended=at + timedelta(seconds=50),
                     figures={} if absent else {"a": {"offered_pps": 1e6, "received_pps": rate}}, doubts=doubts,
                 )
             )  # fmt: skip

@@ -22,12 +22,14 @@ from dutlab.report.gather import gather, read_run
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Answer, Headline, LimitRow, NextStep, RunReport
+from dutlab.report.model.run_report import Answer, Headline, LimitRow, NextStep, RunReport, Section
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
 from dutlab.report.sections.answer import answer_of, figure_words, with_repeats
 from dutlab.report.sections.headline import caveats, compared, first_of
+from dutlab.report.sections.loadtest import section as loadtest_section
+from dutlab.report.sections.search import section as search_section
 from dutlab.report.sections.storage_limit import section as storage_limit_section
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.store.record import DoubtRecord, TrialRecord
@@ -277,6 +279,46 @@ def test_a_headline_names_a_winner_only_where_one_is_proven(modes, kind, fastest
     assert bool(found.slowest) is (kind in {AnswerKind.FASTEST, AnswerKind.SHARED})
     inside = found.ratio_low is not None and found.ratio_high is not None and found.ratio_low <= 1 <= found.ratio_high
     assert not (found.fastest and inside)
+
+
+def bounded(tool: str, *closed: bool) -> tuple[Section, NoteBook]:
+    """A section of searches or ramps of `router` and `nat`, each with an upper bound or without."""
+    now, records = datetime(2026, 11, 23, tzinfo=UTC), []
+    for mode, end in zip(("router", "nat"), closed, strict=True):
+        held = {"ndr_lower_pps": 171_500.0, "search_sent_s": 15.0} | ({"ndr_upper_pps": 172_000.0} if end else {})
+        if tool == "loadtest":
+            held = {"max_received_pps": 171_500.0, "max_received_bps_l1": 9.9e8, "max_line_ratio": 0.99} | (
+                {"saturation_pps": 1e5} if end else {}
+            )
+        tables = {"goals": [{"name": "ndr", "irregular": "", "loss_ratio": 0, "sum_s": 1, "final_s": 1, "exceed_ratio": 0}], "trials": []}
+        for repeat in range(1, 7):
+            cell = cell_of(tool, mode=mode, frame_size=64, repeat=repeat, **({"preset": "rfc2544"} if tool == "search" else {}))
+            values = {
+                name: value * (1 + repeat / 1e4) * (1 if mode == "router" else 1.2) if name.endswith("pps") else value
+                for name, value in held.items()
+            }
+            records.append(
+                TrialRecord(trial=len(records) + 1, status="measured", cell=cell, started=now + timedelta(hours=repeat, minutes=mode == "nat"),
+                            ended=now, figures={"a": values}, tables=tables)
+            )  # fmt: skip
+    cells = {r.trial: r.cell for r in records}
+    groups = group(cells, records, labels_of(cells.values(), {"mode": ["router", "nat"]}))
+    book = NoteBook(groups)
+    made = {"search": search_section, "loadtest": loadtest_section}[tool]
+    return made(None, groups, ["router", "nat"], book), book  # type: ignore[arg-type]  # no file is read
+
+
+def test_a_bound_is_said_as_a_bound_and_loses_against_none(golden: Golden) -> None:
+    found, _ = bounded("search", False, True)
+    (headline,) = found.headlines
+    assert (headline.kind, headline.reason) == (AnswerKind.NOT_PROVEN.value, Reason.BOUND.value), "router may do as much as nat"
+    faster, _ = bounded("search", True, False)
+    assert faster.headlines[0].fastest == "nat", "so much or more is more than router does"
+    ramps, _ = bounded("loadtest", False, True)
+    cells = {row.label: row.cells[2] for row in ramps.tables[0].rows}
+    assert [cells[mode].at_least for mode in ("router", "nat")] == [True, False]
+    said = [*found.answer, headline.sentence, *faster.answer, faster.headlines[0].sentence, *ramps.answer]
+    golden.check("bounds.txt", "\n".join(said) + "\n")
 
 
 def test_the_sentences_of_the_rule_are_the_golden_page(golden: Golden) -> None:

@@ -348,7 +348,8 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     for note in report.notes:
         told = note.number in marks and (note.grade != "note" or note.number not in common)
         if told or note.grade == "severe" or (bare and note.grade == "warning"):
-            yield f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})."
+            every = len(report.trials) > 1 and len(note.trials) == len(report.trials)
+            yield f"[{note.number}] {note.grade}: {note.text} ({'all ' if every else ''}{plural(len(note.trials), 'trial')})."
 
 
 def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dutlab.analysis.answers import AnswerKind, Standing
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.directions import is_speed
 from dutlab.analysis.verdict import Reason
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, HeadlineFigure, LimitRow
 from dutlab.report.model.table import Figure, Missing, Value, common_unit, figure_text
-from dutlab.report.model.words import Unit, plural
+from dutlab.report.model.words import Unit, plural, unit_for
 from dutlab.stats.summary import median
+from dutlab.workloads import plug_of
 
 _MOST_NAMED = 4
 NOT_PLANNED = "not part of the plan"
@@ -157,6 +160,8 @@ class _Values:
         """`medians of 6, ratio 0.58, 95 % interval 0.57 to 0.59`."""
         ratio, low, high = self.ratio(first, second)
         said = self._counts([first, second])
+        if ratio is not None and self._have[first].at_least:
+            return f"{said}, ratio at most {_share(ratio)}"
         if ratio is not None:
             said += f", ratio {_share(ratio)}"
         return said if low is None or high is None else f"{said}, 95 % interval {_share(low)} to {_share(high)}"
@@ -178,6 +183,29 @@ class _Values:
         if reason is Reason.INTERVAL and inside is not None:
             return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, holds 1"
         return found.why.replace("; ", ", ") if reason is Reason.TOO_FEW else found.why.partition("; ")[0]
+
+
+NO_UPPER = "no upper bound was found"
+
+
+def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why: Callable[[Group], str]) -> Iterator[str]:
+    """Say of each result that is only a bound that it is one, and `why`: it is so much or more. Many are counted."""
+    found = []
+    for of in groups:
+        names = {name: None for r in of.measured for name in r.figures}
+        link = max(names, key=lambda name: (name.count("+"), name == of.cell.link_label), default=of.cell.link_label)
+        for figure in figures:
+            value = value_of(of, link, figure, book)
+            if isinstance(value, Figure) and value.at_least:
+                size = str(of.cell.params.get("frame_size") or "")
+                where = ", ".join(
+                    filter(None, (of.label, f"{size} bytes" if size.isdigit() else size, f"{plug_of(of.cell.workload).place} {link}"))
+                )
+                found.append(f"{where}: {figure_text(value, unit_for(figure, [value.median]))}: {why(of)}.")
+    if len(found) > _MOST_NAMED:
+        yield f"{plural(len(found), 'result')} of {len(groups) * len(figures)} are bounds, so much or more: {NO_UPPER}."
+    else:
+        yield from found
 
 
 def first_of(found: Sequence[Headline], cells: str = "cells") -> tuple[Headline, ...]:

@@ -13,9 +13,9 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import size_order
-from dutlab.report.sections.headline import compared, first_of
+from dutlab.report.sections.headline import bounds, compared, first_of
 from dutlab.report.sections.rescored import Rescored, rescored
-from dutlab.report.sections.search_words import deviations, findings
+from dutlab.report.sections.search_words import deviations, findings, no_upper
 from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -41,6 +41,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         tables=(*tables, *([_other_definitions(again)] if again else [])),
         curves=tuple(_courses(groups)),
         words=tuple(findings(groups, names, book)),
+        answer=tuple(bounds(groups, [f"{name}_lower_pps" for name in names], book, no_upper)),
         headlines=tuple(h for name in names[:1] for h in _headline(name, groups, labels, book)),
         deviations=tuple(deviations(groups)),
     )
