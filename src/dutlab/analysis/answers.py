@@ -209,15 +209,19 @@ def _least(pairs: Sequence[PlacedPair], asked: float | None) -> float:
 
 def _pair(contest: Contest, a: Entrant, b: Entrant) -> Pair:
     design = contest.design(a.label, b.label)
-    at = [
-        tuple(run for run, of in enumerate(e.runs) for _ in of)
-        if design is RunOrder.WITHIN_RUNS
-        else tuple(n for of in e.blocks for n in of)
-        for e in (a, b)
-    ]
+    first_at, second_at = (_at(e, design) for e in (a, b))
     levels = a.levels if a.levels == b.levels else ()
     label = " · ".join([*levels, *filter(None, [contest.label])])
-    return Pair(label, contest.figure, a.values, b.values, design, *at, contest.whole, contest.better, (a.at_least, b.at_least))
+    return Pair(
+        label, contest.figure, a.values, b.values, design, first_at, second_at, contest.whole, contest.better, (a.at_least, b.at_least)
+    )  # fmt: skip
+
+
+def _at(entrant: Entrant, design: RunOrder) -> tuple[int, ...]:
+    """The run of each value, or its block."""
+    if design is RunOrder.WITHIN_RUNS:
+        return tuple(run for run, of in enumerate(entrant.runs) for _ in of)
+    return tuple(n for of in entrant.blocks for n in of)
 
 
 def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> PlacedPair:
