@@ -27,6 +27,7 @@ from dutlab.report.questions.sides import ComparedRun, open_run
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, Wanted, build
+from simulated_runs import SimulatedRun
 
 CALM = {"bad_luck": False, "repeats": 6, "cores": 0, "sizes": (64, 1518)}
 
@@ -76,6 +77,14 @@ def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
     assert "two runs" not in said
     assert [line for line in said.splitlines() if " against " in line] == [f"{mode} against router" for mode in list(PPS)[1:]]
     assert "all 5 cells together: slower" in said
+
+
+def test_stretches_of_one_run_are_not_called_two_runs(tmp_path: Path) -> None:
+    run_of = replace(SimulatedRun.drawn(0), repeats=6, in_turn=False, steps=(0.5,))
+    path = run_of.written(tmp_path)
+    assert json.loads(run(compare, path, "--json").output)["compared"][0]["design"] == RunOrder.ONE_AFTER_THE_OTHER.value
+    said = run(compare, path).output
+    assert "between the two runs" not in said and "two stretches" in said
 
 
 def test_two_runs_are_compared_cell_by_cell(runs: Path) -> None:
@@ -184,15 +193,15 @@ def test_cores_are_read_from_the_facts(runs: Path, tmp_path: Path) -> None:
 # ---- one rule for a figure, both directions
 
 
-def ramps(folder: Path, name: str, *, forward: float, backward: float) -> Path:
+def ramps(folder: Path, name: str, *, forward: float, backward: float, saturated: bool = True) -> Path:
     """Six ramps in both directions, as `run` leaves them: figures of each direction and of both together."""
     path = made(folder, name, modes={"router": "router"}, sizes=(64,))
     run = RunFolder.open(path)
     for record in list(run.records()):
         if record.cell.workload == "sweep":
             wobble = 1 + record.cell.repeat / 1e4
-            there, back = ({"max_received_pps": rate * wobble} for rate in (forward, backward))
-            both = {"max_received_pps": (forward + backward) * wobble}
+            end = {"saturation_pps": 1e5} if saturated else {}
+            there, back, both = ({"max_received_pps": rate * wobble, **end} for rate in (forward, backward, forward + backward))
             cell = shown_cell("loadtest", dict(record.cell.params), mode=record.cell.mode, repeat=record.cell.repeat)
             changed = record.model_copy(update={"cell": cell, "figures": {"a": there, "a.back": back, "a+a.back": both}})
             (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
@@ -210,6 +219,14 @@ def test_both_directions_of_a_link_and_their_sum_are_compared(tmp_path: Path) ->
         "router · loadtest 64 · link a, backward": 0.13,
     }
     assert run(check, slow, "--baseline", base).exit_code == 1
+
+
+def test_ramps_that_were_not_saturated_are_bounds_and_prove_nothing_worse(tmp_path: Path) -> None:
+    base = ramps(tmp_path, "base", forward=1e6, backward=1e6)
+    open_end = ramps(tmp_path, "open", forward=0.73e6, backward=0.13e6, saturated=False)
+    found = compared(base, open_end)
+    assert {c["reason"] for c in found["comparisons"]} == {"bound"}
+    assert run(check, open_end, "--baseline", base).exit_code == 2, "cannot tell"
 
 
 def test_the_ratio_printed_is_that_of_the_medians_printed(tmp_path: Path) -> None:

@@ -122,9 +122,14 @@ def insist_on_effects(run: ComparedRun, pairs: Pairs, whole: dict[tuple[str, str
 def insist_on_claims_and_terminal(path: Path, report: RunReport) -> None:
     assert list(report.answer.fast) == [f"{h.about}: {h.sentence}" for h in report.headlines]
     cards = cards_of(RunFolder.open(path), report, path)
-    assert [card.claim for card in cards.values()] == [h.sentence for h in report.headlines]
+    assert [card.claim for card in cards.values()] == list(report.answer.fast)
     shown = " ".join(" ".join(terminal_answer(report.answer, name=report.name, folder="runs/x", width=200)).split())
     assert all(" ".join(h.sentence.split()) in shown for h in report.headlines)
+
+
+def insist_on_disturbances(pairs: Pairs, simulated: SimulatedRun) -> None:
+    disturbed = {a for (size, a, _), c in pairs.items() for flag in c.flags if flag.startswith("first: other work disturbed 1 of ")}
+    assert disturbed == ({simulated.modes[0]} if simulated.disturbed and pairs else set())
 
 
 def insist_on_check(first: ComparedRun, second: ComparedRun) -> None:
@@ -151,6 +156,7 @@ def test_everything_says_the_same_of_the_same_cells() -> None:
         (headline,) = headlines_of(simulated, records)
         insist_on_headline(headline, pairs)
         insist_on_effects(run, pairs, whole)
+        insist_on_disturbances(pairs, simulated)
         other = replace(simulated, seed=seed + RUNS, steps=tuple(step * 0.8 for step in simulated.steps))
         insist_on_check(run, replace(run, name="other", records=tuple(other.records())))
         kinds[headline.kind] += 1
@@ -168,7 +174,7 @@ def test_claims_site_terminal_and_python_interface_say_what_the_headline_says(tm
         )
         insist_on_claims_and_terminal(path, report)
         assert shown[report.name].fast == report.answer.fast
-        assert [claim.card.claim for claim in shown[report.name].claims] == [h.sentence for h in report.headlines]
+        assert [claim.card.claim for claim in shown[report.name].claims] == list(report.answer.fast)
         assert all(line in dutlab.Run(path).answer.splitlines() for line in report.answer.fast)
     pair = dutlab.compare(paths[0], SimulatedRun.drawn(0).written(tmp_path / "again")).pair
     again = compare_runs([open_run(paths[0])], [open_run(next((tmp_path / "again").iterdir()))])

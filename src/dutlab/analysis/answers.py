@@ -55,6 +55,8 @@ class Entrant:
     """Levels of factors other than the mode, in words."""
     at_least: bool = False
     """A value is a bound: the figure is so much or more."""
+    disturbed: int = 0
+    """Values that other work disturbed."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -213,7 +215,8 @@ def _pair(contest: Contest, a: Entrant, b: Entrant) -> Pair:
     levels = a.levels if a.levels == b.levels else ()
     label = " · ".join([*levels, *filter(None, [contest.label])])
     return Pair(
-        label, contest.figure, a.values, b.values, design, first_at, second_at, contest.whole, contest.better, (a.at_least, b.at_least)
+        label, contest.figure, a.values, b.values, design, first_at, second_at, contest.whole, contest.better,
+        at_least=(a.at_least, b.at_least), disturbed=(a.disturbed, b.disturbed),
     )  # fmt: skip
 
 

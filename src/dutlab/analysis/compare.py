@@ -61,6 +61,8 @@ class Pair:
     """Which values are the better ones; without one that of the figure's name, if it is known."""
     at_least: tuple[bool, bool] = (False, False)
     """Whether the values of either side are bounds: the figure is so much or more."""
+    disturbed: tuple[int, int] = (0, 0)
+    """Values of either side that other work disturbed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
@@ -134,8 +136,9 @@ def turned(c: Comparison) -> Comparison:
     """The same comparison, of the first side against the second."""
     of = c.pair
     pair = replace(
-        of, first=of.second, second=of.first, first_at=of.second_at, second_at=of.first_at, at_least=(of.at_least[1], of.at_least[0])
-    )
+        of, first=of.second, second=of.first, first_at=of.second_at, second_at=of.first_at, at_least=of.at_least[::-1],
+        disturbed=of.disturbed[::-1],
+    )  # fmt: skip
     inside = None if c.ratio is None else c.ratio.interval
     interval = None if inside is None else Interval(1 / inside.high, 1 / inside.low, inside.confidence)
     ratio = None if c.ratio is None else Ratio(1 / c.ratio.ratio, interval, c.ratio.method)
@@ -255,6 +258,9 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
     verdict, words = _verdict(m, p, margin, margins)
     would = _provable(m, tests)
     flags = tuple(f"{side}: {word}" for side, of in _flags(m.pair) for word in of.words)
+    for side, count, values in zip(("first", "second"), m.pair.disturbed, (m.pair.first, m.pair.second), strict=True):
+        if count:
+            flags = (f"{side}: other work disturbed {count} of {len(values)} repeats", *flags)
     if m.left_out:
         number = "1 value is not a number and was" if m.left_out == 1 else f"{m.left_out} values are not a number and were"
         flags = (f"{number} left out", *flags)

@@ -31,7 +31,7 @@ from dutlab.report.questions.compared import compare_modes, compare_runs
 from dutlab.report.questions.compared_words import compared_rows, compared_words
 from dutlab.report.questions.histories import histories, history_plot, level_words
 from dutlab.report.questions.ratio_rows import compared_plot
-from dutlab.report.questions.sides import open_run, side_names
+from dutlab.report.questions.sides import insist_different, open_run, side_names
 from dutlab.serve.live import RunState
 from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
@@ -125,6 +125,7 @@ class Pages:
             raise InputError(
                 f"{plural(len(names), 'run')} to compare", remedy=f"tick from 1 to {_MOST_COMPARED}: the first is the baseline"
             )
+        insist_different([self.run(name) for name in names])
         opened_runs = [open_run(self.run(name)) for name in names]
         asked = CompareRequest((), lambda _: None, None)
         try:

@@ -35,6 +35,10 @@ def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     return not imported and is_open(record.cell.workload, figure, record.figures.get(name, ()))
 
 
+def _is_disturbed(record: TrialRecord) -> bool:
+    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
+
+
 def without_details(record: TrialRecord) -> TrialRecord:
     """The record without what only a report of its run shows, so that the records of many runs fit into memory."""
     return record.model_copy(update=_DETAILS)
@@ -54,6 +58,8 @@ class CellFigure:
     trial: int
     at_least: bool = False
     """It is a bound: the figure is so much or more."""
+    disturbed: bool = False
+    """Other work disturbed its trial."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class CellFigures:
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
         return tuple(
-            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure))
+            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), _is_disturbed(r))
             for r in self.records
             if figure in r.figures.get(name, ())
         )

@@ -117,6 +117,7 @@ def _entrant(runs: Sequence[CellsOfRun], c: CellFigures, varied: set[str], name:
         tuple(tuple(r.repeat for r in of) for of in readings),
         _all_levels(c.cell),
         any(r.at_least for of in readings for r in of),
+        sum(r.disturbed for of in readings for r in of),
     )
 
 

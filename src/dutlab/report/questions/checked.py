@@ -17,7 +17,7 @@ from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.directions import is_speed
 from dutlab.analysis.together import together
-from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.errors import InputError
 from dutlab.report.gather import gather
 from dutlab.report.model.contests import CompareRequest, cell_label, insist_on_directions
@@ -78,6 +78,8 @@ class Checked:
         return max(known, default=None) if len(known) == len(found) else None
 
     def _seen(self, c: Comparison) -> float | None:
+        if c.reason is Reason.BOUND:
+            return None
         inside = None if c.ratio is None else c.ratio.interval
         reach = None if c.ratio is None or inside is None else max(inside.high / c.ratio.ratio, c.ratio.ratio / inside.low) - 1
         if c.verdict is Verdict.EQUIVALENT and inside is not None:

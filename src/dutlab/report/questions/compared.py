@@ -242,6 +242,8 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: Com
                 second_at=tuple(r.repeat for r in b),
                 whole=name in {first.names[0], second.names[0]},
                 better=asked.side_of(figure),
+                at_least=(any(r.at_least for r in a), any(r.at_least for r in b)),
+                disturbed=(sum(r.disturbed for r in a), sum(r.disturbed for r in b)),
             )
         )
     return out
@@ -261,7 +263,9 @@ def _pairs_of_runs(
             values.append(tuple(v for v, _ in found))
             at.append(tuple(place for _, place in found))
         label, whole = _label(cells[0].cell, name, own), name == cells[0].names[0]
-        out.append(Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole, asked.side_of(figure)))
+        bounds = [any(r.at_least for cell, _ in side for r in cell.readings(name, figure)) for side in have]
+        pair = Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole, asked.side_of(figure), (bounds[0], bounds[1]))
+        out.append(pair)
     return out
 
 
