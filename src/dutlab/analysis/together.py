@@ -41,9 +41,9 @@ def together(found: Sequence[Comparison]) -> Together | None:
     """One test over all cells that have a ratio; None for fewer than two cells.
 
     Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
-    of which less is better count the other way round.
+    of which less is better count the other way round, and cells with a bound do not count.
     """
-    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole}.values())
+    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values())
     if len(cells) < 2:  # noqa: PLR2004 - one cell is its own comparison
         return None
     sides = _scores(cells)

@@ -31,8 +31,9 @@ def counts(record: TrialRecord) -> bool:
 
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
-    imported = any(d.kind == DoubtKind.IMPORTED.name for d in record.doubts)
-    return not imported and is_open(record.cell.workload, figure, record.figures.get(name, ()))
+    if not is_open(record.cell.workload, figure, record.figures.get(name, ())):
+        return False
+    return not any(d.kind == DoubtKind.IMPORTED.name for d in record.doubts)
 
 
 def _is_disturbed(record: TrialRecord) -> bool:
