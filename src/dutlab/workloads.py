@@ -173,6 +173,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.quick_test:QuickTestWorkload",
         method="dutlab.methods.quick_test:measure",
         section="dutlab.report.sections.quick_test:section",
+        open_without=_GOALS_OPEN,
         headroom=Headroom.EACH_WAY,
         as_written=True,
     ),
