@@ -13,18 +13,16 @@ proven share a place, and all ranges together are right with 95 % (M. Mogstad, J
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 
-from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.compare import Comparison, Margin, Pair, compare
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.directions import Better, UnknownDirection, direction_of
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.stats.summary import median
-
-Margin = Callable[[Pair], float | None]
 
 
 class AnswerKind(enum.Enum):
