@@ -119,10 +119,29 @@ def insist_on_effects(run: ComparedRun, pairs: Pairs, whole: dict[tuple[str, str
             assert (effect.sure.verdict, effect.sure.p, effect.ratio) == (together.verdict, together.p, pytest.approx(together.ratio))
 
 
+def said(report: RunReport) -> list[str]:
+    return [f"{h.about}: {h.sentence}" for h in report.headlines]
+
+
+def insist_on_all_cells(run: ComparedRun, report: RunReport) -> None:
+    """The answer names the fastest over all cells where `compare` has it before every other mode, whichever is the baseline."""
+    _, whole = compared(run)
+    proven = {modes: of.together.verdict for modes, of in whole.items() if of.together is not None}
+    assert all(turned_verdict(verdict) is proven[b, a] for (a, b), verdict in proven.items())
+    best = [m for m in run.modes if proven and all(v is Verdict.WORSE for (a, _), v in proven.items() if a == m)]
+    overall = [sentence for sentence in report.answer.fast if sentence.startswith("All ")]
+    assert [m for m in run.modes if any(f": {m} is the fastest" in sentence for sentence in overall)] == best
+    assert bool(overall) is (Verdict.WORSE in proven.values())
+
+
+def turned_verdict(verdict: Verdict) -> Verdict:
+    return {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(verdict, verdict)
+
+
 def insist_on_claims_and_terminal(path: Path, report: RunReport) -> None:
-    assert list(report.answer.fast) == [f"{h.about}: {h.sentence}" for h in report.headlines]
+    assert list(report.answer.fast[: len(report.headlines)]) == said(report)
     cards = cards_of(RunFolder.open(path), report, path)
-    assert [card.claim for card in cards.values()] == list(report.answer.fast)
+    assert [card.claim for card in cards.values()] == said(report)
     shown = " ".join(" ".join(terminal_answer(report.answer, name=report.name, folder="runs/x", width=200)).split())
     assert all(" ".join(h.sentence.split()) in shown for h in report.headlines)
 
@@ -173,8 +192,9 @@ def test_claims_site_terminal_and_python_interface_say_what_the_headline_says(tm
             replace(h, limits=report.headlines[0].limits) for h in headlines_of(simulated, simulated.records())
         )
         insist_on_claims_and_terminal(path, report)
+        insist_on_all_cells(open_run(path), report)
         assert shown[report.name].fast == report.answer.fast
-        assert [claim.card.claim for claim in shown[report.name].claims] == list(report.answer.fast)
+        assert [claim.card.claim for claim in shown[report.name].claims] == said(report)
         assert all(line in dutlab.Run(path).answer.splitlines() for line in report.answer.fast)
     pair = dutlab.compare(paths[0], SimulatedRun.drawn(0).written(tmp_path / "again")).pair
     again = compare_runs([open_run(paths[0])], [open_run(next((tmp_path / "again").iterdir()))])

@@ -18,7 +18,7 @@ from math import exp, inf, isfinite, log, sqrt
 from statistics import fmean, stdev
 
 from dutlab.analysis.compare import Comparison
-from dutlab.analysis.together import together
+from dutlab.analysis.together import Together, together
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.stats.contrasts import CellDesign, Group, Levels, Weights, changes, groups_of
 from dutlab.stats.rank import holm
@@ -123,16 +123,21 @@ class Analysis:
         return (*out, *self.unseparated, *self.left_out)
 
 
-def by_the_rule(found: Analysis, cells: Sequence[FactorCell], between: Callable[[FactorCell, FactorCell], Comparison | None]) -> Analysis:
+_Between = Callable[[FactorCell, FactorCell], Comparison | None]
+
+
+def by_the_rule(
+    found: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
+) -> Analysis:  # fmt: skip
     """The analysis with what the rule for answers says of each effect between cells that it compares.
 
-    `between` has the comparison of the second of two cells against the first. An effect that rests on one pair of cells is that
-    comparison, and one that rests on several is what these pairs say together.
+    `between` has the comparison of the second of two cells against the first, `modes` what all cells of two modes say. An effect that
+    rests on one pair of cells is that comparison, and one that rests on several is what these pairs say together.
     """
-    return replace(found, effects=tuple(_ruled(effect, cells, between) for effect in found.effects))
+    return replace(found, effects=tuple(_ruled(effect, cells, between, modes) for effect in found.effects))
 
 
-def _ruled(effect: Effect, cells: Sequence[FactorCell], between: Callable[[FactorCell, FactorCell], Comparison | None]) -> Effect:
+def _ruled(effect: Effect, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]) -> Effect:
     comparisons = [between(a, b) for a, b in _pairs_of(effect, cells)] if effect.pairs else []
     known = [replace(c, pair=replace(c.pair, label=str(n))) for n, c in enumerate(comparisons) if c is not None and c.ratio is not None]
     if not known or len(known) < len(comparisons):
@@ -141,7 +146,10 @@ def _ruled(effect: Effect, cells: Sequence[FactorCell], between: Callable[[Facto
         return effect  # without repeats the pairs themselves are the evidence, as the model of the analysis has them
     if len(known) == 1 and (ratio := known[0].ratio) is not None:
         return replace(effect, ratio=ratio.ratio, sure=Sureness(ratio.interval, known[0].p, known[0].verdict))
-    if (all_of := together(known)) is None:
+    all_of = modes.get((effect.before[0], effect.after[0])) if effect.factors == ("mode",) else None
+    if all_of is None or all_of.cells != len(known):
+        all_of = together(known)
+    if all_of is None:
         return effect
     ratio_of_all, interval = all_of.ratio, all_of.interval
     if known[0].pair.better == "lower":  # together() counts the better way

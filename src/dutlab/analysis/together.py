@@ -6,8 +6,8 @@ block (with several runs a side: each run) counts once, by the geometric mean of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
 
@@ -15,6 +15,7 @@ from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.directions import is_speed
 from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.stats.rank import holm
 from dutlab.stats.ratio import ratio_of
 from dutlab.stats.rounds import changed
 from dutlab.stats.runs import levels_of
@@ -35,6 +36,18 @@ class Together:
     """Units of independence on either side."""
     interval: Interval | None = None
     """95 %, of the ratio; None where blocks are too few for one."""
+    speed: bool = True
+    """Faster and slower are the words for it."""
+
+    @property
+    def turned(self) -> Together:
+        """The first side against the second."""
+        verdict, words = self.verdict, self.words
+        if verdict in {Verdict.BETTER, Verdict.WORSE}:
+            verdict, words = side_words(better=verdict is Verdict.WORSE, speed=self.speed)
+        inside = self.interval
+        interval = None if inside is None else Interval(1 / inside.high, 1 / inside.low, inside.confidence)
+        return replace(self, verdict=verdict, words=words, ratio=1 / self.ratio, blocks=self.blocks[::-1], interval=interval)
 
 
 def together(found: Sequence[Comparison]) -> Together | None:
@@ -61,10 +74,23 @@ def together(found: Sequence[Comparison]) -> Together | None:
     p = beyond(first, second, least) if p is None else p
     size = (len(first), len(second))
     inside = interval is not None and interval.low <= 1 <= interval.high
-    if p > LEVEL or inside:
-        return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells), size, interval)
     speed = all(is_speed(c.pair.figure) for c in cells)
-    return Together(*side_words(better=ratio > 1, speed=speed), ratio, p, len(cells), size, interval)
+    verdict, words = side_words(better=ratio > 1, speed=speed)
+    if p > LEVEL or inside:
+        verdict, words = Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
+    return Together(verdict, words, ratio, p, len(cells), size, interval, speed)
+
+
+def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
+    """Of each two modes of a run, what all their cells say at once; p is adjusted (Holm) over all of them that have two cells or more."""
+    found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons)) is not None}
+    return {modes: _adjusted(of, p) for (modes, of), p in zip(found.items(), holm([of.p for of in found.values()]), strict=True)}
+
+
+def _adjusted(of: Together, p: float) -> Together:
+    if p <= LEVEL:
+        return replace(of, p=p)
+    return replace(of, verdict=Verdict.NO_DIFFERENCE, words=Verdict.NO_DIFFERENCE.value, p=p)
 
 
 def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, float]]:

@@ -13,9 +13,10 @@ from datetime import datetime
 from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
-from dutlab.analysis.compare import Margin, Pair
+from dutlab.analysis.compare import Comparison, Margin, Pair, turned
 from dutlab.analysis.design import in_turn
 from dutlab.analysis.directions import Better, side_of
+from dutlab.analysis.together import Together, overall
 from dutlab.errors import DirectionUnknown, InputError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import asked_words
@@ -91,6 +92,25 @@ def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tu
     """Each contest with its standing. Raises DirectionUnknown, ValueError for a margin or a least change that is none."""
     insist_on_directions(of.contest for of in contests)
     return list(zip(contests, decide([of.contest for of in contests], least=asked.least, margin=asked.margin), strict=True))
+
+
+def between_modes(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRun, first: str, second: str) -> tuple[Comparison, ...]:
+    """What the rule says of each cell of the second mode against that of the first with the same levels."""
+    out = []
+    for placed, standing in found:
+        of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
+        order = [e.label for e in placed.contest.entrants]
+        for (mode, levels), label in of.items():
+            other = of.get((second, levels))
+            if mode == first and other is not None and (c := standing.between(label, other)) is not None:
+                out.append(c if order.index(label) < order.index(other) else turned(c))
+    return tuple(out)
+
+
+def overall_of(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRun, modes: Sequence[str]) -> dict[tuple[str, str], Together]:
+    """What all cells of every two modes say at once, the second against the first, by the names of both in either order."""
+    made = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
+    return made | {(b, a): of.turned for (a, b), of in made.items()}
 
 
 def place_of(cell: Cell) -> Place:

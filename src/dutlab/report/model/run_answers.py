@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
 from dutlab.analysis.design import in_turn
 from dutlab.analysis.directions import Better
-from dutlab.report.model.contests import CompareRequest, contests_of, decided
+from dutlab.analysis.together import Together
+from dutlab.report.model.contests import CellsOfRun, CompareRequest, PlacedContest, contests_of, decided, overall_of
 from dutlab.report.model.table import Figure
 from dutlab.report.model.words import better_of
 from dutlab.store.cell_figures import cells_of, is_bound
@@ -23,7 +25,8 @@ class RunAnswers:
 
     def __init__(self, records: Iterable[TrialRecord]) -> None:
         self._records = {r.trial: r for r in records}
-        self._of_figures: dict[tuple[str, ...], Mapping[_Where, tuple[Standing, str]]] = {}
+        self._by_trials: dict[tuple[str, ...], Mapping[_Where, tuple[Standing, str]]] = {}
+        self._of_figures: dict[tuple[str, ...], Sequence[tuple[PlacedContest, Standing]]] = {}
 
     def standing(self, figure: str, named: Sequence[tuple[str, Figure]]) -> tuple[Standing, Mapping[str, str]]:
         """The standing of these cells, and the name of each by the label that it has there.
@@ -31,8 +34,8 @@ class RunAnswers:
         Where they are modes or levels of one cell, it is the standing that `compare`, and for figures that cells are not judged by
         `compare --figure`, has of them too. Others (generators, drives) compete for themselves alone.
         """
-        for asked in (CompareRequest(), CompareRequest((figure,))):
-            held = self._decided(asked)
+        for figures in ((), (figure,)):
+            held = self._held(figures)
             found = [held.get((figure, value.link, frozenset(value.trials))) for _, value in named]
             known = [of for of in found if of is not None]
             if len(known) == len(named) and len({id(standing) for standing, _ in known}) == 1:
@@ -40,20 +43,33 @@ class RunAnswers:
                 return known[0][0].among(names), names
         return self._alone(figure, named), {name: name for name, _ in named}
 
-    def _decided(self, asked: CompareRequest) -> Mapping[_Where, tuple[Standing, str]]:
-        figures = tuple(asked.figures)
+    @cached_property
+    def overall(self) -> Mapping[tuple[str, str], Together]:
+        """What all cells of every two modes say at once, by what they are judged by; nothing where that is one cell."""
+        modes = list(dict.fromkeys(of.cell.mode for of in self._cells.values()))
+        return overall_of(self._standings(()), self._cells, modes)
+
+    @cached_property
+    def _cells(self) -> CellsOfRun:
+        return cells_of(self._records.values())
+
+    def _standings(self, figures: tuple[str, ...]) -> Sequence[tuple[PlacedContest, Standing]]:
+        """By what cells are judged by, or by these figures; those of which it is not known which side is better are left out."""
         if figures not in self._of_figures:
-            self._of_figures[figures] = self._decide(asked)
+            asked = CompareRequest(figures)
+            self._of_figures[figures] = decided([of for of in contests_of([self._cells], asked) if of.contest.better], asked)
         return self._of_figures[figures]
 
-    def _decide(self, asked: CompareRequest) -> Mapping[_Where, tuple[Standing, str]]:
-        cells = cells_of(self._records.values())
-        contests = [of for of in contests_of([cells], asked) if of.contest.better]
-        return {
-            (of.contest.figure, of.name, frozenset(r.trial for r in cells[key].readings(of.name, of.contest.figure))): (standing, e.label)
-            for of, standing in decided(contests, asked)
-            for key, e in zip(of.keys, of.contest.entrants, strict=True)
-        }
+    def _held(self, figures: tuple[str, ...]) -> Mapping[_Where, tuple[Standing, str]]:
+        if figures not in self._by_trials:
+            self._by_trials[figures] = dict(self._where(figures))
+        return self._by_trials[figures]
+
+    def _where(self, figures: tuple[str, ...]) -> Iterator[tuple[_Where, tuple[Standing, str]]]:
+        for of, standing in self._standings(figures):
+            figure = of.contest.figure
+            for key, e in zip(of.keys, of.contest.entrants, strict=True):
+                yield (figure, of.name, frozenset(r.trial for r in self._cells[key].readings(of.name, figure))), (standing, e.label)
 
     def _alone(self, figure: str, named: Sequence[tuple[str, Figure]]) -> Standing:
         """A contest of these cells only."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from dutlab.analysis.compare import Comparison, turned
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
 from dutlab.errors import InputError
-from dutlab.report.model.contests import CompareRequest, contests_of, decided
+from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
 from dutlab.report.model.words import plural
 from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, key_of, name_words
@@ -40,7 +40,8 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
     for request in (replace(asked, figures=()), replace(asked, figures=(figure,))):  # as `compare` without and with --figure
         contests = [of for of in contests_of([held], request) if of.contest.better]
         if any(of.contest.figure == figure for of in contests):
-            decisions = [of for of in decided(contests, request) if of[0].contest.figure == figure]
+            every = decided(contests, request)
+            decisions = [of for of in every if of[0].contest.figure == figure]
             break
     else:
         return found
@@ -55,7 +56,7 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
         order = [e.label for e in first.contest.entrants]
         return found if order.index(before) < order.index(after) else turned(found)
 
-    ruled = by_the_rule(found, cells, between)
+    ruled = by_the_rule(found, cells, between, overall_of(every, held, run.modes))
     tests = decisions[0][1].tests
     said = f"effects of modes and levels: as `dutlab compare` has them (p: Holm over {plural(tests, 'pair')}); others: {found.rests_on}"
     return replace(ruled, rests_on=said) if any(e.sure.verdict is not None for e in ruled.effects) else ruled

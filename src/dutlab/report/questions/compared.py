@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
 from typing import Any
 
-from dutlab.analysis.answers import Standing
 from dutlab.analysis.compare import Comparison, Pair, compare
 from dutlab.analysis.design import RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
@@ -19,12 +18,13 @@ from dutlab.plan.trials import Turns
 from dutlab.report.model.contests import (
     CompareRequest,
     OwnWords,
-    PlacedContest,
+    between_modes,
     cell_label,
     compared_by,
     contests_of,
     decided,
     insist_on_directions,
+    overall_of,
     own_words,
 )  # fmt: skip
 from dutlab.report.questions.sides import ComparedRun, apart_by_version, side_names, without_mode
@@ -140,7 +140,8 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     every = _cells(run)
     found = decided(contests_of([every], asked, base=base), asked)
-    of_mode = {m: tuple(_between(found, every, base, m)) for m in others}
+    of_mode = {m: between_modes(found, every, base, m) for m in others}
+    whole = overall_of(found, every, [base, *others])
     _insist_on_pairs([c.pair for of in of_mode.values() for c in of], run.name, list(every.values()))
     own = own_words(cell.cell for of in cells.values() for cell in of.values())
     return tuple(
@@ -149,7 +150,7 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
             second=m,
             design=_design_of(of_mode[m]),
             comparisons=of_mode[m],
-            together=together(of_mode[m]),
+            together=whole.get((base, m)),
             only_first=_labels(cells[base], cells[m], own),
             only_second=_labels(cells[m], cells[base], own),
             differences=(),
@@ -157,17 +158,6 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
         )
         for m in others
     )
-
-
-def _between(
-    found: Sequence[tuple[PlacedContest, Standing]], cells: Mapping[CellKey, CellFigures], base: str, mode: str
-) -> Iterator[Comparison]:
-    """What the rule says of each cell of `mode` against that of `base` with the same levels."""
-    for placed, standing in found:
-        of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
-        for (own_mode, levels), label in of.items():
-            if own_mode == base and (other := of.get((mode, levels))) is not None:
-                yield from (c for c in [standing.between(label, other)] if c is not None)
 
 
 def _design_of(found: Sequence[Comparison]) -> RunOrder:

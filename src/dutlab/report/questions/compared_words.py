@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.compare import Comparison, Verdict
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.together import Together
 from dutlab.printable import printable
@@ -96,7 +96,7 @@ def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[
         parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
         said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
     yield from said
-    shares = [c.provable * 100 for c in found if c.provable is not None and c.words == _UNPROVEN]
+    shares = [c.provable * 100 for c in found if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
     if shares:
         ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
         yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"

@@ -16,7 +16,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import SIZES, asked_words, better_of, column_words, in_order, plural, size_order
-from dutlab.report.sections.headline import counted, spread_sentence
+from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.workloads import main_figures, plug_of, settable
@@ -47,7 +47,7 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
     tables = tuple(table for _, table in of)
     values = [cell for table in tables for row in table.rows for cell in row.cells if isinstance(cell, Figure | Missing)]
     return Answer(
-        fast=tuple(_fast(report, of)),
+        fast=tuple(_fast(report, of, book)),
         sure=tuple(_sure(report, tables, values)),
         limited="" if report.busy else _limited(report.limits, groups),
         next=tuple(_next(report, values)),
@@ -216,7 +216,7 @@ def _verdict(row: LimitRow | None) -> str:
     return f"{row.words.removeprefix('limited by ')} ({row.confidence})" if row.confidence else "not known"
 
 
-def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
+def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook) -> Iterator[str]:
     if report.busy:
         yield report.busy
         return
@@ -225,6 +225,8 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
         yield from _many(report, tables)
     else:
         yield from (f"{h.about}: {h.sentence}" for h in report.headlines)
+    if report.headlines:
+        yield from overall_words(book.answers.overall)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
         if any(c.figure == "knee_iops" for c in table.columns):

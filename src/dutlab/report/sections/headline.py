@@ -9,13 +9,15 @@ from dataclasses import replace
 from dutlab.analysis.answers import AnswerKind, Standing
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.directions import is_speed
-from dutlab.analysis.verdict import Reason
+from dutlab.analysis.together import Together
+from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, HeadlineFigure, LimitRow
 from dutlab.report.model.table import Figure, Missing, Value, common_unit, figure_text
 from dutlab.report.model.words import Unit, plural, unit_for
+from dutlab.stats.rank import p_words
 from dutlab.stats.summary import median
 from dutlab.workloads import plug_of
 
@@ -229,6 +231,22 @@ def counted(found: Sequence[Headline]) -> Iterator[str]:
     if unproven := [h for h in found if not h.fastest and h.kind != AnswerKind.SHARED.value]:
         reasons = {h.reason for h in unproven}
         yield f"no difference is proven in {len(unproven)}{f' ({next(iter(reasons))})' if len(reasons) == 1 and any(reasons) else ''}"
+
+
+def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
+    """What all cells together say of the modes: the one that is proven before most others; nothing where nothing is proven."""
+    modes = list(dict.fromkeys(first for first, _ in overall))
+    wins = {
+        mode: [(other, of) for (first, other), of in overall.items() if first == mode and of.verdict is Verdict.WORSE] for mode in modes
+    }
+    best = max(modes, key=lambda mode: len(wins[mode]), default="")
+    if not best or not wins[best]:
+        return
+    shown = sorted(wins[best], key=lambda won: -won[1].ratio)
+    told = _and([f"{mode} (ratio {_share(of.ratio)})" for mode, of in shown[:_MOST_NAMED]])
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    first = "is the fastest, before" if len(shown) == len(modes) - 1 else "is before"
+    yield f"All {shown[0][1].cells} cells together: {best} {first} {told}{more}; {p_words(max(of.p for _, of in shown))}."
 
 
 def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:
