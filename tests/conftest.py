@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dutlab.measures import measure_of
+from dutlab.runner.records import Records, TrialOutput
+from dutlab.store.record import TrialRecord
 from golden import Golden, only_golden
 from isolation import isolate
 from shares import dealt
 
-ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "servers", "vm"))
-LONG = (*ISOLATED, *(Path(__file__).parent / folder for folder in ("browser", "faults")))
+ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "servers", "vm", "faults"))
+LONG = (*ISOLATED, Path(__file__).parent / "browser")
 
 os.environ.setdefault("DUTLAB_DISTURBED", "count")
 """No test depends on speed: on a busy machine their trials count, with the doubt. What tests disturbance itself unsets it."""
@@ -61,6 +64,21 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder := tmp_path_factory.mktemp("state")))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_declared_figures() -> Iterator[None]:
+    """What a trial of these tests measures has a measure, whichever method, tool or sensor made it."""
+    keep = Records._keep
+
+    def checked(self: Records, carried: TrialOutput) -> TrialRecord:
+        undeclared = {name for of in carried.record.figures.values() for name in of if measure_of(name) is None}
+        assert not undeclared, f"declare in src/dutlab/measures.py: {', '.join(sorted(undeclared))}"
+        return keep(self, carried)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Records, "_keep", checked)
+        yield
 
 
 @pytest.fixture(scope="session")

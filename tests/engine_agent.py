@@ -34,7 +34,7 @@ def twist(op, request, ok):
     return ok
 def answer(op, q):
     if op == "hello":
-        return dict(version="0.1.0", protocol=1, monotonic_ns=5_000, realtime_ns=1_000_005_000, kernel="6.1", cpus=[0, 1])
+        return dict(version="0.1.0", protocol=2, monotonic_ns=5_000, realtime_ns=1_000_005_000, kernel="6.1", cpus=[0, 1])
     if op == "open":
         return dict(port=q["port"], iface=q["iface"], backend="af_packet", mac="02:00:00:00:00:02", mtu_bytes=1500, addresses=[], notes=["no GRO"])
     if op == "arm":
@@ -60,7 +60,7 @@ def answer(op, q):
         (s,) = send["streams"]
         seconds = send["duration_ns"] / 1e9 if "duration_ns" in send else s["frames"] / s["rate"]["pps"]
         n = s.get("frames") or round(s["rate"].get("pps", 1e6) * seconds)
-        return dict(port=q["port"], ended="finished", streams=[dict(stream=s["stream"], asked=n, sent=n, refused=0, backpressure=0, sent_bytes=64 * n, seconds=seconds,
+        return dict(port=q["port"], ended="finished", streams=[dict(stream=s["stream"], intended=n, sent=n, refused=0, backpressure=0, sent_bytes=64 * n, seconds=seconds,
             achieved_pps=n / seconds, achieved_bps_l1=0.0, achieved_bps_l2=0.0, late_max_ns=0)])
     if op == "settle":
         (s,) = q["sent"]
@@ -77,7 +77,7 @@ def heard(line, me):
     with open({log!r} + "-" + str(me), "a") as f: f.write(line)
     reply = twist(op, q, answer(op, q))
     if reply is not None:
-        out(json.dumps({{"id": q["id"], **(reply if "err" in reply else {{"ok": reply}})}}))
+        out(json.dumps({{"id": q["id"], **(reply if list(reply) == ["err"] else {{"ok": reply}})}}))
 if __name__ == "__main__":
     for line in sys.stdin: heard(line, os.getpid())
 """

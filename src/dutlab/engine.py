@@ -15,7 +15,8 @@ from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import InputError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
-from dutlab.tools.engine.agent import REPLY_S, Agent, fault
+from dutlab.tools.engine import protocol
+from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.binary import find_engine
 
 Rate = float | Literal["max"] | Mapping[str, Any]
@@ -91,7 +92,7 @@ class StreamCount:
 class StreamTotals:
     """What became of a stream's frames; what concerns the receiver is None where no port of this trial receives it."""
 
-    asked: int
+    intended: int
     sent: int
     refused: int
     received: int | None
@@ -99,11 +100,11 @@ class StreamTotals:
     duplicated: int | None
     reordered: int | None
     corrupted: int | None
-    latency: Mapping[str, Any] | None
-    """Percentiles and histogram in nanoseconds, as the protocol has them; None when nothing arrived."""
-    sender: Mapping[str, Any] = field(repr=False)
+    latency: protocol.Latency | None
+    """Percentiles and histogram in nanoseconds; None when nothing arrived."""
+    sender: protocol.SentStream = field(repr=False)
     """All that the sender said of it."""
-    receiver: Mapping[str, Any] | None = field(repr=False)
+    receiver: protocol.ReceivedStream | None = field(repr=False)
     """All that the receiver said of it."""
 
 
@@ -154,9 +155,8 @@ class TrafficEngine:
         agent = await self._agent(namespace)
         name = f"{interface}#{next(self._names)}"
         guard = {"isolated": isolated} | ({"allow": list(allow)} if allow else {})
-        opened = await agent.ask("open", port=name, iface=interface, backend=backend, cpu=list(cpus), guard=guard)
-        addresses, notes = tuple(opened["addresses"]), tuple(opened["notes"])
-        return TrafficPort(name, interface, namespace, opened["backend"], opened["mac"], addresses, notes)
+        opened = await agent.ask("open", protocol.Opened, port=name, iface=interface, backend=backend, cpu=list(cpus), guard=guard)
+        return TrafficPort(name, interface, namespace, opened.backend, opened.mac, opened.addresses, opened.notes)
 
     async def _agent(self, namespace: str | None) -> Agent:
         if namespace not in self._agents:
@@ -167,7 +167,7 @@ class TrafficEngine:
 
     async def close_port(self, port: TrafficPort) -> None:
         """Gives a port back. Raises HostError, ToolFailed."""
-        await self._of(port).ask("close", port=port.name)
+        await self._of(port).ask("close", protocol.Done, port=port.name)
 
     def _of(self, port: TrafficPort) -> Agent:
         agent = self._agents.get(port.namespace)
@@ -198,13 +198,13 @@ class TrafficEngine:
                 half["receive"] = {"streams": list(receive[port]), "trial": trial, "absorb_udp_ports": absorbed}
             if port in plans:
                 half["send"] = plans[port]
-            await self._of(port).ask("arm", port=port.name, **half)
+            await self._of(port).ask("arm", protocol.Armed, port=port.name, **half)
         for agent, names in self._by_agent(receive):
-            await agent.ask("start", ports=names, half="receive")
+            await agent.ask("start", protocol.Started, ports=names, half="receive")
         senders = self._by_agent(send)
-        now_ns = int((await senders[0][0].ask("clock"))["replied_monotonic_ns"])
+        now_ns = (await senders[0][0].ask("clock", protocol.Clock)).replied_monotonic_ns
         for agent, names in senders:
-            await agent.ask("start", ports=names, half="send", at_monotonic_ns=now_ns + round(_LEAD_S * _NS))
+            await agent.ask("start", protocol.Started, ports=names, half="send", at_monotonic_ns=now_ns + round(_LEAD_S * _NS))
         running = RunningTraffic(
             {port: self._of(port) for port in dict.fromkeys([*send, *receive])}, tuple(send), {p: tuple(of) for p, of in receive.items()}
         )
@@ -232,21 +232,21 @@ class RunningTraffic:
         self, agents: Mapping[TrafficPort, Agent], senders: Sequence[TrafficPort], receivers: Mapping[TrafficPort, Sequence[int]]
     ) -> None:
         self._agents, self._senders, self._receivers = agents, senders, receivers
-        self.sending: asyncio.Future[list[dict[str, Any]]] = asyncio.gather(
-            *(agents[port].ask("wait", port=port.name, timeout_s=_UNTIL_STOPPED_S + REPLY_S) for port in senders)
+        self.sending: asyncio.Future[list[protocol.Sent]] = asyncio.gather(
+            *(agents[port].ask("wait", protocol.Sent, port=port.name, timeout_s=_UNTIL_STOPPED_S + REPLY_S) for port in senders)
         )
         """Ends when all senders have ended."""
 
     async def change_rate(self, stream: int, rate: Rate) -> None:
         """Gives a stream another rate from now on; no frame is lost or doubled by it. Raises InputError, ToolFailed, HostError."""
         port = await self._sender_of(stream)
-        await self._agents[port].ask("rate", port=port.name, stream=stream, rate=_rate(rate))
+        await self._agents[port].ask("rate", protocol.Done, port=port.name, stream=stream, rate=_rate(rate))
 
     async def _sender_of(self, stream: int) -> TrafficPort:
         known: set[int] = set()
         for port in self._senders:
-            status = await self._agents[port].ask("status", port=port.name)
-            numbers = {s["stream"] for s in status.get("sending", {}).get("streams", ())}
+            status = await self._agents[port].ask("status", protocol.Status, port=port.name)
+            numbers = {s.stream for s in status.sending.streams} if status.sending else set()
             if stream in numbers:
                 return port
             known |= numbers
@@ -254,21 +254,20 @@ class RunningTraffic:
 
     async def counts(self) -> dict[int, StreamCount]:
         """What each stream has come to so far; frames are in flight meanwhile. Raises ToolFailed, HostError."""
-        sent: dict[int, Mapping[str, Any]] = {}
-        received: dict[int, Mapping[str, Any]] = {}
+        sent, received, duplicated = dict[int, int](), dict[int, int](), dict[int, int]()
         for port, agent in self._agents.items():
-            status = await agent.ask("status", port=port.name)
-            sent |= {s["stream"]: s for s in status.get("sending", {}).get("streams", ())}
-            received |= {s["stream"]: s for s in status.get("receiving", {}).get("streams", ())}
-        return {
-            n: StreamCount(_of(sent.get(n), "sent"), _of(received.get(n), "received"), _of(received.get(n), "duplicated"))
-            for n in sorted({*sent, *received})
-        }
+            status = await agent.ask("status", protocol.Status, port=port.name)
+            if status.sending:
+                sent |= {s.stream: s.sent for s in status.sending.streams}
+            if status.receiving:
+                received |= {s.stream: s.received for s in status.receiving.streams}
+                duplicated |= {s.stream: s.duplicated for s in status.receiving.streams}
+        return {n: StreamCount(sent.get(n), received.get(n), duplicated.get(n)) for n in sorted({*sent, *received})}
 
     async def stop(self) -> None:
         """Ends sending, and waits until it has ended. Raises ToolFailed, HostError."""
         for port in self._senders:
-            await self._agents[port].ask("stop", ports=[port.name])
+            await self._agents[port].ask("stop", protocol.Done, ports=[port.name])
         await self.wait()
 
     async def wait(self) -> None:
@@ -280,39 +279,38 @@ class RunningTraffic:
 
         Raises ToolFailed when a port failed, HostError.
         """
-        sent: dict[int, dict[str, Any]] = {}
-        for port, said in zip(self._senders, await asyncio.shield(self.sending), strict=True):
-            sent |= {s["stream"]: s for s in _sound(said, port)["streams"]}
+        said = [sound(of, _host(port)) for port, of in zip(self._senders, await asyncio.shield(self.sending), strict=True)]
+        sent = {s.stream: s for of in said for s in of.streams}
         settled = await asyncio.gather(*(self._settle(port, sent, drain_s) for port in self._receivers))
-        received = {s["stream"]: s for said in settled for s in said["streams"]}
+        received = {s.stream: s for of in settled for s in of.streams}
         return {n: _totals(of, received.get(n)) for n, of in sent.items()}
 
-    async def _settle(self, port: TrafficPort, sent: Mapping[int, Mapping[str, Any]], drain_s: float) -> dict[str, Any]:
-        told = [_told(n, sent[n]) for n in self._receivers[port] if n in sent]
-        said = await self._agents[port].ask("settle", port=port.name, sent=told, drain_ns=round(drain_s * _NS), timeout_s=drain_s + REPLY_S)
-        return _sound(said, port)
+    async def _settle(self, port: TrafficPort, sent: Mapping[int, protocol.SentStream], drain_s: float) -> protocol.Received:
+        streams, timeout_s = [to_settle(sent[n]) for n in self._receivers[port] if n in sent], drain_s + REPLY_S
+        said = await self._agents[port].ask(
+            "settle", protocol.Received, port=port.name, sent=streams, drain_ns=round(drain_s * _NS), timeout_s=timeout_s
+        )
+        return sound(said, _host(port))
 
 
-def _told(number: int, sent: Mapping[str, Any]) -> dict[str, Any]:
-    """What a receiver must know of a stream: refused frames may have used numbers up."""
-    return {"stream": number, "frames": sent["sent"]} | ({"numbered": sent["numbered"]} if "numbered" in sent else {})
+def _totals(sent: protocol.SentStream, of: protocol.ReceivedStream | None) -> StreamTotals:
+    return StreamTotals(
+        intended=sent.intended,
+        sent=sent.sent,
+        refused=sent.refused,
+        received=of.received if of else None,
+        lost=of.lost if of else None,
+        duplicated=of.duplicated if of else None,
+        reordered=of.reordered if of else None,
+        corrupted=of.corrupted if of else None,
+        latency=of.latency if of else None,
+        sender=sent,
+        receiver=of,
+    )
 
 
-def _totals(sent: Mapping[str, Any], received: Mapping[str, Any] | None) -> StreamTotals:
-    keys = ("received", "lost", "duplicated", "reordered", "corrupted", "latency")
-    of_receiver = {key: _of(received, key) for key in keys}
-    return StreamTotals(sent["asked"], sent["sent"], sent["refused"], **of_receiver, sender=sent, receiver=received)
-
-
-def _of(said: Mapping[str, Any] | None, key: str) -> Any:  # noqa: ANN401 - as the protocol has it
-    return None if said is None else said.get(key)
-
-
-def _sound(said: dict[str, Any], port: TrafficPort) -> dict[str, Any]:
-    """What an agent says of a port. Raises ToolFailed, HostError where the port failed."""
-    if (err := said.get("err")) is not None:
-        raise fault(err, host=port.namespace or "here")
-    return said
+def _host(port: TrafficPort) -> str:
+    return port.namespace or "here"
 
 
 __all__ = ["RunningTraffic", "StreamCount", "StreamTotals", "TrafficEngine", "TrafficPort", "stream"]

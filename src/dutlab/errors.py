@@ -19,6 +19,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 ├── MeasurementError        a trial yielded no result; the run goes on         exit 1
 │   ├── MachineTooBusy      other work disturbed every attempt
 │   └── ToolFailed          a program that measures failed or printed garbage
+│       └── ReplyUnfit      the engine said what its contract does not have (tools/engine/agent.py)
 └── StoreError              a run folder cannot be written or read             exit 1
 """
 
@@ -46,7 +47,7 @@ class InputError(DutlabError):
 
 
 class FaultKind(StrEnum):
-    """Kind of a fault in an input file. The sentence of the fault has the details."""
+    """Kind of a fault in an input file, or in what the engine says. The sentence of the fault has the details."""
 
     UNREADABLE = "unreadable"
     """The file cannot be read."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dutlab.analysis.compare import Comparison
-    from dutlab.analysis.directions import Better
+    from dutlab.measures import Better
     from dutlab.report.model.run_report import RunReport
     from dutlab.report.questions.compared import ComparedPair
 

@@ -138,14 +138,3 @@ def si(value: float, unit: str, digits: int = 3) -> str:
             text = f"{scaled:.{decimals}f}"
             return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {prefix}{unit}"
     return f"{rounded:g} {unit}"
-
-
-_UNITS_IN_NAMES = {
-    "_bps_l1": "bit/s", "_bps_l2": "bit/s", "_bps": "bit/s", "_pps": "pps", "_per_s": "/s", "_percent": "%", "_ns": "ns", "_s": "s",
-    "_bytes": "bytes", "_frames": "frames", "_ratio": "", "_w": "W", "_c": "degC",
-}  # fmt: skip
-
-
-def unit_in(name: str) -> str:
-    """The unit that the last part of a serialised name says; empty for a count."""
-    return next((unit for suffix, unit in _UNITS_IN_NAMES.items() if name.endswith(suffix)), "")

@@ -60,6 +60,10 @@ USUAL = (
 """Figures that cells are judged by, of workloads that name none of their own, and of those that only other tools' files know."""
 
 
+ANY_FIGURES = "dutlab.report.sections.tool_figures:section"
+"""The section that shows whatever figures cells have."""
+
+
 @dataclass(frozen=True)
 class WorkloadPlug:
     """What a workload is made of. A default means that there is none of it; paths are `module:name`."""
@@ -80,10 +84,12 @@ class WorkloadPlug:
     """Takes (GeneratorSite, the cells of its tool) before the first trial, and returns the tool's version; raises what forbids to begin."""
     section: str = "dutlab.report.sections.goodput:section"
     """The Builder of its section of the report; as it is, a table of modes and links."""
+    shows_imports: bool = False
+    """Whether that section can also show figures of other tools' files, which have no setting of the workload."""
     figures: tuple[str, ...] = USUAL
     """What its cells are judged by: the first of these that they have, as regular expressions of whole names.
 
-    Goals, directions and shares are part of names; a name ends with its unit. Which side is better: dutlab.analysis.directions.
+    Goals, directions and shares are part of names; a name ends with its unit. Which side is better: dutlab.measures.
     """
     open_without: tuple[tuple[str, str], ...] = ()
     """(figure, upper): a record that lacks `upper` has only a bound of `figure`, which is so much or more.
@@ -125,6 +131,7 @@ _PLUGS = (
         departs="dutlab.report.sections.goodput:departs",
         check="dutlab.tools.iperf3.tcp:check",
         table="TCP goodput",
+        shows_imports=True,
         load=LoadPattern.STEADY,
     ),
     WorkloadPlug(
@@ -133,6 +140,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.sweep:section",
+        shows_imports=True,
         departs="dutlab.report.sections.sweep:departs",
         load=LoadPattern.STEADY,
         headroom=Headroom.EACH_WAY,
@@ -164,6 +172,7 @@ _PLUGS = (
         tool="dutlab.tools.generators.ipgen_benchmark:generation",
         check="dutlab.tools.generators.ipgen_benchmark:check",
         section="dutlab.report.sections.generation:section",
+        shows_imports=True,
         figures=("made_pps",),
         load=LoadPattern.STEADY,
     ),
@@ -193,6 +202,7 @@ _PLUGS = (
         departs="dutlab.report.sections.goodput:departs",
         check="dutlab.tools.iperf3.tcp:check",
         section="dutlab.report.sections.matrix:section",
+        shows_imports=True,
         style="dutlab.report.pages.matrix_style",
     ),
     WorkloadPlug(
@@ -229,6 +239,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
         method="dutlab.methods.loadtest:measure",
         section="dutlab.report.sections.loadtest:section",
+        shows_imports=True,
         style="dutlab.report.pages.loadtest_style",
         open_without=((r"max_(received_pps|received_bps_l1|line_ratio)", "saturation_pps"),),
         load=LoadPattern.ONE,
@@ -311,6 +322,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.steps:StepsWorkload",
         tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",
+        shows_imports=True,
     ),
     WorkloadPlug(
         "fio",
@@ -320,6 +332,7 @@ _PLUGS = (
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:fio_again",
         section="dutlab.report.sections.fio:section",
+        shows_imports=True,
         place="drive",
         load=LoadPattern.STEADY,
     ),
@@ -359,7 +372,7 @@ _PLUGS = (
         place="drive",
         load=LoadPattern.ONE,
     ),
-    WorkloadPlug("flent", says="Latency under load, read from flent's files.", section="dutlab.report.sections.tool_figures:section"),
+    WorkloadPlug("flent", says="Latency under load, read from flent's files.", section=ANY_FIGURES),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
 """Name → record. A report has its sections in this order."""

@@ -61,11 +61,11 @@ SENDER = Path(__file__).with_name("even_sender.c")
 verifying = Agent.ask
 
 
-async def trusting(agent: Agent, op: str, **arguments: Any) -> dict[str, Any]:
+async def trusting(agent: Agent, op: str, kind: type, **arguments: Any) -> Any:
     """`Agent.ask`, by which a receiver takes checksums on trust."""
     if receive := arguments.get("receive"):
         arguments["receive"] = receive | {"unverified": True}
-    return await verifying(agent, op, **arguments)
+    return await verifying(agent, op, kind, **arguments)
 
 
 @dataclass(frozen=True)

@@ -385,7 +385,7 @@ def paced(lab: Lab, rates: list[float], seconds: float) -> None:
                     break
             asked = ", asked: ≤ 5" if pps == 100_000 else ""
             print(
-                f"  {pps:11,.0f} pps: rate error {error:.4%} (asked: ≤ 0.1 %), of {s['asked']} the peer had no room for "
+                f"  {pps:11,.0f} pps: rate error {error:.4%} (asked: ≤ 0.1 %), of {s['intended']} the peer had no room for "
                 f"{s['backpressure']} and {s['refused'] - s['backpressure']} were not made in time, latest {s['late_max_ns'] / 1e6:.1f} ms, gap error p99 {p99 / 1e3:.2f} µs{asked}"
             )
 

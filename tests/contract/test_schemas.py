@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -10,7 +11,8 @@ from dutlab.store.record import record_schema
 from dutlab.tools.engine.engine import find_engine
 from processes import LIMIT_S
 
-CONTRACTS = Path(__file__).parents[2] / "contracts"
+ROOT = Path(__file__).parents[2]
+CONTRACTS = ROOT / "contracts"
 
 
 def talk(*requests):
@@ -34,6 +36,13 @@ def test_the_record_s_contract_is_what_the_code_says():
 def test_the_protocol_s_contract_is_what_the_binary_says():
     printed = subprocess.run([find_engine(), "schema"], capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
     assert json.loads((CONTRACTS / "protocol.schema.json").read_text()) == json.loads(printed)
+
+
+def test_the_types_of_what_the_engine_says_are_those_of_its_contract():
+    printed = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "protocol"], capture_output=True, text=True, check=True, timeout=LIMIT_S
+    ).stdout
+    assert (ROOT / "src" / "dutlab" / "tools" / "engine" / "protocol.py").read_text() == printed
 
 
 def test_both_contracts_are_valid_schemas():

@@ -92,7 +92,9 @@ def test_a_port_that_shares_its_link_with_the_default_route_is_refused_to_every_
         "route add default via 10.9.0.1 dev office",
     ):
         subprocess.run(["ip", "-n", f"dutlab-{standing_lab}-source", *line.split()], check=True)
-    text = SWEEPS.replace("workloads:\n", "workloads:\n  - sweep: {generator: trafgen, frame_sizes: [128], rates: [1kpps], duration: 500ms, links: [[a]]}\n")
+    text = SWEEPS.replace(
+        "workloads:\n", "workloads:\n  - sweep: {generator: trafgen, frame_sizes: [128], rates: [1kpps], duration: 500ms, links: [[a]]}\n"
+    )
     done = dutlab("run", experiment(text), "--lab", standing_lab)
     assert done.returncode in (1, 3), done.stderr
     found = records(only_run(tmp_path))

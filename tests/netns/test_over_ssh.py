@@ -392,6 +392,8 @@ def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(
 ) -> None:
     monkeypatch.setattr(reset, "LEAST_S", 2.0)
     with_switch(machines, label, tmp_path)
+    # A load that the machine can make whatever else it does: 11 748 frames a second of 512 bytes.
+    machines.write_text(machines.read_text().replace("  a:\n", "  a:\n    speed: 50M\n"))
     tests = {"tests": ["throughput", "reset"], "frame_sizes": [512], "scale": 0.005, "width": 0.5, "reset_repeats": 1, "links": [["a"]]}
     asked = {"experiment": "reset", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [{"rfc2544": tests}]}
     (tmp_path / "reset.json").write_text(json.dumps({**asked, "repeats": 1, "disturbed": "count"}))
@@ -403,7 +405,7 @@ def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(
     assert list(rows) == ["process", "software", "power"], record["notes"]
     power = rows["power"]
     assert power["without_power_ns"] > 1e9
-    assert power["lost_frames"] > 0.5 * power["offered_pps"], "a busy machine sends less than is asked, but it goes on through the cut"
+    assert power["lost_frames"] > power["offered_pps"] > 0
     figures = record["figures"]["a"]
     assert 0 < figures["reset_power_ns"] < 10e9, "it comes back at once, without the time that it was off"
     assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2

@@ -71,9 +71,9 @@ async def test_a_program_starts_traffic_changes_its_rate_stops_it_and_has_every_
             await running.change_rate(9, 1)
         await running.stop()
         (total,) = (await running.totals()).values()
-        assert total.asked == total.sent + total.refused
+        assert total.intended == total.sent + total.refused
         assert total.received == total.sent - total.lost and (total.lost, total.duplicated, total.corrupted) == (0, 0, 0)
-        assert total.latency["count"] == total.received and sum(n for _, n in total.latency["histogram"]) == total.received
+        assert total.latency.count == total.received and sum(n for _, n in total.latency.histogram) == total.received
         # The same ports again: a trial that ends by itself, with streams that follow each other and fields that vary.
         vary = [{"field": "source_port", "values": {"step": {"from": 1024, "to": 1123}}}, {"field": "dscp", "values": {"list": [0, 46]}}]
         plan = {
@@ -83,7 +83,7 @@ async def test_a_program_starts_traffic_changes_its_rate_stops_it_and_has_every_
         running = await traffic.start({out: plan}, receive={back: [1, 2]})
         await running.wait()
         totals = await running.totals()
-        assert {n: (t.asked, t.sent + t.refused, t.lost) for n, t in totals.items()} == {1: (300, 300, 0), 2: (150, 150, 0)}
+        assert {n: (t.intended, t.sent + t.refused, t.lost) for n, t in totals.items()} == {1: (300, 300, 0), 2: (150, 150, 0)}
         await traffic.close_port(out)
 
 
@@ -102,7 +102,7 @@ async def test_what_the_engine_refuses_is_an_error_in_its_words_and_the_engine_g
         running = await traffic.start({out: [_stream(out, frames=10)]}, duration_s=5)
         await running.wait()
         (total,) = (await running.totals()).values()
-        assert (total.asked, total.received, total.lost, total.receiver) == (10, None, None, None)
+        assert (total.intended, total.received, total.lost, total.receiver) == (10, None, None, None)
     with pytest.raises(InputError, match="closed"):
         await traffic.close_port(out)
 

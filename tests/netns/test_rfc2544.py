@@ -80,7 +80,7 @@ async def test_frames_leave_in_bursts_at_their_mean_rate_and_broadcasts_are_sent
         outcome = await engine.offer(Offer(("a",), frame_mix(512), Pps(1000), Seconds(0.5), broadcast_ratio=0.1))
         (flow,), said = outcome.flows, outcome.raw["engine-source.jsonl"].decode()
         assert flow.intended_frames == 500 and flow.balances and flow.foreign_frames == 0
-        assert '"asked":50,' in said and '"asked":500,' in said
+        assert '"intended":50,' in said and '"intended":500,' in said
         (flow,) = (await engine.offer(Offer(("a",), frame_mix(512), Pps(1000), Seconds(0.5), burst_frames=50))).flows
         assert flow.intended_frames == 500 and flow.balances
         assert flow.gaps is not None and flow.gaps.p50_ns < 1_000_000, "back to back, where evenly would be 1 ms"

@@ -11,12 +11,13 @@ from dutlab.workloads import WORKLOADS
 
 ECHO = r'''
 import re
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from dutlab.measures import Measure, MeasureUnit, declare
 from dutlab.methods.ports import Measured
 from dutlab.report.sections import tool_figures
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.setting import Setting
+from dutlab.spec.workloads.setting import Setting, Words
 from dutlab.units import Seconds
 from dutlab.workloads import WORKLOADS, WorkloadPlug
 
@@ -25,7 +26,7 @@ class EchoSetting(Setting):
     """How many pings."""
 
     kind: Literal["echo"] = "echo"
-    times: int
+    times: Annotated[int, Words("{} pings")]
 
 
 class EchoWorkload(WorkloadModel):
@@ -46,9 +47,11 @@ async def echo(site, cell):
     (link,) = cell.links
     far = str(site.testbed.links[link].sink_address.ip)
     done = await site.hosts["source"].run(["ping", "-c", str(cell.setting_as(EchoSetting).times), "-i", "0.2", far])
-    return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1])}})
+    slowest = float(re.search(r"= [\d.]+/[\d.]+/([\d.]+)/", done.text)[1]) * 1e6
+    return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1]), "slowest_ns": slowest}})
 
 
+declare(Measure("slowest_ns", MeasureUnit.NS, "lower", "the ping that took longest"))
 section = tool_figures.section
 WORKLOADS["echo"] = WorkloadPlug(
     "echo", says="Pings through the DUT.", settings="throw_away:EchoWorkload", tool="throw_away:echo", section="throw_away:section"

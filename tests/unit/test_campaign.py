@@ -1,4 +1,4 @@
-"""Campaigns: the file, its hours, the folder after a kill at any instant, and the order of work. Real runs are in tests/netns/test_campaign.py."""
+"""Campaigns: the file, its hours, the folder after a kill at any instant, and the order of work. Real runs are in tests/faults/test_campaign.py."""
 
 from __future__ import annotations
 

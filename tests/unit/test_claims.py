@@ -17,7 +17,7 @@ from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, rates
 from fake_run import Wanted, build
-from raw_outputs import exchange, iperf3, with_raw_outputs
+from raw_outputs import exchange, iperf3, received_reply, sent_reply, with_raw_outputs
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,7 @@ def test_raw_files_that_do_not_hold_a_rate_say_so(tool: str, raw: dict[str, byte
 
 def test_rates_of_both_directions_come_out_of_the_raw_files_of_their_own_ends() -> None:
     def ran(sends: str, stream: int, n: int, receives: str, other: int, got: int) -> bytes:
-        sent = {"streams": [{"stream": stream, "sent": n, "seconds": 2.0}]}
-        return exchange((1, "wait", sends, sent), (2, "settle", receives, {"streams": [{"stream": other, "received": got}]}))
+        return exchange((1, "wait", sends, sent_reply((stream, n, 2.0))), (2, "settle", receives, received_reply((other, got))))
 
     raw = {
         "engine-source.jsonl": ran("source:eth-a", 5, 400, "source:eth-a", 6, 100),

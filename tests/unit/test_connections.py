@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import pytest
 from pydantic import ValidationError
@@ -14,6 +14,7 @@ from dutlab.methods.ports import Bench
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.connections import ConnectionsWorkload
 from dutlab.tools.engine.connections import _report
+from dutlab.tools.engine.protocol import TcpClientDone, TcpConnections, TcpServed, TcpServerSeen, TcpTimes
 from simulated import Dut, Simulation
 from simulated_tables import States
 
@@ -100,11 +101,12 @@ async def test_an_account_that_does_not_add_up_is_not_a_result():
 
 
 def test_resets_are_the_sinks_as_far_as_its_kernel_sent_as_many():
-    times = {"p50_ns": 1, "p99_ns": 2, "max_ns": 3}
-    client = dict.fromkeys((*FAILURES, "asked", "begun", "established", "completed", "open_max", "transactions", "body_bytes"), 0)
-    client |= {"refused": 5, "reset": 2, "begun_ns": 10**9, "answered_ns": 10**9, "refused_by_system": None}
-    client |= dict.fromkeys(("handshake", "first_byte", "response"), times)
-    said = _report([{"connections": client, "tcp": {}}], [{"served": {}, "tcp": {"OutRsts": 4}}], raw=b"")
+    times = TcpTimes(**{f.name: 1 for f in fields(TcpTimes)})
+    counts = {f.name: times if f.type == "TcpTimes" else 0 for f in fields(TcpConnections)}
+    client = TcpConnections(**counts | {"refused": 5, "reset": 2, "refused_by_system": None})
+    served = TcpServed(**{f.name: 0 for f in fields(TcpServed)})
+    ends = [TcpClientDone(connections=client, sockets_allowed=1, tcp={})], [TcpServerSeen(served=served, tcp={"OutRsts": 4})]
+    said = _report(*ends, raw=b"")
     assert (said.reset_by_sink, said.reset_by_path) == (4, 3)
 
 

@@ -10,9 +10,21 @@ from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.tools.engine.trial import Part
+from dutlab.tools.engine.typed import read
 from dutlab.units import Pps, Seconds
 
-LATENCY = {"count": 10, "min_ns": 1, "p50_ns": 2, "p90_ns": 3, "p99_ns": 3, "p999_ns": 3, "max_ns": 3, "mean_ns": 2.0}
+LATENCY = {
+    "count": 10,
+    "min_ns": 1,
+    "p50_ns": 2,
+    "p90_ns": 3,
+    "p99_ns": 3,
+    "p999_ns": 3,
+    "max_ns": 3,
+    "mean_ns": 2.0,
+    "negative": 0,
+    "histogram": [],
+}
 
 
 class Answers:
@@ -21,20 +33,33 @@ class Answers:
     def __init__(self, host: str) -> None:
         self.host, self.asked = host, list[tuple[str, dict[str, Any]]]()
 
-    async def ask(self, op: str, **words: Any) -> dict[str, Any]:
+    async def ask(self, op: str, kind: type, **words: Any) -> Any:
         self.asked.append((op, words))
+        return read(kind, self._answer(op, words))
+
+    def _answer(self, op: str, words: dict[str, Any]) -> dict[str, Any]:
         if op == "clock":
-            return {"replied_monotonic_ns": 10**9}
+            return {"received_monotonic_ns": 10**9, "replied_monotonic_ns": 10**9, "realtime_ns": 0}
         if op == "wait":
             (armed,) = (said["send"]["streams"] for what, said in self.asked if what == "arm")
-            sent = {"asked": 10, "sent": 10, "refused": 0, "backpressure": 0, "sent_bytes": 5120, "seconds": 1.0}
-            return {"ended": "finished", "streams": [{"stream": s["stream"], **sent} for s in armed]}
+            sent = {"intended": 10, "sent": 10, "refused": 0, "backpressure": 0, "sent_bytes": 5120, "seconds": 1.0, "late_max_ns": 0}
+            sent |= dict.fromkeys(("achieved_pps", "achieved_bps_l1", "achieved_bps_l2"), 0)
+            return {"port": words["port"], "ended": "finished", "streams": [{"stream": s["stream"], **sent} for s in armed]}
         if op == "settle":
-            came = {"received": 10, "lost": 0, "duplicated": 0, "reordered": 0, "received_bytes": 5120, "corrupted": 0, "guessed": 0}
+            came = {
+                "sent": 10,
+                "received": 10,
+                "lost": 0,
+                "duplicated": 0,
+                "reordered": 0,
+                "received_bytes": 5120,
+                "corrupted": 0,
+                "guessed": 0,
+            }
             each = {**came, "reorder_extent_max": 0, "balances": True, "sources": [], "latency": LATENCY}
             streams = [{"stream": s["stream"], **each} for s in words["sent"]]
-            return {"foreign": 3, "stale": 0, "kernel_dropped": 2, "streams": streams}
-        return {}
+            return {"port": words["port"], "foreign": 3, "stale": 0, "kernel_dropped": 2, "streams": streams}
+        return {"armed": words["port"], "streams": []} if op == "arm" else {"at_monotonic_ns": 0}
 
 
 def from_host(number: int) -> Direction:

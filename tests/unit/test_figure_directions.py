@@ -16,7 +16,6 @@ from mutated_imports import whole_files
 import dutlab
 from dutlab.analysis.answers import Contest, Entrant, decide
 from dutlab.analysis.compare import Pair, Verdict, compare
-from dutlab.analysis.directions import UnknownDirection, direction_of, side_of
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare as compare_command
 from dutlab.cli.effects import effects
@@ -24,6 +23,7 @@ from dutlab.cli.import_files import import_files
 from dutlab.errors import DirectionUnknown, InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.interop.importers import KINDS
+from dutlab.measures import MEASURES, MeasureUnit, UnknownDirection, direction_of, side_of
 from dutlab.report.model.words import better_of
 from golden import Golden
 
@@ -169,6 +169,18 @@ NOT_FIGURES = frozenset(
     ]
 )
 """Columns of tables, settings, keys of other programs and clocks; the last two lines are parts of names that FIGURES has whole."""
+
+
+def test_the_page_of_measures_has_each_with_its_unit_and_side() -> None:
+    page = (ROOT.parents[1] / "docs/reference/measures.md").read_text()
+    absent = [m.name for m in MEASURES if f"| `{m.name}` | {m.unit.symbol} | {m.layer} | {m.better} | {m.words} |\n" not in page]
+    assert not absent, f"run `make docs`: {absent}"
+
+
+def test_the_unit_of_a_measure_is_the_ending_of_its_name() -> None:
+    """Names say their unit; a declaration that says another one would be read as a fault of it."""
+    wrong = [m.name for m in MEASURES if m.unit is not MeasureUnit.ends(m.name)]
+    assert not wrong
 
 
 def written() -> Iterator[str]:

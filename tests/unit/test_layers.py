@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TABLE = tomllib.loads((ROOT / "tests" / "layers.toml").read_text())
-FOLDERS = {"browser": "tests/browser", "servers": "tests/servers", "vm": "tests/vm", "busy": "tests"}
+FOLDERS = {"faults": "tests/faults", "browser": "tests/browser", "servers": "tests/servers", "vm": "tests/vm", "busy": "tests"}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def layers() -> ModuleType:
         ([], set()),
         (["README.md"], set()),
         (["src/dutlab/report/pages/html.py"], {"browser"}),
-        (["engine/xdp/src/lib.rs", "src/dutlab/store/object_store.py"], {"vm", "servers"}),
+        (["engine/xdp/src/lib.rs", "src/dutlab/store/object_store.py"], {"vm", "servers", "faults"}),
         (["Cargo.lock"], set(FOLDERS)),
         (["tests/layers.toml"], set(FOLDERS)),
     ],

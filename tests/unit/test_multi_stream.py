@@ -21,7 +21,7 @@ from dutlab.spec.loader import experiment_of
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
 from dutlab.tools.raw_figures import KeptTrial, stream_rates
 from dutlab.units import Seconds
-from raw_outputs import exchange
+from raw_outputs import exchange, received_reply, sent_reply
 
 
 class HalvingDut:
@@ -172,11 +172,9 @@ def test_nothing_is_the_fastest_by_its_losses_or_times(tmp_path):
 
 
 def test_rates_of_streams_come_out_of_the_raw_files_again_by_their_names():
-    sent = [{"stream": 7 + i, "sent": n, "seconds": 2.0} for i, n in enumerate((200, 400, 0))]
-    got = [{"stream": 7 + i, "received": n} for i, n in enumerate((200, 100, 0))]
     raw = {
-        "engine-source.jsonl": exchange((1, "wait", "source:eth-a", {"streams": sent})),
-        "engine-sink.jsonl": exchange((2, "settle", "sink:eth-a", {"streams": got})),
+        "engine-source.jsonl": exchange((1, "wait", "source:eth-a", sent_reply((7, 200, 2.0), (8, 400, 2.0), (9, 0, 2.0)))),
+        "engine-sink.jsonl": exchange((2, "settle", "sink:eth-a", received_reply((7, 200), (8, 100), (9, 0)))),
     }
     links = {"a": {"path": ["source:eth-a", "dut:in-a", "dut:out-a", "sink:eth-a"]}}
     kept = KeptTrial(cell("a"), raw, {}, {"testbed": {"links": links}})

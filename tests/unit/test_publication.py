@@ -20,9 +20,11 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.gather import gather
+from dutlab.report.model.table import Figure
 from dutlab.report.write import write_publication, write_report
 from dutlab.store.cell_figures import name_words
 from dutlab.units import BpsL1
+from dutlab.workloads import settable
 from import_files import FIO
 from refusal import refusals
 
@@ -246,6 +248,17 @@ def test_units_repeats_and_parameters_of_a_table():
     assert second.measured.figures == {"a": {"received_pps": 1.6e6}}
     assert first.cell.params == {"frame_size": 64, "duration_s": 30}
     assert round(first.ceilings["a"]["received_pps"]) == 14_880_952
+
+
+def test_a_table_of_figures_is_shown_whatever_workload_it_names(tmp_path):
+    text = "mode,workload,link,frame_size,received_kpps\n" + "".join(f"router,{name},a,64,1500\n" for name in settable())
+    trials = imported("x.csv", text.encode(), TEN_GIG)
+    run = write_imported(tmp_path, "x", trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    of = {section.workload: section for section in gather(run, run).sections}
+    assert of.keys() == set(settable())
+    cells = {name: [cell for table in section.tables for row in table.rows for cell in row.cells] for name, section in of.items()}
+    silent = {name for name, found in cells.items() if not any(isinstance(cell, Figure) and cell.median == 1.5e6 for cell in found)}
+    assert silent == {"generation", "loadtest", "matrix", "steps"}, "their sections have figures of other names"
 
 
 def test_what_limited_the_apu6_is_what_its_reviewer_found(tmp_path):

@@ -15,10 +15,10 @@ import pytest
 from pydantic import ValidationError
 
 from cells import cell_of
-from dutlab.analysis.directions import direction_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
+from dutlab.measures import direction_of
 from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, SensedValue
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure

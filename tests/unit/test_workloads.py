@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from dutlab.analysis.compare import Pair, Verdict, compare
-from dutlab.analysis.directions import direction_of
+from dutlab.measures import direction_of
 from dutlab.spec import workloads
 from dutlab.spec.workloads import Need, WorkloadModel, model_of
 from dutlab.spec.workloads.frames import FrameWorkload

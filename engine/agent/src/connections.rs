@@ -4,8 +4,10 @@ use crate::cli::args::{TcpClient, TcpServer};
 use dutlab_port::clock::monotonic;
 use dutlab_tcp::client::{self, Plan};
 use dutlab_tcp::poll::allow_sockets;
-use dutlab_tcp::server::Server;
-use serde_json::{Value, json};
+use dutlab_tcp::report::Report;
+use dutlab_tcp::server::{Served, Server};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::process::ExitCode;
@@ -19,6 +21,42 @@ const OTHER_FILES: u64 = 64;
 /// What the kernel counts of a host's TCP (RFC 4022, and the kernel's snmp.h) and a reader of failures asks for.
 const COUNTED: [&str; 6] =
     ["OutRsts", "RetransSegs", "EstabResets", "ListenOverflows", "ListenDrops", "SyncookiesSent"];
+
+/// What `tcp-client` prints at its end.
+#[derive(Serialize, JsonSchema)]
+pub struct TcpClientDone {
+    /// What became of its connections.
+    connections: Report,
+    /// Files that it may have open.
+    sockets_allowed: u64,
+    /// How much each of the kernel's counters rose; those that it does not have are not there.
+    tcp: BTreeMap<String, u64>,
+}
+
+/// What `tcp-server` prints once it listens.
+#[derive(Serialize, JsonSchema)]
+pub struct TcpServerReady {
+    /// Always true.
+    ready: bool,
+    /// Files that it may have open.
+    sockets_allowed: u64,
+}
+
+/// What `tcp-server` answers a line on stdin with.
+#[derive(Serialize, JsonSchema)]
+pub struct TcpServerSeen {
+    /// What it has served.
+    served: Served,
+    /// As that of the client, since the line before.
+    tcp: BTreeMap<String, u64>,
+}
+
+/// What `tcp-client` or `tcp-server` prints when it cannot go on.
+#[derive(Serialize, JsonSchema)]
+pub struct TcpFailed {
+    /// Why.
+    error: String,
+}
 
 /// Begins connections; prints what became of them.
 pub fn connect(asked: &TcpClient) -> ExitCode {
@@ -40,7 +78,7 @@ pub fn connect(asked: &TcpClient) -> ExitCode {
     let before = counters();
     match client::run(&plan, monotonic) {
         Ok(report) => {
-            println!("{}", json!({"connections": report, "sockets_allowed": sockets, "tcp": risen(&before)}));
+            say(&TcpClientDone { connections: report, sockets_allowed: sockets, tcp: risen(&before) });
             ExitCode::SUCCESS
         }
         Err(e) => failed(&format!("epoll: {e}")),
@@ -55,7 +93,7 @@ pub fn serve(asked: &TcpServer) -> ExitCode {
         Err((address, e)) => return failed(&format!("{address}: {e}")),
     };
     let mut before = counters();
-    println!("{}", json!({"ready": true, "sockets_allowed": sockets}));
+    say(&TcpServerReady { ready: true, sockets_allowed: sockets });
     let (said, lines) = channel();
     std::thread::spawn(move || {
         std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| said.send(line))
@@ -63,7 +101,7 @@ pub fn serve(asked: &TcpServer) -> ExitCode {
     loop {
         match lines.try_recv() {
             Ok(_) => {
-                println!("{}", json!({"served": server.served(), "tcp": risen(&before)}));
+                say(&TcpServerSeen { served: server.served(), tcp: risen(&before) });
                 before = counters();
             }
             Err(TryRecvError::Disconnected) => return ExitCode::SUCCESS,
@@ -75,8 +113,12 @@ pub fn serve(asked: &TcpServer) -> ExitCode {
     }
 }
 
+fn say(what: &impl Serialize) {
+    println!("{}", serde_json::to_string(what).expect("numbers and texts"));
+}
+
 fn failed(why: &str) -> ExitCode {
-    println!("{}", json!({"error": why}));
+    say(&TcpFailed { error: why.into() });
     eprintln!("dutlab-engine: {why}");
     ExitCode::from(3)
 }
@@ -94,16 +136,9 @@ fn table(text: &str) -> Vec<(String, u64)> {
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 
-fn risen(before: &BTreeMap<String, u64>) -> Value {
-    json!(
-        counters()
-            .into_iter()
-            .map(|(name, now)| {
-                let was = before.get(&name).copied().unwrap_or(0);
-                (name, now - was)
-            })
-            .collect::<BTreeMap<_, _>>()
-    )
+fn risen(before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let since = |name: &str, now: u64| now - before.get(name).copied().unwrap_or(0);
+    counters().into_iter().map(|(name, now)| (name.clone(), since(&name, now))).collect()
 }
 
 #[cfg(test)]

@@ -57,20 +57,20 @@ impl Lowered {
         let each = self.plan.streams.iter().zip(&self.profiles).enumerate();
         each.map(|(i, (s, profile))| {
             let chain = self.chains.iter().find(|c| c.has(i));
-            let asked = match (self.duration, profile.asked(self.duration)) {
+            let intended = match (self.duration, profile.asked(self.duration)) {
                 (Nanos::NEVER, _) if chain.is_some() => chain.map(|c| s.frames.saturating_mul(c.rounds().into())),
                 // When it begins, only the others' ends tell.
                 _ if chain.is_some() => None,
                 (Nanos::NEVER, _) | (_, None) => (s.frames < u64::MAX).then_some(s.frames),
                 (_, Some(n)) => Some(n.min(s.frames)),
             };
-            let asked = if *profile == Profile::Max && self.duration != Nanos::NEVER { None } else { asked };
+            let intended = if *profile == Profile::Max && self.duration != Nanos::NEVER { None } else { intended };
             ArmedStream {
                 stream: s.stream,
                 mean_frame_bytes: self.means[i],
                 frame_sizes: self.sizes[i].clone(),
                 link_bps: self.links[i],
-                asked,
+                intended,
             }
         })
         .collect()

@@ -58,7 +58,13 @@ fn abort_on_panic() {
 }
 
 fn schema() -> ExitCode {
-    match serde_json::to_string_pretty(&dutlab_protocol::schema()) {
+    let schema = dutlab_protocol::schema(|generator| {
+        generator.subschema_for::<connections::TcpClientDone>();
+        generator.subschema_for::<connections::TcpServerReady>();
+        generator.subschema_for::<connections::TcpServerSeen>();
+        generator.subschema_for::<connections::TcpFailed>();
+    });
+    match serde_json::to_string_pretty(&schema) {
         Ok(text) => {
             println!("{text}");
             ExitCode::SUCCESS

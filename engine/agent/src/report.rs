@@ -60,7 +60,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                 let mean = if t.sent > 0 { t.bytes as f64 / t.sent as f64 } else { *mean };
                 SentStream {
                     stream: stream.stream,
-                    asked: t.asked,
+                    intended: t.asked,
                     sent: t.sent,
                     numbered: (t.numbered > t.sent).then_some(t.numbered),
                     refused: t.refused,

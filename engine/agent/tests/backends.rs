@@ -48,7 +48,11 @@ fn as_many_frames_as_asked_for_arrive_once_whole_and_in_order() {
             let (sent, received) = finish(&mut source, &mut sink);
             let (s, r) = (&sent["streams"][0], &received["streams"][0]);
             let what = format!("{backend}, {frames} frames of {bytes}: {sent} {received}");
-            assert_eq!((number(&s["asked"]), number(&s["sent"]), number(&s["refused"])), (frames, frames, 0), "{what}");
+            assert_eq!(
+                (number(&s["intended"]), number(&s["sent"]), number(&s["refused"])),
+                (frames, frames, 0),
+                "{what}"
+            );
             assert_eq!((number(&r["received"]), number(&r["lost"])), (frames, 0), "{what}");
             assert_eq!(
                 (number(&r["duplicated"]), number(&r["reordered"]), number(&r["corrupted"])),
@@ -76,7 +80,7 @@ fn everything_sent_at_the_maximum_is_received_or_missed_by_count() {
         let (sent, received) = finish(&mut source, &mut sink);
         let (s, r) = (&sent["streams"][0], &received["streams"][0]);
         assert!(number(&s["sent"]) > 10_000, "{backend}: {sent}");
-        assert_eq!(number(&s["asked"]), number(&s["sent"]) + number(&s["refused"]), "{backend}: {sent}");
+        assert_eq!(number(&s["intended"]), number(&s["sent"]) + number(&s["refused"]), "{backend}: {sent}");
         assert_eq!(number(&r["received"]) + number(&r["lost"]), number(&s["sent"]) + number(&r["duplicated"]));
         assert_eq!((number(&r["corrupted"]), &r["balances"]), (0, &json!(true)), "{backend}: {received}");
     }
@@ -152,8 +156,8 @@ fn a_port_without_a_carrier_says_so_and_what_was_tried_counts_as_refused() {
             let message = sent["err"]["message"].as_str().unwrap();
             assert!(message.contains("eth-a has no carrier"), "{backend}: {sent}");
             let s = &sent["streams"][0];
-            assert!(number(&s["asked"]) > 0, "{backend}: {sent}");
-            assert_eq!((number(&s["sent"]), &s["asked"]), (0, &s["refused"]), "{backend}: {sent}");
+            assert!(number(&s["intended"]) > 0, "{backend}: {sent}");
+            assert_eq!((number(&s["sent"]), &s["intended"]), (0, &s["refused"]), "{backend}: {sent}");
         }
     }
 }
@@ -182,7 +186,7 @@ fn a_load_goes_on_through_the_loss_of_its_link_if_it_is_asked_to_and_refuses_wha
         let account = lab::told(&sent);
         let received = sink.must("settle", json!({"port": "p", "sent": account, "drain_ns": 300_000_000}));
         let (s, r, what) = (&sent["streams"][0], &received["streams"][0], format!("{backend}: {sent} {received}"));
-        assert_eq!((&sent["ended"], number(&s["asked"])), (&json!("finished"), 3000), "{what}");
+        assert_eq!((&sent["ended"], number(&s["intended"])), (&json!("finished"), 3000), "{what}");
         assert_eq!(number(&s["sent"]) + number(&s["refused"]), 3000, "{what}");
         assert_eq!(r["balances"], true, "{what}");
         // Those of the last 100 ms without a carrier may still leave, and a busy machine brings the link back late.
@@ -450,7 +454,11 @@ fn what_is_sent_into_a_file_is_read_by_others_and_leaves_again_in_its_own_time_o
             let sent = source.must("wait", json!({"port": "p"}));
             let s = &sent["streams"][0];
             let n = 100 * rounds;
-            assert_eq!((number(&s["stream"]), number(&s["asked"]), number(&s["sent"])), (9, n, n), "{backend}: {sent}");
+            assert_eq!(
+                (number(&s["stream"]), number(&s["intended"]), number(&s["sent"])),
+                (9, n, n),
+                "{backend}: {sent}"
+            );
             assert_eq!(number(&s["sent_bytes"]), 100 * n, "{backend}: {sent}");
             let span = number(&s["last_monotonic_ns"]) - number(&s["first_monotonic_ns"]);
             // Never sooner than the capture says, but for as much as the first frame was late.

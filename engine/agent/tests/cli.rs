@@ -116,7 +116,7 @@ fn a_forward_test_through_a_router_accounts_for_every_frame() {
     );
     let l = &r["ledger"];
     assert_eq!(
-        (&l["asked"], &l["sent"], &l["received"], &l["lost"], &l["balances"]),
+        (&l["intended"], &l["sent"], &l["received"], &l["lost"], &l["balances"]),
         (&json!(3600), &json!(3600), &json!(3600), &json!(0), &json!(true))
     );
     assert_eq!(r["received"]["streams"].as_array().unwrap().len(), 2);
@@ -269,7 +269,7 @@ fn ramps_bursts_sweeps_and_frames_given_whole_are_sent_as_they_were_asked_for() 
         assert!([0, 1].contains(&code(&out)), "{more:?}: {} {}", text(&out.stdout), text(&out.stderr));
         let said = result(&out);
         let stream = &said["sent"]["streams"][0];
-        (stream["asked"].as_u64().unwrap(), stream["sent_bytes"].as_u64().unwrap(), stream["sent"].as_u64().unwrap())
+        (stream["intended"].as_u64().unwrap(), stream["sent_bytes"].as_u64().unwrap(), stream["sent"].as_u64().unwrap())
     };
     let to = ["--to", "172.16.0.3", "--size", "64"];
     // 0.2 s at 1 kpps, then 0.4 s at 2 kpps in the mean; the time follows from the rate.

@@ -414,12 +414,12 @@ fn every_back_end_sends_what_it_says_over_cards_and_leaves_them_as_they_were() {
                 let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
                 let (s, r) = (&sent["streams"][0], &received["streams"][0]);
                 let what = format!("{backend}, {sizes} at {rate}, trial {trial}: {sent} {received}");
-                assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{what}");
+                assert_eq!(n(&s["intended"]), n(&s["sent"]) + n(&s["refused"]), "{what}");
                 assert_eq!(n(&s["sent"]) + n(&r["duplicated"]), n(&r["received"]) + n(&r["lost"]), "{what}");
                 assert_eq!((n(&r["corrupted"]), n(&r["duplicated"]), &r["balances"]), (0, 0, &json!(true)), "{what}");
                 assert!(n(&r["received"]) > 100, "{what}");
                 if rate["max"] != true {
-                    assert_eq!((n(&s["asked"]), n(&r["lost"])), (1000, 0), "{what}");
+                    assert_eq!((n(&s["intended"]), n(&r["lost"])), (1000, 0), "{what}");
                 }
                 assert_eq!(lab.xdp_at_source(), program, "it stays: a driver may reset the link for another");
             }
@@ -497,7 +497,7 @@ fn what_a_peer_without_room_did_not_take_is_told_from_what_was_lost() {
     let lab = Lab::direct();
     for backend in BACKENDS {
         let (s, came) = into_a_peer(&lab, backend, |_| false);
-        assert_eq!((n(&s["asked"]), n(&s["sent"]) + n(&s["refused"])), (2000, 2000), "{backend}: {s}");
+        assert_eq!((n(&s["intended"]), n(&s["sent"]) + n(&s["refused"])), (2000, 2000), "{backend}: {s}");
         assert_eq!(came.len() as u64, n(&s["sent"]), "{backend}: {s}");
         assert!(n(&s["sent"]) <= ROOM && n(&s["sent"]) > 0, "{backend}: {s}");
         // The rest is what the generator was late with when the queue was found full.
@@ -515,7 +515,7 @@ fn a_peer_that_takes_less_than_half_is_why_the_rest_was_refused() {
     let taken = std::cell::Cell::new(0);
     let each_130_ms = |since: Duration| taken.replace(since.as_millis() / 130) != since.as_millis() / 130;
     let (s, came) = into_a_peer(&lab, "xdp", each_130_ms);
-    assert_eq!((n(&s["asked"]), came.len() as u64), (n(&s["sent"]) + n(&s["refused"]), n(&s["sent"])), "{s}");
+    assert_eq!((n(&s["intended"]), came.len() as u64), (n(&s["sent"]) + n(&s["refused"]), n(&s["sent"])), "{s}");
     assert!(n(&s["refused"]) > 500 && 10 * n(&s["backpressure"]) > 9 * n(&s["refused"]), "{s}");
 }
 
@@ -530,7 +530,7 @@ fn what_a_peer_has_no_room_for_is_offered_again_when_it_has() {
         let trial = || into_a_peer(&lab, backend, |since| since.as_millis() % 130 > 60);
         let (s, came) =
             std::iter::repeat_with(trial).take(20).find(|(s, _)| n(&s["sent"]) > ROOM).expect("it took none");
-        assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{backend}: {s}");
+        assert_eq!(n(&s["intended"]), n(&s["sent"]) + n(&s["refused"]), "{backend}: {s}");
         assert_eq!(came, (0..n(&s["sent"])).collect::<Vec<_>>(), "{backend}: each number once and in order; {s}");
         assert!(s["numbered"].is_null(), "{backend}: no number is used up by a frame that was not taken; {s}");
     }
@@ -671,7 +671,7 @@ fn on_one_cpu_every_frame_at_the_maximum_is_accounted_for_by_every_back_end() {
         let ledger = serde_json::from_str::<Value>(&said).expect(&said)["ledger"].clone();
         let of = |key: &str| n(&ledger[key]);
         assert_eq!(
-            (of("asked"), &ledger["balances"]),
+            (of("intended"), &ledger["balances"]),
             (of("sent") + of("refused"), &json!(true)),
             "{backend}: {ledger}"
         );

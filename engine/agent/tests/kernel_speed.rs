@@ -22,7 +22,7 @@ fn both(lab: &Lab) -> (Agent, Agent) {
 }
 
 fn assert_conserved(s: &Value, r: &Value) {
-    assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{s}");
+    assert_eq!(n(&s["intended"]), n(&s["sent"]) + n(&s["refused"]), "{s}");
     assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]) + n(&r["duplicated"]), "{s}\n{r}");
     assert_eq!((&r["balances"], &r["corrupted"], &r["guessed"]), (&json!(true), &json!(0), &json!(0)), "{r}");
 }
@@ -68,7 +68,7 @@ fn checksums_of_frames_of_any_length_are_found_right() {
     let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
     assert_conserved(s, r);
-    assert_eq!((n(&s["asked"]), n(&r["lost"])), (2000, 0), "{sent}\n{received}");
+    assert_eq!((n(&s["intended"]), n(&r["lost"])), (2000, 0), "{sent}\n{received}");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_paced_mix_with_many_flows_through_a_router_arrives_whole_and_in_the_asked_n
     for (i, asked) in [(0, 1440), (1, 48 * 16)] {
         let (s, r) = (&sent["streams"][i], &received["streams"][i]);
         assert_conserved(s, r);
-        assert_eq!((n(&s["asked"]), n(&r["lost"])), (asked, 0), "{sent}\n{received}");
+        assert_eq!((n(&s["intended"]), n(&r["lost"])), (asked, 0), "{sent}\n{received}");
     }
     // 120 rounds of 7 * 64 + 4 * 594 + 1518 bytes, if the machine let every frame leave in time
     if sent["streams"][0]["refused"] == 0 {
@@ -131,7 +131,7 @@ fn through_a_translating_router_streams_are_told_by_their_probes() {
     let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
     assert_conserved(s, r);
-    assert_eq!((n(&s["asked"]), n(&r["lost"])), (1500, 0), "{sent}\n{received}");
+    assert_eq!((n(&s["intended"]), n(&r["lost"])), (1500, 0), "{sent}\n{received}");
     assert_eq!(r["sources"][0]["address"], "172.16.10.1", "the router's own address");
 }
 
@@ -160,7 +160,7 @@ fn both_ports_of_one_agent_send_to_each_other_at_once() {
         let settle = json!({"port": port, "sent": told, "drain_ns": 100_000_000});
         let received = agent.must("settle", settle);
         assert_conserved(s, &received["streams"][0]);
-        assert_eq!((n(&s["asked"]), n(&received["streams"][0]["lost"])), (6000, 0), "{s}\n{received}");
+        assert_eq!((n(&s["intended"]), n(&received["streams"][0]["lost"])), (6000, 0), "{s}\n{received}");
     }
 }
 
@@ -185,7 +185,7 @@ fn a_rate_that_rises_pauses_and_is_changed_while_running_is_followed() {
         let (s, r) = (&sent["streams"][i], &received["streams"][i]);
         assert_conserved(s, r);
         assert_eq!(n(&r["lost"]), 0, "{received}");
-        assert!(n(&s["asked"]).abs_diff(asked) <= asked / 20, "{s}");
+        assert!(n(&s["intended"]).abs_diff(asked) <= asked / 20, "{s}");
     }
 
     let stream = lab.stream(3, &json!({"fixed_bytes": 64}), &json!({"pps": 10.0}));
@@ -214,7 +214,7 @@ fn what_the_kernel_cannot_send_another_back_end_sends_and_says_so() {
     assert!(sent["notes"][0].as_str().unwrap().contains("40 streams"), "{sent}");
     for (s, r) in sent["streams"].as_array().unwrap().iter().zip(received["streams"].as_array().unwrap()) {
         assert_conserved(s, r);
-        assert_eq!((n(&s["asked"]), n(&r["lost"])), (20, 0), "{s}\n{r}");
+        assert_eq!((n(&s["intended"]), n(&r["lost"])), (20, 0), "{s}\n{r}");
     }
     // The same plan on a port that was told to use nothing else.
     source.must("close", json!({"port": "p"}));

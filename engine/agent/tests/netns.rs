@@ -22,7 +22,7 @@ fn every_frame_of_a_paced_mix_arrives_once_and_in_order() {
     let stream = lab.stream(7, &imix(), &json!({"pps": 5000.0}));
     let (sent, received) = trial(&mut source, &mut sink, &json!({"duration_ns": 480_000_000, "streams": [stream]}));
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
-    assert_eq!((&s["asked"], &s["sent"], &s["refused"]), (&json!(2400), &json!(2400), &json!(0)), "{sent}");
+    assert_eq!((&s["intended"], &s["sent"], &s["refused"]), (&json!(2400), &json!(2400), &json!(0)), "{sent}");
     // 200 rounds of 7 * 64 + 4 * 594 + 1518 bytes
     assert_eq!((&s["sent_bytes"], &r["received_bytes"]), (&json!(868_400), &json!(868_400)));
     assert_eq!(
@@ -62,7 +62,7 @@ fn all_that_is_sent_through_a_router_at_the_maximum_is_accounted_for() {
         let (sent, received) = trial(&mut source, &mut sink, &json!({"duration_ns": 300_000_000, "streams": [stream]}));
         let (s, r) = (&sent["streams"][0], &received["streams"][0]);
         let n = |v: &Value| v.as_u64().unwrap();
-        assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]));
+        assert_eq!(n(&s["intended"]), n(&s["sent"]) + n(&s["refused"]));
         assert!(n(&s["sent"]) > 1000, "{sent}");
         assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]) + n(&r["duplicated"]));
         assert_eq!((&r["balances"], &r["corrupted"]), (&json!(true), &json!(0)));
@@ -330,8 +330,8 @@ fn an_engine_that_is_suspended_in_mid_trial_on_one_cpu_still_accounts_for_every_
         signal("-CONT");
         let out = engine.wait_with_output().unwrap();
         let ledger = serde_json::from_slice::<Value>(&out.stdout).unwrap()["ledger"].clone();
-        assert_eq!((&ledger["asked"], &ledger["balances"]), (&json!(5000), &json!(true)), "{backend}: {ledger}");
-        assert_eq!(n(&ledger["asked"]), n(&ledger["sent"]) + n(&ledger["refused"]), "{backend}: {ledger}");
+        assert_eq!((&ledger["intended"], &ledger["balances"]), (&json!(5000), &json!(true)), "{backend}: {ledger}");
+        assert_eq!(n(&ledger["intended"]), n(&ledger["sent"]) + n(&ledger["refused"]), "{backend}: {ledger}");
         assert_eq!(ledger["lost"], ledger["lost_here"], "{backend}: {ledger}");
     }
 }

@@ -81,7 +81,7 @@ fn streams_through(lab: &Lab, source: &mut Agent, sink: &mut Agent, streams: u16
 fn brief(sent: &Value, received: &Value) -> String {
     let of = |v: &Value, keys: &[&str]| keys.iter().map(|k| format!("{k} {}", v[k])).collect::<Vec<_>>().join(", ");
     let keys = ["stream", "received", "lost", "duplicated", "reordered", "reordered_by_three", "corrupted", "balances"];
-    format!("{} / {}", of(sent, &["asked", "sent", "refused"]), of(received, &keys))
+    format!("{} / {}", of(sent, &["intended", "sent", "refused"]), of(received, &keys))
 }
 
 /// Two CPUs, or one twice.
@@ -340,7 +340,7 @@ fn three_million_frames_that_two_cpus_count_at_once_by_generic_xdp_balance_for_a
     let (sent, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
     let dropped = dropped_before_the_program(&lab) - before;
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
-    assert_eq!((n(&s["asked"]), n(&s["sent"]) + n(&s["refused"])), (3_000_000, 3_000_000), "{s}");
+    assert_eq!((n(&s["intended"]), n(&s["sent"]) + n(&s["refused"])), (3_000_000, 3_000_000), "{s}");
     assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]), "{s}\n{r}");
     assert_eq!((n(&r["duplicated"]), n(&r["corrupted"]), &r["balances"]), (0, 0, &json!(true)), "{r}");
     assert_eq!(n(&r["latency"]["count"]) + n(&r["latency"]["negative"]), n(&r["received"]), "{r}");

@@ -25,7 +25,7 @@ fn both(queues: u32) -> Option<(Lab, Agent, Agent)> {
 }
 
 fn assert_conserved(s: &Value, r: &Value) {
-    assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{s}");
+    assert_eq!(n(&s["intended"]), n(&s["sent"]) + n(&s["refused"]), "{s}");
     assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]) + n(&r["duplicated"]), "{s}\n{r}");
     assert_eq!((&r["balances"], &r["corrupted"], &r["guessed"]), (&json!(true), &json!(0), &json!(0)), "{s}\n{r}");
     assert_eq!((n(&r["lost"]), n(&r["duplicated"])), (0, 0), "{s}\n{r}");
@@ -58,7 +58,7 @@ fn a_stream_that_two_cpus_share_arrives_whole_in_the_number_that_was_asked_for()
             let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
             let (s, r) = (&sent["streams"][0], &received["streams"][0]);
             assert_conserved(s, r);
-            assert_eq!(n(&s["asked"]), frames.unwrap_or(12_345), "{queues} queues, {rate}: {s}");
+            assert_eq!(n(&s["intended"]), frames.unwrap_or(12_345), "{queues} queues, {rate}: {s}");
             if rate.get("max").is_none() {
                 assert_made_in_time(s);
                 assert_eq!(n(&r["received_bytes"]), n(&s["sent_bytes"]), "{queues} queues, {rate}: {s}\n{r}");
@@ -86,7 +86,7 @@ fn at_full_speed_two_cpus_use_up_each_number_once_whichever_is_ahead() {
             assert_conserved(s, r);
             assert!(n(&s["sent"]) > 20_000, "{s}");
             let numbered = s.get("numbered").map_or(n(&s["sent"]), n);
-            assert_eq!(numbered, n(&s["asked"]), "a number for each frame that was tried: {s}");
+            assert_eq!(numbered, n(&s["intended"]), "a number for each frame that was tried: {s}");
         }
     }
 }
@@ -100,7 +100,7 @@ fn a_paced_stream_that_the_device_cannot_take_keeps_its_numbers_on_both_cpus() {
     let (sent, received) = lab::trial(&mut source, &mut sink, &plan);
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
     assert_conserved(s, r);
-    assert_eq!(n(&s["asked"]), 10_000_000, "{s}");
+    assert_eq!(n(&s["intended"]), 10_000_000, "{s}");
     assert!(n(&s["refused"]) > 0, "{s}");
     // A frame that came back is offered again with its number: at the end each CPU has a bulk of them at most.
     let numbered = s.get("numbered").map_or(n(&s["sent"]), n);
@@ -122,7 +122,7 @@ fn streams_of_their_own_keep_their_order_and_their_gaps_on_the_cpu_that_has_them
         sent["streams"].as_array().unwrap().iter().zip(received["streams"].as_array().unwrap()).enumerate()
     {
         assert_conserved(s, r);
-        assert_eq!((n(&s["stream"]), n(&s["asked"])), (i as u64 + 1, 500 * (i as u64 + 1)), "{s}");
+        assert_eq!((n(&s["stream"]), n(&s["intended"])), (i as u64 + 1, 500 * (i as u64 + 1)), "{s}");
         assert_made_in_time(s);
         assert_eq!(n(&r["reordered"]), 0, "{s}\n{r}");
         assert_eq!(n(&s["gaps"]["count"]), n(&s["sent"]) - 1, "{s}");
@@ -140,7 +140,7 @@ fn a_rate_that_rises_and_is_changed_while_two_cpus_send_is_followed_by_both() {
     let (s, r) = (&sent["streams"][0], &received["streams"][0]);
     assert_conserved(s, r);
     // The area under the ramp.
-    assert!(n(&s["asked"]).abs_diff(4000) <= 200, "{s}");
+    assert!(n(&s["intended"]).abs_diff(4000) <= 200, "{s}");
 
     let stream = lab.stream(2, &json!({"fixed_bytes": 64}), &json!({"pps": 10.0}));
     sink.must("arm", json!({"port": "p", "receive": {"streams": [2], "absorb_udp_ports": [5001]}}));

@@ -66,7 +66,7 @@ fn gaps_in_the_numbers_tell_what_a_device_dropped_so_far_and_a_trial_stopped_the
         let s = &sent["streams"][0];
         assert_eq!(sent["ended"], "stopped", "{sent}");
         assert!(s["seconds"].as_f64().unwrap() < 300.0, "{sent}");
-        assert_eq!(n(&s["asked"]), n(&s["sent"]) + n(&s["refused"]), "{sent}");
+        assert_eq!(n(&s["intended"]), n(&s["sent"]) + n(&s["refused"]), "{sent}");
         let told = json!([{"stream": 3, "frames": s["sent"]}]);
         let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 200_000_000}));
         let r = &received["streams"][0];

@@ -70,7 +70,7 @@ fn streams_at_full_speed_have_an_equal_share_of_the_port() {
         source.must("arm", json!({"port": "p", "send": {"duration_ns": 200_000_000, "streams": streams}}));
         source.must("start", json!({}));
         let sent = source.must("wait", json!({"port": "p"}));
-        let asked: Vec<_> = sent["streams"].as_array().unwrap().iter().map(|s| n(&s["asked"])).collect();
+        let asked: Vec<_> = sent["streams"].as_array().unwrap().iter().map(|s| n(&s["intended"])).collect();
         let (least, most) = (asked.iter().min().unwrap(), asked.iter().max().unwrap());
         assert!(*least > 0 && most * 4 < least * 5, "{backend}: {asked:?}");
         source.must("close", json!({"port": "p"}));
@@ -95,7 +95,7 @@ fn streams_of_a_chain_are_sent_one_after_the_other_with_their_pauses_for_all_rou
         "chains": [{"steps": [{"stream": 3, "gap_ns": 2_000_000}, {"stream": 1, "gap_ns": 20_000_000}, {"stream": 2}], "rounds": 3}]});
     let sent = write(&mut source, &file, &plan);
     for (s, frames) in sent["streams"].as_array().unwrap().iter().zip([9, 120, 15]) {
-        assert_eq!((n(&s["asked"]), n(&s["sent"]), n(&s["refused"])), (frames, frames, 0), "{sent}");
+        assert_eq!((n(&s["intended"]), n(&s["sent"]), n(&s["refused"])), (frames, frames, 0), "{sent}");
     }
     let seen = streams(&file);
     let order: Vec<u16> = seen.iter().map(|(_, stream)| *stream).collect();
@@ -226,7 +226,7 @@ fn a_replayed_capture_with_probes_is_accounted_for_frame_by_frame() {
         let sent = source.must("wait", json!({"port": "p"}));
         let counts = |i: usize| {
             let s = &sent["streams"][i];
-            [n(&s["stream"]), n(&s["asked"]), n(&s["sent"]), n(&s["refused"])]
+            [n(&s["stream"]), n(&s["intended"]), n(&s["sent"]), n(&s["refused"])]
         };
         assert_eq!([counts(0), counts(1)], [[5, 270, 270, 0], [6, 30, 30, 0]], "{backend}: {sent}");
         let probed = json!([{"stream": 5, "frames": 270}]);

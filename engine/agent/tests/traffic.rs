@@ -326,7 +326,7 @@ fn a_million_flows_take_less_than_256_megabytes_and_keep_the_rate() {
     stream["flows"] = json!({"count": 1_000_000, "source_ports": 64_512, "destination_ports": 49_151, "source_addresses": 200,
         "source_macs": 1000, "destination_macs": 1000, "seed": 4});
     let (sent, _) = send(&mut source, None, &json!({"duration_ns": 500_000_000, "streams": [stream]}));
-    assert_eq!(sent["streams"][0]["asked"], 10_000, "{sent}");
+    assert_eq!(sent["streams"][0]["intended"], 10_000, "{sent}");
     let peak = source.peak_memory();
     eprintln!("1000000 flows with MACs: {} MB at most", peak / 1_000_000);
     assert!(peak < 256_000_000, "{peak} bytes");
@@ -352,7 +352,7 @@ fn a_stream_of_a_share_of_the_link_needs_the_links_speed_and_keeps_it() {
     assert_eq!(armed["streams"][0]["frame_sizes"][0]["ip_bytes"], 1500);
     let (sent, received) = send(&mut source, Some(&mut sink), &given);
     // 5e7 / ((1518 + 20) * 8) = 4063.7 a second, so 2031.9 in half a second.
-    assert_eq!(sent["streams"][0]["asked"], 2032, "{sent}");
+    assert_eq!(sent["streams"][0]["intended"], 2032, "{sent}");
     let r = &received["streams"][0];
     assert_eq!(
         r["received"].as_u64().unwrap() + r["lost"].as_u64().unwrap(),
@@ -373,7 +373,7 @@ fn bursts_arrive_together_and_at_their_mean_rate() {
     let dump = Dump::start(&lab, 500, "udp");
     let (sent, received) =
         send(&mut source, Some(&mut sink), &json!({"duration_ns": 500_000_000, "streams": [stream]}));
-    assert_eq!((&sent["streams"][0]["asked"], &received["streams"][0]["received"]), (&json!(500), &json!(500)));
+    assert_eq!((&sent["streams"][0]["intended"], &received["streams"][0]["received"]), (&json!(500), &json!(500)));
     // Lines with a time of day begin a frame: 14:03:27.123456. Gaps of more than 10 ms part bursts.
     let text = dump.lines();
     let at: Vec<f64> = text.lines().filter(|l| l.get(2..3) == Some(":")).map(seconds_of_day).collect();
@@ -413,7 +413,7 @@ fn several_streams_each_keep_their_own_rate_and_a_change_of_one_loses_nothing() 
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let sent = source.must("wait", json!({"port": "p"}));
-    let asked: Vec<_> = sent["streams"].as_array().unwrap().iter().map(|s| s["asked"].as_u64().unwrap()).collect();
+    let asked: Vec<_> = sent["streams"].as_array().unwrap().iter().map(|s| s["intended"].as_u64().unwrap()).collect();
     assert_eq!((asked[0], asked[2]), (1000, 50));
     assert!((299..=301).contains(&asked[1]), "{sent}");
     let told: Vec<_> = (1..=3).zip(&asked).map(|(n, frames)| json!({"stream": n, "frames": frames})).collect();

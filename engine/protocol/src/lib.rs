@@ -27,4 +27,4 @@ pub use request::{Op, Request};
 pub use schema::schema;
 
 /// Raised whenever a message changes in a way that an older controller or agent cannot read.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;

@@ -201,9 +201,9 @@ pub struct ArmedStream {
     /// The speed that a rate in percent is a share of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_bps: Option<f64>,
-    /// Frames that it will have asked for at its end; absent at the maximum rate.
+    /// Frames that are due until its end (RFC 2285: intended load); absent at the maximum rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<u64>,
+    pub intended: Option<u64>,
 }
 
 /// A frame size as different tools count it.

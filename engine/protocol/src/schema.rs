@@ -1,17 +1,19 @@
 //! The contract for other languages.
 
 use crate::{Event, PROTOCOL, Reply, Request};
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 /// The JSON Schema of every line in both directions: `$defs/Request` is what an agent reads, `$defs/Reply` and
-/// `$defs/Event` are what it writes.
+/// `$defs/Event` are what it writes. `others` adds what other commands print.
 #[must_use]
-pub fn schema() -> Value {
+pub fn schema(others: impl FnOnce(&mut SchemaGenerator)) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let request = generator.subschema_for::<Request>();
     let reply = generator.subschema_for::<Reply>();
     let event = generator.subschema_for::<Event>();
+    others(&mut generator);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dutlab-engine protocol",

@@ -42,7 +42,7 @@ pub struct StreamSendingSoFar {
     pub sent: u64,
     /// Below this are all sequence numbers that were used; the frames of `numbered` - `sent` of them were refused.
     pub numbered: u64,
-    /// See [`crate::totals::SentStream::backpressure`].
+    /// As `backpressure` of what `wait` says of a stream, so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backpressure: Option<u64>,
 }

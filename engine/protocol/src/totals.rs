@@ -65,14 +65,14 @@ pub enum Ended {
     Failed,
 }
 
-/// What was sent of a stream. `asked` = `sent` + `refused`, always.
+/// What was sent of a stream. `intended` = `sent` + `refused`, always.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SentStream {
     /// The stream.
     pub stream: u16,
-    /// Frames that the plan asked for up to the end of sending; at the maximum rate, those that were tried.
-    pub asked: u64,
+    /// Frames that were due until the end of sending (RFC 2285: intended load); at the maximum rate, those that were tried.
+    pub intended: u64,
     /// Frames that the kernel took; numbered from 0 without a gap, unless `numbered` says otherwise.
     pub sent: u64,
     /// Below this are all sequence numbers that were used; absent: below `sent`. Present where a refused frame uses up its number.

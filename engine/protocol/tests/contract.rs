@@ -6,7 +6,9 @@ use dutlab_protocol::{Request, schema};
 fn the_published_schema_is_the_one_made_from_the_types() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contracts/protocol.schema.json");
     let published: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert!(published == schema(), "write it anew: dutlab-engine schema > contracts/protocol.schema.json");
+    for (name, made) in schema(|_| {})["$defs"].as_object().unwrap() {
+        assert!(published["$defs"][name] == *made, "{name}: run dutlab-engine schema > contracts/protocol.schema.json");
+    }
 }
 
 #[test]

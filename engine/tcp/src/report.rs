@@ -3,13 +3,15 @@
 use crate::ending::{Ending, State};
 use dutlab_units::Nanos;
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A longer time counts as this.
 const LONGEST_NS: u64 = 600_000_000_000;
 
 /// Some times, in nanoseconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TcpTimes")]
 pub struct Times {
     /// How many there are.
     pub count: u64,
@@ -26,7 +28,8 @@ pub struct Times {
 }
 
 /// What became of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TcpConnections")]
 pub struct Report {
     /// Connections that were to be begun.
     pub asked: u64,

@@ -5,6 +5,7 @@ use crate::poll::{Poll, Slab, socket};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, bind, listen, recv, send};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +19,8 @@ const LISTENER: u64 = 1 << 63;
 const CHUNK: usize = 64 * 1024;
 
 /// What the server has seen.
-#[derive(Debug, Default, Clone, Copy, Serialize, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, Serialize, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "TcpServed")]
 pub struct Served {
     /// Connections taken.
     pub accepted: u64,

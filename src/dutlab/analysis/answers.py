@@ -20,8 +20,8 @@ from math import isfinite
 
 from dutlab.analysis.compare import Comparison, Margin, Pair, compare
 from dutlab.analysis.design import RunOrder
-from dutlab.analysis.directions import Better, UnknownDirection, direction_of
 from dutlab.analysis.verdict import Reason, Verdict
+from dutlab.measures import Better, UnknownDirection, direction_of
 from dutlab.stats.summary import median
 
 

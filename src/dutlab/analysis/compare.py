@@ -14,9 +14,9 @@ from math import exp, isfinite
 from statistics import NormalDist
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
-from dutlab.analysis.directions import Better, UnknownDirection, direction_of, is_speed
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.verdict import Reason, Verdict, side_words
+from dutlab.measures import Better, UnknownDirection, direction_of, is_speed
 from dutlab.stats.power import provable, spread_of
 from dutlab.stats.rank import (
     RankTest,

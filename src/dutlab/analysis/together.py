@@ -13,8 +13,8 @@ from statistics import fmean
 
 from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
-from dutlab.analysis.directions import is_speed
 from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.measures import is_speed
 from dutlab.stats.rank import holm
 from dutlab.stats.ratio import ratio_of
 from dutlab.stats.rounds import changed

@@ -93,12 +93,11 @@ def _summary(plan: Plan) -> Table:
     of: dict[str, list[Trial]] = {}
     for trial in plan.trials:
         cell = trial.cell
-        params = {k: v for k, v in cell.params.items() if k not in SIZES}
-        of.setdefault(f"{cell.workload}: {asked_words(params, cell.tool)}", []).append(trial)
+        of.setdefault(f"{cell.workload}: {asked_words(cell.setting, cell.tool, without=SIZES)}", []).append(trial)
     rows = []
     for words, trials in of.items():
         cells = [t.cell for t in trials]
-        sizes = sorted({str(c.params["frame_size"]) for c in cells if "frame_size" in c.params}, key=size_order)
+        sizes = sorted({c.setting.size for c in cells} - {""}, key=size_order)
         labels = sorted({c.mode for c in cells})
         links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (link.count("+"), link))
         alone = sum(1 for c in cells if c.repeat == 1)

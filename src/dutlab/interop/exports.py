@@ -121,7 +121,7 @@ def _rates(r: TrialRecord, figures: Mapping[str, float]) -> tuple[float, float] 
     """Sent and received, in bits per second; what was sent is taken for what was received where the tool does not tell it."""
     if "goodput_bps" in figures:
         return figures.get("sent_bps", figures["goodput_bps"]), figures["goodput_bps"]
-    size = str(r.cell.params.get("frame_size") or "")
+    size = r.cell.setting.size
     if "received_pps" not in figures or not size.isdecimal():
         return None
     received = figures["received_pps"] * int(size) * 8

@@ -172,7 +172,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Flow:
-    """What became of one link's frames in one trial. asked = sent + refused; sent + duplicated = received + lost."""
+    """What became of one link's frames in one trial. intended = sent + refused; sent + duplicated = received + lost."""
 
     link: str
     """With `.back` behind it where frames went from sink to source."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from dutlab.analysis.compare import Pair, Verdict, compare
 from dutlab.analysis.design import RunOrder
-from dutlab.analysis.directions import direction_of
 from dutlab.errors import StoreError
+from dutlab.measures import direction_of
 from dutlab.publish.devices import DeviceSheet
 from dutlab.publish.site_run import FigureRow, SiteClaim, SiteRun
 from dutlab.report.questions.claims import ClaimedCell

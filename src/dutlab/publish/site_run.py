@@ -249,10 +249,9 @@ def _figures(wanted: RunToShow, found: RunReport, records: Sequence[TrialRecord]
     for r in records:
         if not counts(r):
             continue
-        size = r.cell.params.get("frame_size")
         cell = (
             wanted.device, found.name, found.experiment, str(found.manifest), r.trial, r.cell.mode, _factors(r.cell.factors),
-            r.cell.workload, r.cell.link_label, "" if size is None else str(size), r.cell.repeat,
+            r.cell.workload, r.cell.link_label, r.cell.setting.size, r.cell.repeat,
         )  # fmt: skip
         out += [(*cell, link, figure, value) for link, of_link in r.figures.items() for figure, value in of_link.items()]
     return out

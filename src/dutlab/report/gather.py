@@ -32,13 +32,14 @@ from dutlab.report.sections.power import power_section
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, read_plain, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
-from dutlab.workloads import WORKLOADS, named, plug_of
+from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
@@ -295,7 +296,7 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     for workload, durations in sorted(short.items()):
         lasted = " or ".join(duration_words(d) for d in sorted(durations))
         out.append(f"{workload}: trials last {lasted}, RFC 2544 section 24 asks for at least {RFC2544_TRIAL_S} s")
-    sizes = {str(c.params["frame_size"]) for c in cells if c.params.get("frame_size") is not None}
+    sizes = {c.setting.size for c in cells} - {""}
     if sizes and (absent := sorted(RFC2544_SIZES - sizes, key=int)):
         out.append(f"frame sizes {', '.join(absent)} of RFC 2544 section 9.1 were not measured")
     departs = {name: named(plug.departs) for name, plug in WORKLOADS.items() if plug.departs and any(c.workload == name for c in cells)}
@@ -360,9 +361,12 @@ def sections(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], boo
     for one in groups:
         of.setdefault(one.cell.workload, []).append(one)
     known = [name for name in WORKLOADS if name in of]
-    return tuple(_builder(name)(run, of[name], labels, book) for name in (*known, *sorted(of.keys() - WORKLOADS.keys())))
+    names = (*known, *sorted(of.keys() - WORKLOADS.keys()))
+    return tuple(_builder(plug_of(name), of[name])(run, of[name], labels, book) for name in names)
 
 
-def _builder(workload: str) -> Builder:
-    found: Builder = named(plug_of(workload).section)
+def _builder(plug: WorkloadPlug, groups: Sequence[Group]) -> Builder:
+    """The workload's own; for figures from other tools' files, which it cannot show, the one that shows any figure."""
+    imported = any(isinstance(group.cell.setting, ImportedSetting) for group in groups)
+    found: Builder = named(ANY_FIGURES if plug.settings and imported and not plug.shows_imports else plug.section)
     return found

@@ -140,8 +140,8 @@ class EventLog:
     def _words_of(self, cell: Cell) -> str:
         """A trial in words, as in `nat search 64 a+b #2` or `nat · mtu 9000 iperf3 a #1`."""
         levels = "".join(f" · {name} {level}" for name, level in cell.factors.items() if name in self._varied)
-        size = f" {cell.params['frame_size']}" if "frame_size" in cell.params else ""
-        pair = f" {cell.params['client']} to {cell.params['server']}" if "client" in cell.params else ""
+        size = f" {cell.setting.size}" if cell.setting.size else ""
+        pair = f" {' to '.join(cell.setting.ends)}" if cell.setting.ends else ""
         variant = f", {words}," if (words := cell.setting.variant) else ""
         link = f" {cell.link_label}" if cell.links else ""
         return f"{cell.mode}{levels} {cell.workload}{size}{pair}{link}{variant} #{cell.repeat}"

@@ -63,7 +63,7 @@ class Records:
     def void_lost(self, lost: str, waiting: Sequence[Trial], without_result: Callable[[Trial, str], TrialOutput]) -> Trial | None:
         """Sets aside all that is void since a host was lost: the trial that went on, and those since the mode was verified last.
 
-        Of the first, which this returns, `without_result` makes the record, so that what the host said last is kept. Where no trial went on,
+        Of the first, which this returns, `without_result` makes the record, so that its last words are kept. Where no trial went on,
         it is the first of `waiting` that has no record; None where all have one. Raises StoreError.
         """
         with reading(self.folder.journal):

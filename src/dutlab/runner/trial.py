@@ -16,6 +16,7 @@ from dutlab.dut.mode import Check
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.measures import measure_unit
 from dutlab.methods.ports import Measured, SensedValue
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
@@ -32,7 +33,6 @@ from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.systems.watched import CARRIER_CHANGES
-from dutlab.units import unit_in
 from dutlab.workloads import LoadPattern, named, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
@@ -149,7 +149,7 @@ def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
 
 def _of_tool(measured: Measured, trial: Trial, zero_s: float) -> list[Sample]:
     """What the tool read once a second, as samples beside those of the sensors; `zero_s` is where those count from, by wall clock."""
-    return [Sample(r.at_s - zero_s, r.link, trial.cell.tool, r.name, unit_in(r.name), r.value) for r in measured.readings]
+    return [Sample(r.at_s - zero_s, r.link, trial.cell.tool, r.name, measure_unit(r.name).symbol, r.value) for r in measured.readings]
 
 
 def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Trial, why: str) -> TrialOutput:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dutlab.methods.ports import back_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, in_figures
 from dutlab.spec.workloads.setting import directions_of
+from dutlab.tools.engine.protocol import Received, ReceivedStream, Sent, SentStream
+from dutlab.tools.engine.typed import MisfitError, read
 from dutlab.tools.iperf3 import json_output
+
+R = TypeVar("R")
 
 Ends = Mapping[str, tuple[str, str]]
 """Link → the ports at its two ends, as in `source:eth-a`."""
@@ -79,8 +83,8 @@ def stream_rates(kept: KeptTrial) -> Recomputed:
                 raise CannotRecompute(f"its raw files tell of {len(sent)} streams on link {link}, and {len(names)} were asked for")
             found[link] = {
                 f"received_{in_figures(name)}_pps": _rate(of, arrived)
-                for name, of in zip(names, sorted(sent, key=lambda s: int(s["stream"])), strict=True)
-                if of["sent"]
+                for name, of in zip(names, sorted(sent, key=lambda s: s.stream), strict=True)
+                if of.sent
             }
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise CannotRecompute(_unread(error)) from error
@@ -88,7 +92,7 @@ def stream_rates(kept: KeptTrial) -> Recomputed:
 
 
 def _unread(error: Exception) -> str:
-    what = f"they lack `{error.args[0]}`" if isinstance(error, KeyError) else repr(error)
+    what = f"they lack `{error.args[0]}`" if isinstance(error, KeyError) else str(error) if isinstance(error, MisfitError) else repr(error)
     return f"its raw files cannot be read: {what}"
 
 
@@ -97,20 +101,22 @@ def _received(_link: str, ends: tuple[str, str], raw: Mapping[str, bytes], *, ba
     return _rate(sent[-1], arrived)
 
 
-def _sent_and_arrived(ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool = False) -> tuple[list[Any], Mapping[int, Any]]:
+def _sent_and_arrived(
+    ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool = False
+) -> tuple[Sequence[SentStream], Mapping[int, ReceivedStream]]:
     """Streams sent, and those received by number, of the last exchange: earlier ones were the warm-up."""
     at = (("engine-source.jsonl", ends[0]), ("engine-sink.jsonl", ends[1]))
     (sender, sends), (receiver, receives) = reversed(at) if back else at
-    sent = _last_reply(raw[sender], "wait", sends)["streams"]
-    return sent, {s["stream"]: s for s in _last_reply(raw[receiver], "settle", receives)["streams"]}
+    sent = _last_reply(Sent, raw[sender], "wait", sends)
+    return sent.streams, {s.stream: s for s in _last_reply(Received, raw[receiver], "settle", receives).streams}
 
 
-def _rate(sent: Mapping[str, Any], arrived: Mapping[int, Any]) -> float:
+def _rate(sent: SentStream, arrived: Mapping[int, ReceivedStream]) -> float:
     """Frames that arrived over the seconds they were sent in."""
-    return float(arrived[sent["stream"]]["received"]) / float(sent["seconds"])
+    return arrived[sent.stream].received / sent.seconds
 
 
-def _last_reply(lines: bytes, op: str, port: str) -> dict[str, Any]:
+def _last_reply(kind: type[R], lines: bytes, op: str, port: str) -> R:
     asked: set[int] = set()
     found: dict[str, Any] | None = None
     for line in lines.splitlines():
@@ -121,7 +127,7 @@ def _last_reply(lines: bytes, op: str, port: str) -> dict[str, Any]:
             found = said["ok"]
     if found is None:
         raise ValueError(f"no reply to {op} of {port}")
-    return found
+    return read(kind, found)
 
 
 _READERS = {"iperf3": ("goodput_bps", _goodput), "engine": ("received_pps", _received)}

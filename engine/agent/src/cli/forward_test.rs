@@ -32,7 +32,7 @@ struct Report {
     drain_ns: u64,
     max_loss_ratio: f64,
     loss_ratio: f64,
-    /// asked = sent + refused; sent + duplicated = received + lost
+    /// intended = sent + refused; sent + duplicated = received + lost
     ledger: Ledger,
     sent: Sent,
     received: Received,
@@ -40,7 +40,7 @@ struct Report {
 
 #[derive(Serialize)]
 struct Ledger {
-    asked: u64,
+    intended: u64,
     refused: u64,
     sent: u64,
     received: u64,
@@ -55,17 +55,17 @@ impl Ledger {
     fn new(sent: &Sent, received: &Received) -> Self {
         let of_sent = |of: fn(&dutlab_protocol::totals::SentStream) -> u64| sent.streams.iter().map(of).sum();
         let of_received = |of: fn(&ReceivedStream) -> u64| received.streams.iter().map(of).sum();
-        let (asked, refused, sent_all): (u64, u64, u64) =
-            (of_sent(|s| s.asked), of_sent(|s| s.refused), of_sent(|s| s.sent));
+        let (intended, refused, sent_all): (u64, u64, u64) =
+            (of_sent(|s| s.intended), of_sent(|s| s.refused), of_sent(|s| s.sent));
         Self {
-            asked,
+            intended,
             refused,
             sent: sent_all,
             received: of_received(|s| s.received),
             duplicated: of_received(|s| s.duplicated),
             lost: of_received(|s| s.lost),
             lost_here: received.kernel_dropped,
-            balances: asked == sent_all + refused && received.streams.iter().all(|s| s.balances),
+            balances: intended == sent_all + refused && received.streams.iter().all(|s| s.balances),
         }
     }
 
@@ -164,7 +164,7 @@ fn in_words(r: &Report) -> String {
         None => ", how many of them here nobody knows".into(),
     };
     format!(
-        "{} → {} by {} → {}, {}/{}\n{}\n{}\n{}{}\n{} asked = {} sent + {} refused; {} sent + {} duplicated = {} received + {} lost{here}\nloss {:.4} %\n{}",
+        "{} → {} by {} → {}, {}/{}\n{}\n{}\n{}{}\n{} intended = {} sent + {} refused; {} sent + {} duplicated = {} received + {} lost{here}\nloss {:.4} %\n{}",
         r.source.iface,
         r.plan.streams[0].destination,
         r.next_hop,
@@ -175,7 +175,7 @@ fn in_words(r: &Report) -> String {
         words::received(&streams, "lost", |s| s.lost.to_string()),
         words::latency(&streams, Clocks::Shared),
         words::timed_by(r.sent.timed_by, r.received.timed_by.as_ref()),
-        l.asked,
+        l.intended,
         l.sent,
         l.refused,
         l.sent,

@@ -70,20 +70,20 @@ fn doubt(kind: &'static str, text: String) -> Doubt {
 pub fn of_sender(sent: &Sent, at_maximum: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let sum = |of: fn(&dutlab_protocol::totals::SentStream) -> u64| sent.streams.iter().map(of).sum::<u64>();
-    let (asked, refused) = (sum(|s| s.asked), sum(|s| s.refused));
+    let (intended, refused) = (sum(|s| s.intended), sum(|s| s.refused));
     let by_peer: u64 = sent.streams.iter().filter_map(|s| s.backpressure).sum();
     let not_made = refused - by_peer;
-    let is_much = |frames: u64| frames as f64 > asked as f64 * STARVED && !at_maximum;
+    let is_much = |frames: u64| frames as f64 > intended as f64 * STARVED && !at_maximum;
     if is_much(not_made) {
         doubts.push(doubt(
             "generator_starved",
-            format!("the generator did not reach its rate: {not_made} of {asked} frames were due and not sent in time; lower --rate, or try another --backend or --cpu"),
+            format!("the generator did not reach its rate: {not_made} of {intended} frames were due and not sent in time; lower --rate, or try another --backend or --cpu"),
         ));
     }
     if is_much(by_peer) {
         doubts.push(doubt(
             "held_back",
-            format!("the port took less than was offered: for {by_peer} of {asked} frames there was no room, because what is behind it is slower; lower --rate"),
+            format!("the port took less than was offered: for {by_peer} of {intended} frames there was no room, because what is behind it is slower; lower --rate"),
         ));
     }
     if sent.streams.iter().any(|s| s.backpressure.is_none()) {
@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn a_slow_generator_and_a_peer_without_room_are_different_doubts() {
-        let kinds = |asked: u64, refused: u64, by_peer: u64, at_maximum: bool| {
+        let kinds = |intended: u64, refused: u64, by_peer: u64, at_maximum: bool| {
             let sent = serde_json::json!({"port": "p", "ended": "finished", "streams": [{
-                "stream": 1, "asked": asked, "sent": asked - refused, "refused": refused, "backpressure": by_peer,
+                "stream": 1, "intended": intended, "sent": intended - refused, "refused": refused, "backpressure": by_peer,
                 "sent_bytes": 0, "late_max_ns": 0, "seconds": 1.0, "achieved_pps": 0.0, "achieved_bps_l1": 0.0,
                 "achieved_bps_l2": 0.0}]});
             let sent = serde_json::from_value::<Sent>(sent).unwrap();

@@ -95,7 +95,7 @@ pub fn sent(sent: &Sent) -> String {
             let gaps = s.gaps.as_ref();
             vec![
                 s.stream.to_string(),
-                s.asked.to_string(),
+                s.intended.to_string(),
                 s.sent.to_string(),
                 s.refused.to_string(),
                 si(s.achieved_pps, "pps"),
@@ -108,7 +108,7 @@ pub fn sent(sent: &Sent) -> String {
         })
         .collect();
     table(
-        &["stream", "asked", "sent", "refused", "rate", "on the wire (L1)", "frames (L2)", "gap p50", "p99", "max"],
+        &["stream", "intended", "sent", "refused", "rate", "on the wire (L1)", "frames (L2)", "gap p50", "p99", "max"],
         &rows,
     )
 }

@@ -15,11 +15,11 @@ from itertools import combinations
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
 from dutlab.analysis.compare import Comparison, Margin, Pair, turned
 from dutlab.analysis.design import in_turn
-from dutlab.analysis.directions import Better, side_of
 from dutlab.analysis.together import Together, overall
 from dutlab.errors import DirectionUnknown, InputError
+from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
-from dutlab.report.model.words import asked_words
+from dutlab.report.model.words import alike_names, setting_words
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, key_of, name_words
 from dutlab.workloads import main_figures
 
@@ -158,7 +158,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
 
 def contest_label(cell: Cell, name: str, own: str) -> str:
     """`sweep 64 · link a`, with what tells the cell from others like it."""
-    size = str(cell.params.get("frame_size") or "")
+    size = cell.setting.size
     words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own)))
 
@@ -179,18 +179,21 @@ def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
         raise DirectionUnknown(tuple(unknown))
 
 
+_ENDS = ("client", "server")
+
+
 def own_words(cells: Iterable[Cell]) -> OwnWords:
     """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
-        alike[cell.workload, cell.links, cell.params.get("frame_size")].append(cell)
+        alike[cell.workload, cell.links, cell.setting.size].append(cell)
     found = {}
     for same in alike.values():
-        varied = {name for cell in same for name in cell.params if any(of.params.get(name) != cell.params[name] for of in same)}
+        same_names = alike_names(cell.setting for cell in same)
         for cell in same:
-            own = {name: value for name, value in cell.params.items() if name in varied}
-            hosts = " to ".join(str(own.pop(end)) for end in ("client", "server") if end in own)
-            found[key_of(cell)] = ", ".join(filter(None, (hosts, asked_words(own, "").removeprefix(", ") if own else "")))
+            hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
+            words = setting_words(cell.setting, without={*same_names, *_ENDS})
+            found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
     return found
 
 

@@ -42,7 +42,7 @@ class Group:
     @cached_property
     def asked(self) -> str:
         """What its workload asked for, in words."""
-        return asked_words(self.cell.params, self.cell.tool)
+        return asked_words(self.cell.setting, self.cell.tool)
 
     @property
     def why_missing(self) -> str:
@@ -90,7 +90,7 @@ def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
     """In the order of the labels, then of frame sizes, then of links, whatever the order in which they were measured."""
 
     def place(g: Group) -> tuple[object, ...]:
-        return labels.index(g.label), size_order(str(g.cell.params.get("frame_size"))), len(g.cell.links), g.cell.links
+        return labels.index(g.label), size_order(g.cell.setting.size), len(g.cell.links), g.cell.links
 
     return sorted(groups, key=place)
 

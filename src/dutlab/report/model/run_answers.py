@@ -8,8 +8,8 @@ from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
 from dutlab.analysis.design import in_turn
-from dutlab.analysis.directions import Better
 from dutlab.analysis.together import Together
+from dutlab.measures import Better
 from dutlab.report.model.contests import CellsOfRun, CompareRequest, PlacedContest, contests_of, decided, overall_of
 from dutlab.report.model.table import Figure
 from dutlab.report.model.words import better_of

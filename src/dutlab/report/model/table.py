@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, Self
 
-from dutlab.analysis.directions import Better
+from dutlab.measures import BIT_RATES, Better, measure_unit
 from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
 
 
@@ -316,7 +316,7 @@ def _to_spread(cell: Figure, unit: Unit) -> Unit:
 
 def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
     """The unit of `cells` together: of bit rates the one that all were published in; else, as of frame rates, one that suits them."""
-    if not figure.endswith(("_bps", "_bps_l1", "_bps_l2")):
+    if measure_unit(figure) not in BIT_RATES:
         return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     found = [cell for cell in cells if isinstance(cell, Figure)]
     published = {cell.published_scale for cell in found if cell.published}

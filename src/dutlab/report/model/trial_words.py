@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.events import TrialEnded
+from dutlab.measures import parts_of
 from dutlab.report.model.words import grouped
 from dutlab.units import si
 
@@ -45,8 +46,9 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
     of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2]  # noqa: PLR2004 -- HOST/PHASE/NN
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures] + counted
     found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
-    found += [f"{name.removesuffix('_lower_pps')} {si(value, 'pps')}" for name, value in figures.items() if name.endswith("_lower_pps")]
-    outages = {name.split("_")[1]: value for name, value in figures.items() if name.startswith("outage_") and name.endswith("_max_ns")}
+    found += [f"{of['name']} {si(value, 'pps')}" for name, value in figures.items() if (of := parts_of(name, "{name}_lower_pps"))]
+    longest = ((parts_of(name, "outage_{name}_{p}_ns"), value) for name, value in figures.items())
+    outages = {of["name"]: value for of, value in longest if of.get("p") == "max"}
     found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
     if "path_mtu_bytes" in figures:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""

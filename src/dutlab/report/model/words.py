@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from pydantic import ValidationError
-
-from dutlab.analysis.directions import Better, direction_of
-from dutlab.spec.traffic import Traffic
+from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
+from dutlab.spec.generators import GeneratorModel
+from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -55,114 +53,35 @@ BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
 _MILLISECONDS = Unit("ms", 1e6, 2)
 _CAPACITIES = (Unit("TB", 1e12, 1), Unit("GB", 1e9, 1), Unit("MB", 1e6, 1))
-_UNITS = (
-    ("_pps", KPPS),
-    ("_bps_l1", MBPS),
-    ("_bps_l2", MBPS),
-    ("_bps", MBPS),
-    ("_ns", MICROSECONDS),
-    ("_percent", PERCENT_WHOLE),
-    ("_iops", IOPS),
-    ("_bytes_per_s", BYTE_RATE),
-    ("_mtu_bytes", Unit("bytes", 1.0, 0)),
-    ("_per_s", PER_SECOND),
-    ("_cores", Unit("", 1.0, 2)),
-    ("watts", Unit("W", 1.0, 1)),
-    ("_pps_per_w", Unit("kpps/W", 1e3, 2)),
-    ("_j_per_gb", Unit("J/GB", 1.0, 2)),
-    ("_j_per_mpkt", Unit("J/Mpkt", 1.0, 2)),
-    ("_w", Unit("W", 1.0, 1)),
-    ("_c", Unit("°C", 1.0, 1)),
-    ("_s", SECONDS),
-)
-
-_WORDS = {
-    "work": "making {}",
-    "duration_s": "{} s",
-    "omit_s": "first {} s left out",
-    "warmup_s": "{} s warm-up",
-    "drain_s": "{} s drain",
-    "window_s": "stable over {} s",
-    "phases": "phases {}",
-    "meter": "watts by {}",
-    "warmup_pps": "warm-up at {} pps",
-    "warmup_mult": "warm-up at {}",
-    "rampup_s": "ramp of {} s",
-    "ramp_s": "first {} s left out",
-    "phase_s": "phases of {} s",
-    "rebuild_bytes_per_s": "rebuilt at {} bytes a second at most",
-    "target_percent": "to {} % of line rate",
-    "hold_s": "{} s hold",
-    "share_percent": "{} % of it",
-    "shares_percent": "loads of {} %",
-    "idle_pps": "{} pps at 0 %",
-    "threshold_percent": "saturated above {} % loss",
-    "directions": "direction: {}",
-    "direction": "direction: {}",
-    "ends_apart_s": "links end {} s apart",
-    "lowest_pps": "from {} pps",
-    "highest_pps": "up to {} pps",
-    "budget_s": "{} s at most",
-    "to": "into {}",
-    "changes": "{} changes",
-    "before_s": "{} s before",
-    "after_s": "{} s after",
-    "target_loss_percent": "for a loss of {} %",
-    "modifiers": "beside: {}",
-    "routes": "{} routes",
-    "network": "in {}",
-    "iodepth": "depth {}",
-    "deepest": "up to depth {}",
-    "bs": "blocks of {}",
-    "reads_percent": "{} % reads",
-    "ioengine": "by {}",
-    "engine": "by {}",
-    "tests": "tests: {}",
-    "trial_s": "trials of {} s",
-    "latency_s": "latency over {} s",
-    "burst_limit_s": "bursts of {} s at most",
-    "burst_repeats": "{} bursts",
-    "latency_repeats": "{} repeats of latency",
-    "recovery_repeats": "{} repeats of recovery",
-    "reset_repeats": "{} repeats of the reset",
-    "width_ratio": "bounds closer than {} of the upper",
-    "scale": "every duration × {}",
-    "fill_pps": "filled at {} flows a second",
-    "most_flows": "up to {} flows",
-    "requests": "requests a connection: {}",
-    "request_bytes": "requests of {} bytes",
-    "response_bytes": "answers of {} bytes",
-    "closes": "ended by {}",
-    "failed_ratio": "failures: {}",
-    "highest_per_s": "up to {} a second",
-    "most_connections": "up to {} at once",
-    "fill_per_s": "opened at {} a second",
-    "sources": "from {} addresses",
-    "timeout_s": "{} s to answer",
-    "table_flows": "a table of {} flows",
-    "nat_ports": "translated to ports {}",
-    "length_bytes": "datagrams of {} bytes",
-    "zerocopy": "sent without a copy (-Z)",
+_WATTS = Unit("W", 1.0, 1)
+_PRINTED = {
+    MeasureUnit.PPS_PER_W: Unit("kpps/W", 1e3, 2),
+    MeasureUnit.J_PER_GB: Unit("J/GB", 1.0, 2),
+    MeasureUnit.J_PER_MPKT: Unit("J/Mpkt", 1.0, 2),
+    MeasureUnit.PER_CPU_S: Unit("a CPU second", 1.0, 0),
+    MeasureUnit.BYTES_PER_S: BYTE_RATE,
+    MeasureUnit.BPS_L1: MBPS,
+    MeasureUnit.BPS_L2: MBPS,
+    MeasureUnit.BPS: MBPS,
+    MeasureUnit.PPS: KPPS,
+    MeasureUnit.IOPS: IOPS,
+    MeasureUnit.PER_S: PER_SECOND,
+    MeasureUnit.PERCENT: PERCENT_WHOLE,
+    MeasureUnit.RATIO: PERCENT,
+    MeasureUnit.NS: MICROSECONDS,
+    MeasureUnit.S: SECONDS,
+    MeasureUnit.BYTES: Unit("bytes", 1.0, 0),
+    MeasureUnit.FRAMES: COUNT,
+    MeasureUnit.CORES: Unit("", 1.0, 2),
+    MeasureUnit.WATTS: _WATTS,
+    MeasureUnit.W: _WATTS,
+    MeasureUnit.C: Unit("°C", 1.0, 1),
+    MeasureUnit.ONE: COUNT,
 }
+
 _KILO = 1e3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
-_ORDER = ("rw", *_WORDS, "streams")
 _LONG = 10_000
-_TOLD_ELSEWHERE = ("frame_mix", "steps", "generator")
-_NOTHING = {
-    ("scale", 1),
-    ("omit_s", 0),
-    ("ramp_s", 0),
-    ("warmup_s", 0),
-    ("drain_s", 0),
-    ("early_stop", "at-once"),
-    ("again_at_end", "upper"),
-    ("networks", 1),
-    ("networks", "1"),
-    ("all_networks", "1"),
-    ("extension_headers", "none"),
-    ("all_extension_headers", "none"),
-}
 
 
 def with_two_digits(unit: Unit, value: float) -> Unit:
@@ -201,29 +120,29 @@ def pps_text(rate: float) -> str:
 
 
 def unit_of(figure: str) -> Unit:
-    """The unit that a figure's name ends with."""
-    if figure == "headroom_ratio":  # rig ÷ result: a factor, no share
-        return TIMES
-    if figure.endswith("_ratio"):
-        return PERCENT
-    return next((unit for suffix, unit in _UNITS if figure.endswith(suffix)), COUNT)
+    """The unit that a figure is printed in."""
+    measure = measure_of(figure)
+    return TIMES if measure is not None and measure.is_factor else _PRINTED[measure_unit(figure)]
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
-    """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else that of its name."""
-    if figure.endswith("capacity_bytes"):
+    """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else the usual one."""
+    if figure == "capacity_bytes":
         return next((unit for unit in _CAPACITIES if max(values, default=0.0) >= unit.scale), _CAPACITIES[-1])
-    if figure.endswith("_pps"):
-        return frame_rate_unit(values)
-    if figure.endswith("_pps_per_w"):
-        return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
-    return bit_rate_unit(values) if figure.endswith(("_bps", "_bps_l1", "_bps_l2")) else unit_of(figure)
+    match measure_unit(figure):
+        case MeasureUnit.PPS:
+            return frame_rate_unit(values)
+        case MeasureUnit.PPS_PER_W:
+            return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
+        case unit:
+            return bit_rate_unit(values) if unit in BIT_RATES else unit_of(figure)
 
 
 def name_words(figure: str) -> str:
     """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it."""
-    suffix = next((suffix for suffix, unit in _UNITS if figure.endswith(suffix) and suffix.startswith("_") and unit.name), "")
-    return figure.removesuffix(suffix).replace("_", " ")
+    unit = measure_unit(figure)
+    is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
+    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).replace("_", " ")
 
 
 def better_of(figure: str) -> Better:
@@ -231,64 +150,44 @@ def better_of(figure: str) -> Better:
     return direction_of(figure) or ""
 
 
-_PATTERNS = {
-    "read": "sequential reads",
-    "write": "sequential writes",
-    "randread": "random reads",
-    "randwrite": "random writes",
-    "rw": "sequential reads and writes",
-    "readwrite": "sequential reads and writes",
-    "randrw": "random reads and writes",
-}
-"""Option `rw` of fio(1)."""
+def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -> str:
+    """`iperf3, 30 s, first 5 s left out, 4 streams`: what a workload asked for; `without` has names of its params."""
+    generator = None if "generator" in without else setting.made_by
+    words = [
+        said.format(_Value(value))
+        for name, value, words in setting.sentence
+        if name not in without and (said := words.instead.get(value, "" if value is None else words.text))
+    ]
+    return ", ".join([by_words(tool, generator), *words])
 
 
-def asked_words(params: Mapping[str, str | float | int | None], tool: str, *, without: Iterable[str] = ()) -> str:
-    """`4 streams, 30 s, first 5 s left out`: what a workload asked for."""
-    left = {k: v for k, v in params.items() if v is not None and k not in {*without, *_TOLD_ELSEWHERE} and (k, v) not in _NOTHING}
-    words = []
-    if "shares_percent" in params:
-        rate = left.pop("rate_pps", None)
-        words.append("of a rate that a search finds" if rate is None else f"of {pps_text(float(rate))} a link")
-    elif "rate_pps" in params and "rate_pps" not in set(without):
-        rate = left.pop("rate_pps", None)
-        words.append("as fast as the generator can" if rate is None else f"at {pps_text(float(rate))} a link")
-    elif "rate_percent" in left:
-        words.append(f"at {left.pop('rate_percent'):g} % of a link's speed")
-    elif "early_stop" in params or "goals" in params:
-        words.append(f"search for {_goals_words(left)}")
-    for key in sorted(left, key=lambda k: (_ORDER.index(k) if k in _ORDER else len(_ORDER), k)):
-        value = _setting(left[key])
-        if key == "streams":
-            words.append(f"{value} stream" if value == "1" else f"{value} streams")
-            continue
-        if key == "traffic":
-            words.append(_traffic_words(value))
-            continue
-        if key == "rw" and value in _PATTERNS:
-            words.append(_PATTERNS[value])
-            continue
-        words.append(_WORDS[key].format(value) if key in _WORDS else f"{key.replace('_', ' ')} {value}")
-    return ", ".join([by_words(tool, params.get("generator")), *words])
+def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
+    """The same without the tool: what tells a setting from others that are alike in all of `without`."""
+    return asked_words(setting, "", without=without).removeprefix(", ").strip()
 
 
-def _traffic_words(written: str) -> str:
-    """Of what a workload of ours asked for; what another tool says under the same name stays as it is."""
-    try:
-        return Traffic.model_validate_json(written).words()
-    except ValidationError:
-        return f"traffic {written}"
+def alike_names(settings: Iterable[Setting]) -> set[str]:
+    """Names of the params on whose values all settings agree."""
+    return {name for name, _ in set.intersection(*(set(setting.params.items()) for setting in settings))}
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A setting's value as the words of its field (dutlab.spec.workloads.setting) have it."""
+
+    value: Value
+
+    def __format__(self, spec: str) -> str:
+        if spec == "pps":
+            return pps_text(float(self.value or 0))
+        if not isinstance(self.value, float):
+            return str(self.value)
+        return grouped(f"{self.value:.0f}") if abs(self.value) >= _LONG else f"{self.value:g}"
 
 
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
     """To sort texts by, their numbers as numbers: `depth 2` comes before `depth 16`."""
     return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
-
-
-def _setting(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return grouped(f"{value:.0f}") if abs(value) >= _LONG else f"{value:g}"
 
 
 _AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)", re.ASCII)
@@ -320,24 +219,10 @@ def grouped(digits: str) -> str:
     return f"{int(whole):,}".replace(",", NARROW_SPACE) + point + rest if whole.isdigit() and len(whole) >= len(str(_LONG)) else digits
 
 
-def by_words(tool: str, generator: object, *, without: Iterable[str] = ()) -> str:
+def by_words(tool: str, generator: GeneratorModel | None, *, without: Collection[str] = ()) -> str:
     """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
-    text = str(generator)
-    options: dict[str, object] = next(iter(json.loads(text).values())) if text.startswith("{") else {}
-    left = {key: value for key, value in options.items() if key not in without}
-    said = (f"{key} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for key, value in left.items())
-    return f"{tool} ({', '.join(said)})" if left else tool
-
-
-def _goals_words(left: dict[str, str | float | int]) -> str:
-    """Takes the goals of a search out of `left`: their preset, or the names that they were given."""
-    preset, goals = left.pop("preset", None), left.pop("goals", None)
-    if goals is None:
-        return str(preset)
-    try:
-        return ", ".join(str(goal["name"]) for goal in json.loads(str(goals)))
-    except (ValueError, TypeError, KeyError):
-        return str(goals)
+    words = "" if generator is None else generator.words(without=without)
+    return f"{tool} ({words})" if words else tool
 
 
 def mix_words(mix: str) -> str:

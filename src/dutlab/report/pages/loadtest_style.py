@@ -39,7 +39,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     rows = []
     for read, g in groups:
         values = (value_of(g, _together(g), c.figure, read.book) for c in shown)
-        rows.append(Row("", (_product(read, g, reads), str(g.cell.params.get("frame_size")), *values)))
+        rows.append(Row("", (_product(read, g, reads), g.cell.setting.size, *values)))
     table = Table("loadtest", _CAPTION, (Column("product"), Column("load", name="loadtest"), *shown), tuple(rows), first="")
     bars = []
     cells = [row.cells for row in rows]
@@ -64,4 +64,4 @@ def _product(read: ReadRun, group: Group, reads: Sequence[ReadRun]) -> str:
 
 
 def _size(group: Group) -> tuple[int, float, str]:
-    return size_order(str(group.cell.params.get("frame_size")))
+    return size_order(group.cell.setting.size)

@@ -11,7 +11,7 @@ from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, Unit
 from dutlab.report.pages.publication import Contents
-from dutlab.report.sections.matrix import hosts_of, variant_of
+from dutlab.report.sections.matrix import hosts_of, pair_of, variant_of
 from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
@@ -68,7 +68,7 @@ def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple
     of: dict[str, dict[Pair, Group]] = {}
     for g in read.groups:
         if g.label == label and g.cell.workload == "matrix":
-            of.setdefault(variant_of(g), {})[str(g.cell.params["client"]), str(g.cell.params["server"])] = g
+            of.setdefault(variant_of(g), {})[pair_of(g)] = g
     name = _name(read, label, reads)
     return [(f"{name}, {variant}" if len(of) > 1 else name, pairs) for variant, pairs in of.items()]
 

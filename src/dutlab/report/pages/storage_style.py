@@ -13,7 +13,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
-from dutlab.report.model.words import asked_words, better_of, in_order, unit_of
+from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
@@ -98,9 +98,7 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
 
 def _asked(group: Group, groups: Sequence[Group]) -> str:
     """What was asked of it and not of all."""
-    common = set.intersection(*(set(g.cell.params.items()) for g in groups))
-    own = {k: v for k, v in group.cell.params.items() if (k, v) not in common}
-    words = asked_words(own, "").removeprefix(", ") if own else ""
+    words = setting_words(group.cell.setting, without=alike_names(g.cell.setting for g in groups))
     return ", ".join(w for w in (words, group.cell.link_label if len({g.cell.links for g in groups}) > 1 else "") if w)
 
 

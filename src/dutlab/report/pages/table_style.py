@@ -12,9 +12,9 @@ from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.pages.publication import Contents
+from dutlab.spec.workloads.setting import ELSEWHERE
 from dutlab.store.record import PUBLISHED
 
-_TOLD = ("frame_mix", "steps", "generator")
 _DIGITS = 3
 """Digits of a figure that has no published ones, in a unit that was published."""
 
@@ -32,7 +32,8 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 
 def _table(prefix: str, workload: str, groups: Sequence[Group], read: ReadRun) -> Table:
-    asked = list(dict.fromkeys(k for g in groups for k, v in g.cell.params.items() if v is not None and k not in _TOLD))
+    settings = [g.cell.setting for g in groups]
+    asked = list(dict.fromkeys(k for s in settings for k, v in s.params.items() if v is not None and s.words.get(k) != ELSEWHERE))
     places = [(g, link) for g in groups for link in dict.fromkeys(name for r in g.measured for name in r.figures)]
     figures = list(dict.fromkeys(name for g, link in places for r in g.measured for name in r.figures.get(link, ())))
     columns = {name: _head(name, places) for name in figures}

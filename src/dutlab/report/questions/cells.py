@@ -138,7 +138,7 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
     for of in _with(run, rate):
         for name in of.names:
             if readings := of.readings(name, rate):
-                place = str(of.cell.params.get("frame_size", "")), name_words(name, of.cell.links, of.cell.workload)
+                place = of.cell.setting.size, name_words(name, of.cell.links, of.cell.workload)
                 found[place][of.cell.mode] += [r.value for r in readings]
     return found
 

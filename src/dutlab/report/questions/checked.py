@@ -15,10 +15,10 @@ from typing import Final
 from dutlab.analysis.compare import Comparison, Pair, compare
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
-from dutlab.analysis.directions import is_speed
 from dutlab.analysis.together import together
 from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.errors import InputError
+from dutlab.measures import is_speed
 from dutlab.report.gather import gather
 from dutlab.report.model.contests import CompareRequest, cell_label, insist_on_directions
 from dutlab.report.model.words import plural

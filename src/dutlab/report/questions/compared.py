@@ -295,7 +295,7 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
 
 
 def _label(cell: Cell, name: str, own: OwnWords) -> str:
-    size = str(cell.params.get("frame_size") or "")
+    size = cell.setting.size
     words = cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own.get(key_of(cell), ""))))
 
@@ -305,5 +305,5 @@ def _labels(of: _Cells, without: _Cells, own: OwnWords) -> tuple[str, ...]:
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:
-    size = str(cell.params.get("frame_size", ""))
+    size = cell.setting.size
     return (cell.mode, cell.workload, cell.links, float(size) if size.isdigit() else float("inf"), size)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from dutlab.analysis.directions import Better
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
 from dutlab.errors import InputError
+from dutlab.measures import Better
 from dutlab.report.model.contests import CompareRequest, cell_label
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.words import unit_for, with_two_digits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dutlab.analysis.directions import Better, side_of
 from dutlab.errors import InputError
+from dutlab.measures import Better, MeasureKind, MeasureUnit, measure_of, measure_unit, side_of
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.stats.summary import median
 from dutlab.store.read import dut_of
@@ -57,7 +57,9 @@ def divided(run: ComparedRun, amount: float, said: Mapping[str, Better] | None =
 
 
 def _is_shared(figure: str, said: Mapping[str, Better]) -> bool:
-    return side_of(figure, said) == "higher" and not figure.endswith("_per_w")
+    unit = measure_unit(figure)
+    is_divisible = unit.kind is MeasureKind.RATE and unit is not MeasureUnit.PER_CPU_S
+    return side_of(figure, said) == "higher" and (is_divisible or measure_of(figure) is None)
 
 
 def _cores(run: ComparedRun) -> float:

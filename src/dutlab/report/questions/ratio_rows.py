@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.analysis.compare import Comparison, Verdict
-from dutlab.analysis.directions import Better
 from dutlab.analysis.factors import Analysis, Effect
 from dutlab.errors import InputError
+from dutlab.measures import Better
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.ratio_plot import RatioRow, Side, ratio_plot
 from dutlab.report.questions.compared import ComparedPair

@@ -15,7 +15,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import SIZES, asked_words, better_of, column_words, in_order, plural, size_order
+from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of, column_words, in_order, plural, setting_words, size_order
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
@@ -110,14 +110,12 @@ class _Cells:
 
     @classmethod
     def of(cls, groups: Sequence[Group]) -> Self:
-        params = [{k: v for k, v in g.cell.params.items() if k not in _PLACE} for g in groups]
-        alike = {k: v for k, v in params[0].items() if all(of.get(k) == v for of in params)}
-        found = {}
-        for group, of in zip(groups, params, strict=True):
-            own = {k: v for k, v in of.items() if k not in alike}
-            asked = asked_words(own, "").removeprefix(", ") if own else ""
+        alike, found = alike_names(g.cell.setting for g in groups), {}
+        for group in groups:
+            asked = setting_words(group.cell.setting, without={*alike, *_PLACE})
             found[group.label, _Place(group.cell.links, _size(group), asked)] = group
-        return cls(found, asked_words(alike, groups[0].cell.tool))
+        cell = groups[0].cell
+        return cls(found, asked_words(cell.setting, cell.tool, without={*(cell.params.keys() - alike), *_PLACE}))
 
     @property
     def workload(self) -> str:
@@ -142,7 +140,7 @@ class _Cells:
             place = plug_of(self.workload).place
             said[place] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links), place)
         if len({p.size for p in places}) > 1:
-            said["frames" if any("frame_size" in g.cell.params for g in self.by_place.values()) else "of"] = lambda p: p.size
+            said["frames" if any(g.cell.setting.size for g in self.by_place.values()) else "of"] = lambda p: p.size
         if len({p.asked for p in places}) > 1:
             said["asked"] = lambda p: p.asked
         return said
@@ -201,13 +199,8 @@ def figure_words(name: str) -> str:
 
 
 def _size(group: Group) -> str:
-    params = group.cell.params
-    if "frame_size" in params:
-        return str(params["frame_size"])
-    if "mtu" in params:
-        return f"MTU {params['mtu']}"
-    client, server = params.get("client"), params.get("server")
-    return f"{client} to {server}" if client and server else ""
+    setting, mtu = group.cell.setting, group.cell.params.get("mtu")
+    return setting.size or (" to ".join(setting.ends) if mtu is None else f"MTU {mtu}")
 
 
 def _verdict(row: LimitRow | None) -> str:

@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import Unit, asked_words, latency_text
+from dutlab.report.model.words import Unit, alike_names, latency_text, setting_words
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -115,5 +115,4 @@ def _points(record: TrialRecord, name: str) -> tuple[tuple[float, float], ...]:
 
 
 def _asked(group: Group, groups: Sequence[Group]) -> str:
-    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
-    return asked_words(group.cell.params, "", without=set(alike)).removeprefix(", ")
+    return setting_words(group.cell.setting, without=alike_names(g.cell.setting for g in groups))

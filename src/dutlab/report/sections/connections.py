@@ -11,6 +11,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import COUNTER, Head, trials_table
+from dutlab.spec.workloads.connections import ConnectionsSetting
 from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
@@ -90,6 +91,6 @@ def _words(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _short(groups: Sequence[Group]) -> Iterator[str]:
-    longest = max((float(g.cell.params.get("trial_s") or 0) for g in groups), default=0.0)
+    longest = max(g.cell.setting_as(ConnectionsSetting).trial_s for g in groups)
     if longest < 300:  # noqa: PLR2004 -- seconds, RFC 9411 section 7.2.3.2
         yield f"connections: a trial lasts {longest:g} s; RFC 9411 section 7.2 sustains the rate for 300 s"

@@ -9,6 +9,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.spec.workloads.soak import SoakSetting
 
 LEAD = (
     "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "
@@ -28,14 +29,14 @@ _LINES = (("offered", "intended_pps"), ("critical rate", "critical_pps"), ("at l
 
 def seeks_rate(group: Group) -> bool:
     """Whether the cell is a search for the critical rate, not one rate for hours."""
-    return group.cell.params.get("target_loss_percent") is not None
+    return group.cell.setting_as(SoakSetting).target_loss_percent is not None
 
 
 def table(groups: Sequence[Group], book: NoteBook) -> Table:
     """One row a mode, frame size and set of links."""
     rows = []
     for g in groups:
-        size, links = str(g.cell.params.get("frame_size")), g.cell.link_label
+        size, links = g.cell.setting.size, g.cell.link_label
         cells = (size, links, *(value_of(g, links, figure, book) for _, figure in _COLUMNS))
         rows.append(Row(g.label, cells, links=links, link=links, size=size))
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -51,7 +52,7 @@ def curves(group: Group) -> Iterator[Curve]:
     rows = record.tables["critical"]
     yield Curve(
         slug=f"soak-{group.planned[0]}-critical",
-        title=f"Critical rate of {group.cell.params.get('frame_size')}, {group.label}",
+        title=f"Critical rate of {group.cell.setting.size}, {group.label}",
         x_title="trial",
         x="trial",
         y_title="rate of each link",

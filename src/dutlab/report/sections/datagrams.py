@@ -10,6 +10,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
+from dutlab.spec.workloads.datagrams import DatagramsSetting
 from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (
@@ -43,9 +44,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _rows(group: Group) -> Iterator[Row]:
-    lengths = [int(word) for word in str(group.cell.params.get("lengths_bytes")).split(",")]
     for link in group.cell.links:
-        for length in lengths:
+        for length in group.cell.setting_as(DatagramsSetting).lengths_bytes:
             values = (_value(group, link, length, figure) for _, figure in _FIGURES)
             yield Row(group.label, (link, str(length), *values), links=group.cell.link_label, link=link, size=str(length))
 

@@ -57,7 +57,7 @@ def per_cpu(groups: Sequence[Group], set_aside: Sequence[TrialRecord]) -> tuple[
         mine = [r.figures.get(r.cell.link_label, {}) for r in records if key_of(r.cell) == key_of(group.cell)]
         for figure, unit in _PER_CPU.items():
             if values := [figures[figure] for figures in mine if figure in figures]:
-                asked = asked_words(group.cell.params, group.cell.tool)
+                asked = asked_words(group.cell.setting, group.cell.tool)
                 what = f"{group.label}, {group.cell.workload} ({asked}), {plug_of(group.cell.workload).place} {group.cell.link_label}"
                 of = f"median of {plural(len(values), 'attempt')}"
                 out.append(f"{what}: {si(median(values), unit)} per CPU second of the testbed's threads, {of}")

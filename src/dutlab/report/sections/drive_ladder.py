@@ -9,10 +9,11 @@ from typing import Any
 from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
 from dutlab.analysis.ceilings.path import Topology, topology
 from dutlab.analysis.ceilings.storage import Array, DriveRating
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.words import asked_words
+from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
 from dutlab.spec.arrays import LVM, MD, SETS, engine_of, state_of
 from dutlab.stats.summary import median
@@ -47,7 +48,7 @@ class DriveLadders:
     def rating(self, group: Group) -> float | None:
         """That of all its drives added up; None where one has none for such requests."""
         load, drives = self.load(group), group.cell.links
-        if load is None or not group.main[0].endswith("_iops") or not all(name in self._rated for name in drives):
+        if load is None or measure_unit(group.main[0]) is not MeasureUnit.IOPS or not all(name in self._rated for name in drives):
             return None
         found = [rated_iops(self._rated[name], load) for name in drives]
         return sum(one for one in found if one) if all(found) else None
@@ -77,8 +78,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
     if not held:
         return ()
     names = list(dict.fromkeys(rung.name for _, found in held for rung in found.rungs))
-    params = [group.cell.params for group, _ in held]
-    alike = {key for key, said in params[0].items() if all(key in of and of[key] == said for of in params)} if len(params) > 1 else set()
+    alike = alike_names(group.cell.setting for group, _ in held) if len(held) > 1 else set[str]()
     heads = (
         "drives",
         "setting",
@@ -128,7 +128,7 @@ def value_of_main(group: Group) -> float:
 
 def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[str]) -> Row:
     rungs, value = {rung.name: rung for rung in found.rungs}, value_of_main(group)
-    setting = asked_words(group.cell.params, "", without=alike).removeprefix(", ")
+    setting = setting_words(group.cell.setting, without=alike)
     shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
     rating, binds = found.rungs[0].iops, found.binds
     told = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.words import asked_words, latency_text
+from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
 from dutlab.stats.summary import median
@@ -140,7 +141,7 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
                     x_title="depth",
                     x="depth",
                     y_title=title,
-                    y=figure if figure.endswith("_ns") else "all_iops",
+                    y=figure if measure_unit(figure) is MeasureUnit.NS else "all_iops",
                     lines=tuple(Line(label, tuple(points)) for label, points in list(kept.items())[:MOST_LINES]),
                     scale="log",
                     x_scale="log",
@@ -182,5 +183,4 @@ def _line(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ())
 
 
 def _asked(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
-    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
-    return asked_words(group.cell.params, "", without={*alike, *without}).removeprefix(", ")
+    return setting_words(group.cell.setting, without={*alike_names(g.cell.setting for g in groups), *without})

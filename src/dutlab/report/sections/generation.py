@@ -42,7 +42,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 def _rows(groups: Sequence[Group], counts: Sequence[int], book: NoteBook) -> Iterator[Row]:
     by_place: dict[tuple[str, str, str], dict[int, Group]] = {}
     for group in sorted(groups, key=_place):
-        work, size = (str(group.cell.params.get(key)) for key in ("work", "frame_size"))
+        work, size = str(group.cell.params.get("work")), group.cell.setting.size
         by_place.setdefault((group.cell.link_label, work, size), {})[_streams(group)] = group
     for (link, work, size), by_streams in by_place.items():
         label = next(iter(by_streams.values())).label
@@ -68,5 +68,5 @@ def _place(group: Group) -> tuple[str, int, tuple[int, float, str]]:
     return (
         group.cell.link_label,
         list(_WORK).index(work) if work in _WORK else len(_WORK),
-        size_order(str(group.cell.params.get("frame_size"))),
+        size_order(group.cell.setting.size),
     )

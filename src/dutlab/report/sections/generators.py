@@ -12,6 +12,8 @@ from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import by_words, size_order
 from dutlab.report.sections.headline import compared, first_of
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.generators import GeneratorsSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
 
@@ -50,10 +52,14 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _place(group: Group) -> tuple[int, str, str, float, bool, tuple[int, float, str]]:
+def _setting(group: Group) -> GeneratorsSetting:
+    return group.cell.setting_as(GeneratorsSetting)
+
+
+def _place(group: Group) -> tuple[int, str, str, int, bool, tuple[int, float, str]]:
     """The engine first, then generators by name; sizes rise within what else is the same."""
     cell = group.cell
-    streams, size = float(cell.params.get("streams") or 1), str(cell.params.get("frame_size"))
+    streams, size = _setting(group).streams, cell.setting.size
     return int(cell.tool != "engine"), _generator(group), cell.link_label, streams, _is_back(group), size_order(size)
 
 
@@ -64,18 +70,18 @@ def _flows(group: Group) -> list[str]:
 
 
 def _is_back(group: Group) -> bool:
-    return group.cell.params.get("directions") == "back"
+    return _setting(group).directions is Directions.BACK
 
 
 def _row(group: Group, link: str, book: NoteBook) -> Row:
-    size = str(group.cell.params.get("frame_size"))
+    size = group.cell.setting.size
     words = (_line_name(group), size, link)
     values = ((load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book) for _, figure in _FIGURES)
     return Row(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
 
 
 def _generator(group: Group) -> str:
-    return by_words(group.cell.tool, group.cell.params.get("generator"), without=("streams",))
+    return by_words(group.cell.tool, group.cell.generator, without=("streams",))
 
 
 def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
@@ -105,8 +111,8 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
     """Which generator gets most through at the first frame size that two have, a link and sending host."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
         found = []
-        for size in dict.fromkeys(str(g.cell.params.get("frame_size")) for g in groups):
-            same = [g for g in groups if link in _flows(g) and str(g.cell.params.get("frame_size")) == size]
+        for size in dict.fromkeys(g.cell.setting.size for g in groups):
+            same = [g for g in groups if link in _flows(g) and g.cell.setting.size == size]
             named = [(_line_name(g), value_of(g, link, "received_pps", book)) for g in same]
             what = f"{size}-byte frames" if size.isdigit() else size
             found.append(compared(f"generators, {what} through {label}, link {link}", named, "received_pps", book))
@@ -115,7 +121,7 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
 
 def _line_name(group: Group) -> str:
     """`trafgen`, `iperf3-udp ×2, from sink`: streams and host where they are not one and the link's source."""
-    streams, sender = group.cell.params.get("streams"), group.cell.params.get("sender")
+    streams, sender = _setting(group).streams, _setting(group).sender
     return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{f', from {sender}' if _is_back(group) else ''}"
 
 

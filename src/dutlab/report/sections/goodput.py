@@ -82,7 +82,7 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
         columns=tuple(columns),
         rows=tuple(rows),
         common_marks=marks,
-        asked=asked_words(cell.params, cell.tool),
+        asked=asked_words(cell.setting, cell.tool),
     )
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from dutlab.analysis.answers import AnswerKind, Standing
 from dutlab.analysis.compare import Comparison
-from dutlab.analysis.directions import is_speed
 from dutlab.analysis.together import Together
 from dutlab.analysis.verdict import Reason, Verdict
+from dutlab.measures import is_speed
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -199,7 +199,7 @@ def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why:
         for figure in figures:
             value = value_of(of, link, figure, book)
             if isinstance(value, Figure) and value.at_least:
-                size = str(of.cell.params.get("frame_size") or "")
+                size = of.cell.setting.size
                 where = ", ".join(
                     filter(None, (of.label, f"{size} bytes" if size.isdigit() else size, f"{plug_of(of.cell.workload).place} {link}"))
                 )

@@ -12,6 +12,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import frame_rate_unit, latency_text
 from dutlab.report.sections import latency_times
+from dutlab.spec.workloads.latency import LatencySetting
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (("typical, TL", "tl_ns"), ("worst case, WCL", "wcl_ns"), ("variation, PDV", "pdv_ns"), ("lost or not taken", "loss_ratio"))
@@ -42,7 +43,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _shares(group: Group) -> list[str]:
-    return str(group.cell.params.get("shares_percent") or "").split(",")
+    return [f"{share:g}" for share in group.cell.setting_as(LatencySetting).shares_percent]
 
 
 def _value(group: Group, link: str, share: str, figure: str, book: NoteBook) -> Value:
@@ -50,7 +51,7 @@ def _value(group: Group, link: str, share: str, figure: str, book: NoteBook) -> 
 
 
 def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
-    size = str(group.cell.params.get("frame_size"))
+    size = group.cell.setting.size
     return [
         Row(
             group.label,
@@ -71,10 +72,10 @@ def _curve(group: Group, link: str, book: NoteBook) -> Curve | None:
     if not any(line.points for line in lines):
         return None
     bend = value_of(group, link, "knee_percent", book)
-    size = group.cell.params.get("frame_size")
+    size = group.cell.setting.size
     return Curve(
         slug=f"latency-{group.planned[0]}-{link}",
-        title=f"Latency of {size}{'-byte frames' if str(size).isdigit() else ''}, {group.label}, link {link}",
+        title=f"Latency of {size}{'-byte frames' if size.isdigit() else ''}, {group.label}, link {link}",
         x_title="load, of the rate",
         x="load_ratio",
         y_title="latency",
@@ -86,7 +87,7 @@ def _curve(group: Group, link: str, book: NoteBook) -> Curve | None:
 
 
 def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
-    about = f"{group.label}, {group.cell.params.get('frame_size')}, link {link}"
+    about = f"{group.label}, {group.cell.setting.size}, link {link}"
     rate, bend = (value_of(group, link, figure, book) for figure in ("reference_pps", "knee_percent"))
     lowest = _value(group, link, _shares(group)[0], "tl_ns", book)
     said = [f"at {_shares(group)[0]} % load the median is {latency_text(lowest.median)}"] if isinstance(lowest, Figure) else []
@@ -102,7 +103,7 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
 
 
 def _deviations(groups: Sequence[Group]) -> Iterator[str]:
-    durations = {float(g.cell.params.get("duration_s") or 0.0) for g in groups}
-    if min(durations, default=_FULL_S) < _FULL_S:
-        yield f"latency: trials last {min(durations):g} s, RFC 8219 section 7.2 asks for at least {_FULL_S:g} s"
+    shortest = min(g.cell.setting_as(LatencySetting).duration_s for g in groups)
+    if shortest < _FULL_S:
+        yield f"latency: trials last {shortest:g} s, RFC 8219 section 7.2 asks for at least {_FULL_S:g} s"
     yield "latency: every frame is timed, from the first second on; RFC 8219 section 7.2 times at least 500 tagged frames after 60 s"

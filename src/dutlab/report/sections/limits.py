@@ -11,6 +11,7 @@ from typing import Any, Self
 from dutlab.analysis.ceilings.assumed import USUAL_MTU, other_goodputs
 from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DoubtNote, LimitRow
@@ -120,7 +121,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     (figure, link), place, size = group.main, _place(group), _size(group)
     line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
     tcp = figure == "goodput_bps"
-    frames, steady = figure.endswith("_pps"), figure in _ONE_LOAD
+    frames, steady = _is_frames(figure), figure in _ONE_LOAD
     flows = [f for r in group.measured for f in r.flows] if steady else []
     streams = group.cell.params.get("streams")
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
@@ -206,10 +207,14 @@ def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | Non
     return held / made if made else None
 
 
+def _is_frames(figure: str) -> bool:
+    return measure_unit(figure) is MeasureUnit.PPS
+
+
 def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
     """Segments per second of goodput through a path whose MTU is known."""
     figure, link = group.main
-    if figure.endswith("_pps"):
+    if _is_frames(figure):
         return _figure(group, link, figure)
     if (counted := _figure(group, link, _LIKE_RECEIVED)) is not None:
         return counted
@@ -267,7 +272,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
     if figure == "goodput_bps" and (mtu := _mtu(group, mtus)):
         return float(mtu + AROUND_PACKET_BYTES - ETH_L1_OVERHEAD_BYTES)
     pps, bits = _figure(group, link, figure), _figure(group, link, figure.replace("_pps", "_bps_l1"))
-    return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if figure.endswith("_pps") and pps and bits else None
+    return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if _is_frames(figure) and pps and bits else None
 
 
 def _generator_best(group: Group, near: _Near) -> float | None:
@@ -290,7 +295,7 @@ def _ceiling(group: Group, link: str, figure: str) -> float | None:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit
         of_directions = [r.ceilings.get(direction.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for direction in link.split("+")]
-        if figure.endswith("_pps") and all(limit is not None for limit in of_directions):
+        if _is_frames(figure) and all(limit is not None for limit in of_directions):
             return sum(limit for limit in of_directions if limit is not None)
     return None
 
@@ -303,14 +308,13 @@ def _table_size(facts: Mapping[str, Any]) -> float | None:
 
 def _size(group: Group) -> str:
     """The frame size, or its mix; of a table of goodput with several MTUs, that."""
-    params = group.cell.params
-    return str(params["frame_size"]) if "frame_size" in params else f"MTU {params['mtu']}" if "mtu" in params else ""
+    mtu = group.cell.params.get("mtu")
+    return group.cell.setting.size or ("" if mtu is None else f"MTU {mtu}")
 
 
 def _pair(group: Group) -> str:
     """The two hosts, in a matrix."""
-    client, server = (group.cell.params.get(end) for end in ("client", "server"))
-    return f"{client} to {server}" if client and server else ""
+    return " to ".join(group.cell.setting.ends)
 
 
 def _place(group: Group) -> _Place:

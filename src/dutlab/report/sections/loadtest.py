@@ -43,7 +43,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
     notes = [_answer(g, book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
-    notes += [f"{g.label}, {g.cell.params.get('frame_size')}: {note}." for g in groups for r in g.measured for note in r.notes]
+    notes += [f"{g.label}, {g.cell.setting.size}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     thresholds = dict.fromkeys(f"{float(told):g} %" for g in groups if (told := g.cell.params.get("threshold_percent")) is not None)
@@ -70,7 +70,7 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
         value_of(group, name, figure, book)
         for figure in ("max_received_pps", "max_received_bps_l1", "max_line_ratio", "saturation_pps", "saturation_s")
     )
-    said = f"{group.label}, {group.cell.params.get('frame_size')}, {_direction(name)}: "
+    said = f"{group.label}, {group.cell.setting.size}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
         said += (
             f"{'' if most.at_least else 'at most '}{figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
@@ -107,13 +107,13 @@ def _rows(group: Group, book: NoteBook) -> list[Row]:
         Row(
             group.label,
             (
-                str(cell.params.get("frame_size")),
+                cell.setting.size,
                 _direction(name).replace(" ", _NO_BREAK),
                 *(_value(group, name, figure, book) for _, figure in _COLUMNS),
             ),
             links=cell.link_label,
             link=name,
-            size=str(cell.params.get("frame_size")),
+            size=cell.setting.size,
         )
         for name in _names(group)
     ]
@@ -147,7 +147,7 @@ def _curve(group: Group) -> Curve | None:
     found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
     saturated = _saturated(record, "+".join(by_direction))
-    size = group.cell.params.get("frame_size")
+    size = group.cell.setting.size
     repeats = len(group.measured)
     return Curve(
         slug=f"loadtest-{group.planned[0]}",

@@ -63,15 +63,21 @@ def protocol_of(group: Group) -> str:
     return str(group.cell.params.get("protocol", "tcp"))
 
 
+def pair_of(group: Group) -> tuple[str, str]:
+    """The host that sends and the one that receives; of a table that names none, empty."""
+    client, server = group.cell.setting.ends or ("", "")
+    return client, server
+
+
 def variant_of(group: Group) -> str:
     """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
-    asked = asked_words(group.cell.params, group.cell.tool, without=("client", "server", "protocol"))
+    asked = asked_words(group.cell.setting, group.cell.tool, without=("client", "server", "protocol"))
     return f"{protocol_of(group).upper()}, {asked}"
 
 
 def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, variant: str) -> Table:
     figure, words = shown
-    by_pair = {(str(g.cell.params["client"]), str(g.cell.params["server"])): g for g in groups}
+    by_pair = {pair_of(g): g for g in groups}
     hosts = hosts_of(by_pair, way)
     mode = groups[0].cell.mode
 
@@ -102,6 +108,6 @@ def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: Not
 
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
     """What may be said of the pairs of hosts, of those through which anything came; nothing where fewer than two have a figure."""
-    pairs = [(f"{g.cell.params['client']} to {g.cell.params['server']}", value_of(g, link, "goodput_bps", book)) for g in groups]
+    pairs = [(" to ".join(pair_of(g)), value_of(g, link, "goodput_bps", book)) for g in groups]
     found = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
     return "" if found is None else f"{found.about}: {found.sentence}"

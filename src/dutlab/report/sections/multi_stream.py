@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group, alike
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import asked_words, slug_of
+from dutlab.report.model.words import alike_names, asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec, in_figures
 from dutlab.store.run_folder import RunFolder
@@ -47,15 +47,15 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     tables = list[Table]()
     for streams in by_stream.values():
         tables.append(_table(streams, book, [t.slug for t in tables]))
-    same = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
-    tool = groups[0].cell.tool
-    told = {name: value for name, value in same.items() if not name.startswith("stream_")}
+    cell, same = groups[0].cell, alike_names(g.cell.setting for g in groups)
+    varied = {name for name in cell.params if name not in same or name.startswith("stream_")}
     found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
+    told = asked_words(cell.setting, cell.tool, without=varied)
     return Section(
         slug="multi-stream",
         workload="multi-stream",
         title="Several streams",
-        lead=f"Each stream has an account of its own. Its rates are over the whole trial, pauses counted: {asked_words(told, tool)}.",
+        lead=f"Each stream has an account of its own. Its rates are over the whole trial, pauses counted: {told}.",
         tables=tuple(tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(sorted(found, key=lambda h: bool(h.reason))),

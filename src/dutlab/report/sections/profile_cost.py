@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.methods.ports import Row as RecordRow
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
@@ -54,7 +55,7 @@ def _pair(record: TrialRecord, *, count_disturbed: bool) -> tuple[RecordRow, Rec
 
 
 def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[Row]:
-    size = str(group.cell.params.get("frame_size") or "")
+    size = group.cell.setting.size
     found = []
     for name in dict.fromkeys(name for pair in pairs.values() for name in pair[0] if name not in ("trial", "disturbed")):
         both = {
@@ -62,7 +63,7 @@ def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[R
             for trial, (control, profiled) in pairs.items()
             if isinstance(a := control.get(name), int | float) and isinstance(b := profiled.get(name), int | float)
         }
-        change = change_of(both.values(), relative=not name.endswith("_ratio"))
+        change = change_of(both.values(), relative=measure_unit(name) is not MeasureUnit.RATIO)
         if change is None:
             continue
         first, second = (figure_of({trial: pair[i] for trial, pair in both.items()}, len(group.planned)) for i in (0, 1))

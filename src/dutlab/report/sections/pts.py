@@ -15,6 +15,7 @@ from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.watched import sums_over_time
+from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -31,12 +32,12 @@ _STATES = ("steady", "fresh", "not reached")
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of verdicts, one a test and state with its matrix, and the curves of the first trial of each."""
-    groups = sorted(groups, key=lambda g: (str(g.cell.params["test"]), labels.index(g.label), len(g.cell.links), g.cell.link_label))
+    groups = sorted(groups, key=lambda g: (_setting(g).test, labels.index(g.label), len(g.cell.links), g.cell.link_label))
     matrices = [
         _matrix(test, state, of, book)
-        for test in dict.fromkeys(str(g.cell.params["test"]) for g in groups)
+        for test in dict.fromkeys(_setting(g).test for g in groups)
         for state in _STATES
-        if (of := [g for g in groups if g.cell.params["test"] == test and _state(g) == state])
+        if (of := [g for g in groups if _setting(g).test == test and _state(g) == state])
     ]
     return Section(
         slug="pts",
@@ -48,7 +49,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         curves=tuple(curve for g in groups for curve in (*_curves(g), *_over_time(run, g))),
         words=tuple(
             dict.fromkeys(
-                f"{g.label}, {g.cell.params['test']}, {g.cell.link_label}: {note}." for g in groups for r in g.measured for note in r.notes
+                f"{g.label}, {_setting(g).test}, {g.cell.link_label}: {note}." for g in groups for r in g.measured for note in r.notes
             )
         ),
         headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
@@ -59,7 +60,7 @@ def _verdicts(groups: Sequence[Group], book: NoteBook) -> Table:
     rows = []
     for g in groups:
         values = [_told(g, column.figure, book) for column in _VERDICT]
-        rows.append(Row(g.label, (str(g.cell.params["test"]), g.cell.link_label, _state(g), *values), links=g.cell.link_label))
+        rows.append(Row(g.label, (_setting(g).test, g.cell.link_label, _state(g), *values), links=g.cell.link_label))
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("test"), Column("drives"), Column("state"), *_VERDICT)
     return Table("pts-verdict", "Verdict of each test", columns, tuple(rows), book.common(marks))
@@ -81,7 +82,7 @@ def _told(group: Group, name: str, book: NoteBook) -> Value | str:
 def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> Table:
     """A row a set of drives and block size, a column a mix."""
     end = _FIGURE_OF.get(test, "iops")
-    mixes = list(dict.fromkeys(mix for g in groups for mix in str(g.cell.params["reads_percent"]).split(",")))
+    mixes = list(dict.fromkeys(mix for g in groups for mix in _setting(g).reads_percent))
     unit = unit_of(end)
     columns = (Column("drives"), Column("block"), *(Column(f"{mix} % reads", f"r{mix}_{end}", unit) for mix in mixes))
     rows = [
@@ -92,7 +93,7 @@ def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> T
             size=size,
         )
         for g in groups
-        for size in str(g.cell.params["block_sizes"]).split(",")
+        for size in _setting(g).block_sizes
     ]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     return Table(f"pts-{test}-{state}".replace(" ", "-"), f"{test}: {state}", columns, tuple(rows), book.common(marks))
@@ -112,7 +113,7 @@ def _curves(group: Group) -> Iterator[Curve]:
         if all(len(points) > 1 for points in by_size.values()) and by_size:
             yield Curve(
                 slug=f"pts-{record.trial}",
-                title=f"{group.cell.params['test']}, {group.label}, {group.cell.link_label}: {_state(group)}",
+                title=f"{_setting(group).test}, {group.label}, {group.cell.link_label}: {_state(group)}",
                 x_title="round",
                 x="round",
                 y_title="IOPS",
@@ -129,11 +130,11 @@ def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
         if len(points) < _FEWEST:
             continue
         capacity = next((row.get("capacity_bytes") for row in record.tables.get("verdict", ())), None)
-        saturated = group.cell.params["test"] == "write-saturation" and isinstance(capacity, int | float) and capacity > 0
+        saturated = _setting(group).test == "write-saturation" and isinstance(capacity, int | float) and capacity > 0
         written = list(accumulate(value for _, value in points))
         yield Curve(
             slug=f"pts-written-{record.trial}",
-            title=f"{group.cell.params['test']}, {group.label}, {group.cell.link_label}: bytes written, {_state(group)}",
+            title=f"{_setting(group).test}, {group.label}, {group.cell.link_label}: bytes written, {_state(group)}",
             x_title="written before, times the capacity" if saturated else "time",
             x="capacities" if saturated else "time_s",
             y_title="writes",
@@ -166,8 +167,8 @@ def _moments(record: TrialRecord) -> tuple[Moment, ...]:
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
     """Modes, or drives where there is one mode, of one test that all brought to steady state."""
-    for test in dict.fromkeys(str(g.cell.params["test"]) for g in groups):
-        same = [g for g in groups if g.cell.params["test"] == test and _state(g) == "steady"]
+    for test in dict.fromkeys(_setting(g).test for g in groups):
+        same = [g for g in groups if _setting(g).test == test and _state(g) == "steady"]
         one_mode = len({g.label for g in same}) == 1
         named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, "steady_iops", book)) for g in same]
         if (
@@ -177,6 +178,10 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
             return found
     del labels
     return None
+
+
+def _setting(group: Group) -> PtsSetting:
+    return group.cell.setting_as(PtsSetting)
 
 
 def _state(group: Group) -> str:

@@ -13,6 +13,7 @@ from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import bit_rate_unit, duration_words, latency_text, pps_text
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.headline import NO_UPPER
+from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -77,7 +78,7 @@ def sentences(run: RunFolder) -> Iterator[str]:
 
 def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
     cell, link = group.cell, group.cell.link_label
-    size, line = str(cell.params.get("frame_size")), ceiling_of(group, link, "received_pps")
+    size, line = cell.setting.size, ceiling_of(group, link, "received_pps")
 
     def of_line(record: TrialRecord) -> float | None:
         lower = record.figures.get(link, {}).get("ndr_lower_pps")
@@ -100,7 +101,7 @@ def _path(run: RunFolder) -> Iterator[str]:
 
 def _found(records: Sequence[TrialRecord]) -> Iterator[str]:
     for record in records:
-        size = str(record.cell.params.get("frame_size"))
+        size = record.cell.setting.size
         figures = record.figures.get(record.cell.link_label, {})
         yield f"{size + '-byte frames' if size.isdigit() else size}: {', '.join(_of_size(figures))}."
 
@@ -155,5 +156,5 @@ def _deviations(records: Sequence[TrialRecord]) -> Iterator[str]:
     finals = {float(row["final_s"] or 0) for r in records for row in r.tables.get("goals", ())}
     if finals and min(finals) < _TRIAL_S:
         yield f"{WORKLOAD}: trials last {min(finals):g} s, RFC 2544 section 24 asks for at least {_TRIAL_S} s"
-    scales = {float(r.cell.params.get("scale") or 1) for r in records}
+    scales = {r.cell.setting_as(QuickTestSetting).scale for r in records}
     yield from (f"{WORKLOAD}: every duration is {scale:g} of what a quick test takes" for scale in sorted(scales) if scale != 1)

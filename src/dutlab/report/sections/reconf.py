@@ -11,6 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.model.words import latency_text
+from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
 from dutlab.store.run_folder import RunFolder
 
 _WAYS = ("into", "back", "reload")
@@ -49,14 +50,18 @@ def _column(head: str, figure: str) -> Column:
     return Column(head, figure.format(direction=_WAYS[0]))
 
 
+def _to(group: Group) -> str:
+    return group.cell.setting_as(ReconfSetting).to
+
+
 def _directions(group: Group) -> list[str]:
     found = {str(row["direction"]) for r in group.measured for row in r.tables.get("changes", ())}
-    asked = {"reload"} if group.cell.params.get("to") in {"reload", group.cell.mode} else {"into", "back"}
+    asked = {"reload"} if _to(group) in {RELOAD, group.cell.mode} else {"into", "back"}
     return [direction for direction in _WAYS if direction in (found or asked)]
 
 
 def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
-    size, to = str(group.cell.params.get("frame_size")), str(group.cell.params.get("to"))
+    size, to = group.cell.setting.size, _to(group)
     words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[direction]
     values: list[Value | str] = [value_of(group, link, figure.format(direction=direction), book) for _, figure in shown]
     shorter = _shorter(group, link, book)
@@ -88,7 +93,7 @@ def _curves(group: Group) -> Iterator[Curve]:
     if any(len(line.points) > 1 for line in lines):
         yield Curve(
             slug=f"reconf-{group.planned[0]}",
-            title=f"Changes of {group.label} ({group.cell.params.get('to')}), {group.cell.params.get('frame_size')}",
+            title=f"Changes of {group.label} ({_to(group)}), {group.cell.setting.size}",
             x_title="change",
             x="change",
             y_title="out of service",

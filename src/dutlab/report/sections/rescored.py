@@ -60,7 +60,7 @@ def rescored(groups: Sequence[Group]) -> list[Rescored]:
     curves: dict[tuple[str, str, str], list[Group]] = {}
     for g in groups:
         if _kind(g) is Rescoring.TOGETHER and g.measured:
-            curves.setdefault((g.label, g.cell.link_label, str(g.cell.params["frame_size"])), []).append(g)
+            curves.setdefault((g.label, g.cell.link_label, g.cell.setting.size), []).append(g)
     for same in curves.values():
         records = [r for g in same for r in g.measured]
         found.append(_of(records, same[0], [point for r in records if (point := _point(r)) is not None]))
@@ -76,7 +76,7 @@ def _of(records: Sequence[TrialRecord], of: Group, points: Sequence[TrialPoint])
         label=of.label,
         workload=of.cell.workload,
         links=of.cell.link_label,
-        size=str(of.cell.params["frame_size"]),
+        size=of.cell.setting.size,
         trials=tuple(r.trial for r in records),
         points=len(points),
         answers=rescore(points),
@@ -122,9 +122,7 @@ def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
     for direction in dict.fromkeys(str(row["direction"]) for row in rows):
         of_ramp = [row for row in rows if row["direction"] == direction and float(row["at_s"] or 0) >= begins]
         found.append(
-            SaturatedRamp(
-                label, direction, str(params.get("frame_size", "")), record.trial, saturation(list(map(_second, of_ramp)), threshold)
-            )
+            SaturatedRamp(label, direction, record.cell.setting.size, record.trial, saturation(list(map(_second, of_ramp)), threshold))
         )
     return found
 

@@ -16,6 +16,7 @@ from dutlab.report.model.table import Column, Figure, Row, Table, figure_text
 from dutlab.report.model.words import Unit, plural
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
+from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
@@ -146,7 +147,7 @@ def _asked(groups: Sequence[Group], test: str) -> bool:
 
 def _scale_words(groups: Sequence[Group]) -> str:
     """What every table must say of a suite that took less time than the text has."""
-    scales = sorted({float(g.cell.params.get("scale") or 1) for g in groups} - {1.0})
+    scales = sorted({g.cell.setting_as(Rfc2544Setting).scale for g in groups} - {1.0})
     return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
 
 

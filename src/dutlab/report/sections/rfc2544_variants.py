@@ -8,16 +8,22 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
+
+
+def _setting(group: Group) -> Rfc2544Setting:
+    return group.cell.setting_as(Rfc2544Setting)
 
 
 def of_test(group: Group, test: str) -> bool:
     """Whether it has a test of that name."""
-    return test in str(group.cell.params.get("tests")).split(",")
+    return test in {of.value for of in _setting(group).tests}
 
 
 def size_of(group: Group) -> str:
     """The frame size or mix."""
-    return str(group.cell.params["frame_size"])
+    return group.cell.setting.size
 
 
 def place_of(group: Group) -> str:
@@ -27,9 +33,8 @@ def place_of(group: Group) -> str:
 
 def direction_of(group: Group) -> str:
     """Where frames go, and beside what."""
-    params = group.cell.params
-    both = ", both directions" if params.get("directions") == "both" else ""
-    beside = str(params.get("modifiers") or "").replace(",", " and ")
+    both = ", both directions" if _setting(group).directions is Directions.BOTH else ""
+    beside = " and ".join(of.value for of in _setting(group).modifiers)
     return group.cell.link_label + both + (f", beside {beside}" if beside else "")
 
 
@@ -40,8 +45,7 @@ def variant(group: Group) -> str:
 
 def file_words(group: Group) -> list[str]:
     """What place_of() says, for the name of a file."""
-    params = group.cell.params
-    words = [group.cell.link_label, str(params.get("directions")), *str(params.get("modifiers") or "").split(",")]
+    words = [group.cell.link_label, _setting(group).directions.value, *(of.value for of in _setting(group).modifiers)]
     return [word.replace(",", "").replace(" ", "-") for word in (*words, variant(group)) if word]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dutlab.measures import parts_of
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
@@ -11,6 +12,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT
+from dutlab.spec.workloads.routes import RoutesSetting
 from dutlab.store.run_folder import RunFolder
 
 _LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("routes used", "routes_hit"))
@@ -23,7 +25,7 @@ the easy case for a trie: a real table has gaps and several lengths."""
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table; one curve a link and frame size, with a line a mode."""
     del run
-    groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, str(g.cell.params["frame_size"]), _count(g)))
+    groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, g.cell.setting.size, _count(g)))
     rates = _rates(groups)
     rows = [_row(g, rates, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -42,7 +44,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _count(group: Group) -> int:
-    return int(group.cell.params["routes"] or 0)
+    return group.cell.setting_as(RoutesSetting).routes
 
 
 def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
@@ -55,15 +57,15 @@ def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
 
 def _row(group: Group, rates: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     cell = group.cell
-    size, link = str(cell.params["frame_size"]), cell.link_label
+    size, link = cell.setting.size, cell.link_label
     found: list[Value] = [value_of(group, link, figure, book) for _, figure in (*rates, *_LOADING)]
     return Row(group.label, (f"{_count(group):,}".replace(",", " "), size, link, *found), links=link, link=link, size=size)
 
 
 def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: NoteBook) -> Iterator[Curve]:
-    places = dict.fromkeys((g.cell.link_label, str(g.cell.params["frame_size"])) for g in groups)
+    places = dict.fromkeys((g.cell.link_label, g.cell.setting.size) for g in groups)
     for link, size in places:
-        of = [g for g in groups if (g.cell.link_label, str(g.cell.params["frame_size"])) == (link, size)]
+        of = [g for g in groups if (g.cell.link_label, g.cell.setting.size) == (link, size)]
         lines = []
         for label in labels:
             found = [(float(_count(g)), value_of(g, link, figure, book)) for g in of if g.label == label]
@@ -75,7 +77,7 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
                 title=f"Forwarding of {f'{size}-byte frames' if size.isdigit() else size} over link {link} by number of routes",
                 x_title="routes",
                 x="routes_count",
-                y_title="lower bound" if figure.endswith("_lower_pps") else "forwarded",
+                y_title="lower bound" if parts_of(figure, "{name}_lower_pps") else "forwarded",
                 y=figure,
                 lines=tuple(lines),
                 x_scale="log",
@@ -85,8 +87,8 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
 def _words(groups: Sequence[Group], figure: str, book: NoteBook) -> Iterator[str]:
     """The largest table against the smallest, for each mode, link and size; and what the trials had to say."""
     unit = rate_unit(groups, figure)
-    for label, link, size in dict.fromkeys((g.label, g.cell.link_label, str(g.cell.params["frame_size"])) for g in groups):
-        of = [g for g in groups if (g.label, g.cell.link_label, str(g.cell.params["frame_size"])) == (label, link, size)]
+    for label, link, size in dict.fromkeys((g.label, g.cell.link_label, g.cell.setting.size) for g in groups):
+        of = [g for g in groups if (g.label, g.cell.link_label, g.cell.setting.size) == (label, link, size)]
         values = [(g, v) for g in of if isinstance(v := value_of(g, link, figure, book), Figure)]
         if len(values) > 1 and values[0][1].median > 0:
             (few, least), (many, most) = values[0], values[-1]

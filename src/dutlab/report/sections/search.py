@@ -74,7 +74,7 @@ def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> 
         f"{name}_width_ratio": lambda r: _width(r, link, name),
         f"{name}_line_ratio": lambda r: _share(r.figures.get(link, {}).get(f"{name}_lower_pps"), line),
     }
-    cells: list[Value | str] = [link, str(cell.params["frame_size"])]
+    cells: list[Value | str] = [link, cell.setting.size]
     for column in columns[2:-1]:
         if (of := of_records.get(column.figure)) is not None:
             value = computed_value(group, link, column.figure, of, book)
@@ -82,7 +82,7 @@ def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> 
             value = value_of(group, link, column.figure, book)
         unknown = isinstance(value, Missing) and irregular
         cells.append(Missing(f"unknown: {irregular}", value.trials) if unknown else value)
-    return Row(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=str(cell.params["frame_size"]))
+    return Row(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=cell.setting.size)
 
 
 def _goal_rows(name: str, group: Group) -> list[Mapping[str, Any]]:
@@ -100,9 +100,7 @@ def _goal_words(name: str, groups: Sequence[Group]) -> str:
 
 
 def _without_result(groups: Sequence[Group]) -> Table:
-    rows = tuple(
-        Row(g.label, (g.cell.link_label, str(g.cell.params["frame_size"]), Missing(g.why_missing, tuple(g.planned)))) for g in groups
-    )
+    rows = tuple(Row(g.label, (g.cell.link_label, g.cell.setting.size, Missing(g.why_missing, tuple(g.planned)))) for g in groups)
     return Table("search", "No search has a result", (Column("links"), Column("frame size"), Column("result")), rows)
 
 
@@ -128,7 +126,7 @@ def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: N
 
 
 def _place(group: Group) -> tuple[str, str]:
-    return group.cell.link_label, str(group.cell.params["frame_size"])
+    return group.cell.link_label, group.cell.setting.size
 
 
 def _order(group: Group) -> tuple[int, str, tuple[int, float, str]]:

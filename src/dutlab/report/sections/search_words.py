@@ -11,6 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, figure_text
 from dutlab.report.model.words import Unit, duration_words, plural, pps_text
 from dutlab.report.sections.headline import NO_UPPER
+from dutlab.spec.workloads.search import SearchSetting
 from dutlab.stats.summary import median, summarise
 
 REPEATS_WITHIN = 0.03
@@ -32,7 +33,7 @@ def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> I
 def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
     link = group.cell.link_label
     low, high = (value_of(group, link, f"{name}_{bound}_pps", book) for bound in ("lower", "upper"))
-    what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}: {name}"
+    what = f"{group.label}, frame size {group.cell.setting.size}, link {link}: {name}"
     if isinstance(low, Figure) and isinstance(high, Figure):
         return f"{what} lies between {figure_text(low, unit)} and {figure_text(high, unit)}."
     if isinstance(low, Figure):
@@ -57,7 +58,7 @@ def _repeats(name: str, group: Group) -> Iterator[str]:
     apart = summarise([r.figures[link][figure] for r in have]).relative_range
     if apart <= REPEATS_WITHIN:
         return
-    what = f"{group.label}, frame size {group.cell.params['frame_size']}, link {link}"
+    what = f"{group.label}, frame size {group.cell.setting.size}, link {link}"
     said = f"{what}: spread of {name} over {len(have)} searches {apart:.1%}, above {REPEATS_WITHIN:.0%}"
     yield f"{said}: {'; '.join(_reasons(name, group))}."
 
@@ -93,7 +94,7 @@ def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[di
 
 def deviations(groups: Sequence[Group]) -> Iterator[str]:
     """Where the searches are not a throughput test of RFC 2544."""
-    drains = sorted({float(g.cell.params.get("drain_s") or 0) for g in groups})
+    drains = sorted({g.cell.setting_as(SearchSetting).drain_s for g in groups})
     if drains[0] < 2 + 5:
         waited = " or ".join(f"{d:g} s" for d in drains)
         yield f"search: {waited} between trials, RFC 2544 section 23 waits 2 s for residual frames and 5 s for the DUT to settle"

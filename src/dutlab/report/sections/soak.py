@@ -66,7 +66,7 @@ def _held(groups: Sequence[Group], book: NoteBook) -> list[Table]:
 
 
 def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[Row]:
-    size = str(group.cell.params.get("frame_size"))
+    size = group.cell.setting.size
     return [
         Row(
             group.label,
@@ -110,7 +110,7 @@ def _curves(group: Group) -> Iterator[Curve]:
         if any(line.points for line in lines):
             yield Curve(
                 slug=f"soak-{group.planned[0]}-{slug}",
-                title=f"Soak of {group.cell.params.get('frame_size')}, {group.label}: {slug}",
+                title=f"Soak of {group.cell.setting.size}, {group.label}: {slug}",
                 x_title="after the first frame",
                 x="at_s",
                 y_title=words,

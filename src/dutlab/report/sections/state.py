@@ -13,6 +13,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import COUNTER, Head, rows_of, trials_table
+from dutlab.spec.workloads.state import StateSetting
 from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
@@ -66,7 +67,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _row(group: Group, book: NoteBook) -> Row:
-    size, link = str(group.cell.params["frame_size"]), group.cell.link_label
+    size, link = group.cell.setting.size, group.cell.link_label
     found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
     return Row(group.label, (size, link, *found), links=link, link=link, size=size)
 
@@ -114,5 +115,5 @@ def _words(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _short(groups: Sequence[Group]) -> Iterator[str]:
-    longest = max((float(g.cell.params["trial_s"] or 0) for g in groups), default=0.0)
+    longest = max(g.cell.setting_as(StateSetting).trial_s for g in groups)
     yield f"state: a trial of new flows lasts {longest:g} s, as the table has room for; RFC 9411 section 7.2 sustains the rate for 300 s"

@@ -14,6 +14,7 @@ from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
+from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
@@ -114,12 +115,13 @@ def _place(group: Group) -> tuple[int, str, str]:
 
 def _mix(group: Group) -> str:
     """`random reads`, `70 % random reads`."""
-    access, reads = group.cell.params.get("access"), group.cell.params.get("reads_percent")
+    setting = group.cell.setting_as(StorageLimitSetting)
+    access, reads = setting.access, setting.reads_percent
     return f"{access} {'reads' if reads == 100 else 'writes'}" if reads in (0, 100) else f"{access}, {reads} % reads"  # noqa: PLR2004
 
 
 def _block(group: Group) -> str:
-    return str(group.cell.params.get("bs"))
+    return group.cell.setting_as(StorageLimitSetting).bs
 
 
 def _about(group: Group) -> str:

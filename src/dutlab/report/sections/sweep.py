@@ -78,7 +78,7 @@ def departs(cell: Cell) -> str:
 def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Table:
     """Every figure of a link, or of all together."""
     links, sizes = groups[0].cell.links, _sizes(groups)
-    by_place = {(g.label, str(g.cell.params["frame_size"])): g for g in groups}
+    by_place = {(g.label, g.cell.setting.size): g for g in groups}
     rows = [
         replace(_row(by_place.get((label, size)), size, link, book), label=label, links="+".join(links))
         for label in present(labels, groups)
@@ -94,7 +94,7 @@ def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str],
         columns=(Column("frame size"), *(_COLUMNS[i - 1] for i in there)),
         rows=tuple(_only(row, [0, *there]) for row in rows),
         common_marks=book.common([row.marks for row in rows if any(isinstance(cell, Figure) for cell in row.cells)]),
-        asked=asked_words(groups[0].cell.params, groups[0].cell.tool, without=SIZES),
+        asked=asked_words(groups[0].cell.setting, groups[0].cell.tool, without=SIZES),
         marked="rows",
         judged=True,
         folded=not whole,
@@ -165,7 +165,7 @@ def _place(table: Table, figure: str) -> int:
 
 
 def _sizes(groups: Sequence[Group]) -> list[str]:
-    return sorted({str(g.cell.params["frame_size"]) for g in groups}, key=size_order)
+    return sorted({g.cell.setting.size for g in groups}, key=size_order)
 
 
 def _headline(links: tuple[str, ...], every: Table, book: NoteBook) -> tuple[Headline, ...]:

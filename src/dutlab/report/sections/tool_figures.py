@@ -11,7 +11,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import asked_words, better_of
+from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.store.run_folder import RunFolder
 
@@ -73,11 +73,12 @@ class _Table:
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
     del run
-    workload = groups[0].cell.workload
+    cell = groups[0].cell
+    workload = cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
-    alike = dict(set.intersection(*(set(g.cell.params.items()) for g in groups)))
-    asked = {id(g): asked_words(g.cell.params, "", without=alike).removeprefix(", ") for g in groups}
+    alike = alike_names(g.cell.setting for g in groups)
+    asked = {id(g): setting_words(g.cell.setting, without=alike) for g in groups}
     tables = [
         _Table(workload, direction, tuple(of_direction), groups, asked)
         for direction, of_direction in groupby(sorted(figures, key=_place), _direction)
@@ -86,7 +87,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         slug=workload,
         workload=workload,
         title=workload,
-        lead=f"Figures reported by the tool: {asked_words(alike, groups[0].cell.tool)}.",
+        lead=f"Figures reported by the tool: {asked_words(cell.setting, cell.tool, without=cell.params.keys() - alike)}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(found for table in tables if table.direction or len(tables) == 1 for found in table.headlines(book)),

@@ -231,7 +231,7 @@ def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
 
 def _frames_words(group: Group) -> str:
     """`64 bytes, `, the name of a mix, or nothing of what has no frames."""
-    size = str(group.cell.params.get("frame_size", ""))
+    size = group.cell.setting.size
     return f"{size}{' bytes' if size.isdigit() else ''}, " if size else ""
 
 

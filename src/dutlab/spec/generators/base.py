@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, Strict
@@ -76,6 +76,11 @@ class GeneratorModel(SpecModel):
         """Its name alone, or `{"trafgen":{"cores":[2]}}` with what was set, for a cell's params."""
         options = self.model_dump(mode="json", exclude_defaults=True)
         return json.dumps({self.kind: options}, separators=(",", ":")) if options else self.kind
+
+    def words(self, *, without: Collection[str] = ()) -> str:
+        """`cores 2+3, streams 2`: what was set, but for the fields `without`; empty where nothing was."""
+        options = {name: value for name, value in self.model_dump(mode="json", exclude_defaults=True).items() if name not in without}
+        return ", ".join(f"{name} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in options.items())
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

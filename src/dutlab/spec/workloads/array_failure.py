@@ -25,9 +25,9 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.known import MDRAID
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import DEFAULTS, FioSetting, Levels, option_faults, params_of_options, writes
+from dutlab.spec.workloads.fio import DEFAULTS, OPTIONS_SAID, FioSetting, Levels, option_faults, params_of_options, writes
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload
-from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import ELSEWHERE, Params, RampSaid, SecondsLong, Setting, Words
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -41,14 +41,15 @@ class ArrayFailureSetting(DriveSetting):
     """One load on the array."""
 
     kind: Literal["array-failure"] = "array-failure"
+    also: ClassVar[Mapping[str, Words]] = OPTIONS_SAID
     left_out: ClassVar[frozenset[str]] = frozenset({"rebuild_bytes_per_s"})
 
-    options: dict[str, str]
-    ramp_s: SecondsOrNone
-    phase_s: SecondsLong
-    rebuild_s: SecondsLong
+    options: Annotated[dict[str, str], ELSEWHERE]
+    ramp_s: RampSaid
+    phase_s: Annotated[SecondsLong, Words("phases of {} s")]
+    rebuild_s: Annotated[SecondsLong, ELSEWHERE]
     """The longest that a rebuild may take."""
-    rebuild_bytes_per_s: Positive | None = None
+    rebuild_bytes_per_s: Annotated[Positive | None, Words("rebuilt at {} bytes a second at most")] = None
 
     @property
     def loaded_s(self) -> Seconds:

@@ -16,7 +16,7 @@ from dutlab.spec.fields import Duration, Share
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import alone, each_once, outside
-from dutlab.spec.workloads.setting import NotNegative, Positive, SecondsLong, Setting
+from dutlab.spec.workloads.setting import NotNegative, Positive, SecondsLong, Setting, Words
 from dutlab.units import Seconds
 
 _TRIALS_OF_A_SEARCH = 12
@@ -42,19 +42,19 @@ class ConnectionsSetting(Setting):
 
     kind: Literal["connections"] = "connections"
     left_out: ClassVar[frozenset[str]] = frozenset({"sources"})
-    tests: tuple[ConnectionsTest, ...]
-    requests: Annotated[int, Field(ge=1)]
-    request_bytes: Annotated[int, Field(ge=0)]
-    response_bytes: Annotated[int, Field(ge=0)]
-    closes: Literal["fin", "reset"]
-    trial_s: SecondsLong
-    failed_ratio: NotNegative
-    width_ratio: Positive
-    highest_per_s: Positive
-    most_connections: Annotated[int, Field(ge=1)]
-    fill_per_s: Positive | None = None
-    sources: Annotated[int, Field(ge=1)] = 1
-    timeout_s: SecondsLong
+    tests: Annotated[tuple[ConnectionsTest, ...], Words("tests: {}")]
+    requests: Annotated[int, Field(ge=1), Words("requests a connection: {}")]
+    request_bytes: Annotated[int, Field(ge=0), Words("requests of {} bytes")]
+    response_bytes: Annotated[int, Field(ge=0), Words("answers of {} bytes")]
+    closes: Annotated[Literal["fin", "reset"], Words("ended by {}")]
+    trial_s: Annotated[SecondsLong, Words("trials of {} s")]
+    failed_ratio: Annotated[NotNegative, Words("failures: {}")]
+    width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
+    highest_per_s: Annotated[Positive, Words("up to {} a second")]
+    most_connections: Annotated[int, Field(ge=1), Words("up to {} at once")]
+    fill_per_s: Annotated[Positive | None, Words("opened at {} a second")] = None
+    sources: Annotated[int, Field(ge=1), Words("from {} addresses")] = 1
+    timeout_s: Annotated[SecondsLong, Words("{} s to answer")]
 
     @property
     def at_source(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.iperf3 import LONGEST_OMIT, MOST_STREAMS
-from dutlab.spec.workloads.setting import PositiveRate, Setting
+from dutlab.spec.workloads.setting import AT_RATE, LASTS, OMITS, STREAMS, PositiveRate, Setting, Words
 from dutlab.units import Seconds
 
 LONGEST_DATAGRAM = 65507  # RFC 768 over IPv4: 65535 less 20 and 8 bytes of headers
@@ -30,14 +30,14 @@ class DatagramsSetting(Setting):
     """Datagrams of each length in turn."""
 
     kind: Literal["datagrams"] = "datagrams"
-    lengths_bytes: Annotated[tuple[_Length, ...], Field(min_length=1)]
+    lengths_bytes: Annotated[tuple[_Length, ...], Field(min_length=1), Words("lengths bytes {}", place=1)]
     left_out: ClassVar[frozenset[str]] = frozenset({"rate_bps", "omit_s"})
-    rate_pps: PositiveRate | None = None
-    rate_bps: Annotated[float, Field(gt=0)] | None = None
+    rate_pps: Annotated[PositiveRate | None, AT_RATE] = None
+    rate_bps: Annotated[Annotated[float, Field(gt=0)] | None, Words("rate bps {}", place=1)] = None
     """Of payload, of all streams together."""
-    omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT)] = 0
-    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
-    duration_s: Annotated[int, Field(ge=1)]
+    omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT), OMITS] = 0
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS), STREAMS]
+    duration_s: Annotated[int, Field(ge=1), LASTS]
 
     @property
     def flows(self) -> int:

@@ -27,7 +27,7 @@ from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio_job import ORDER, not_taken, order_faults, results, seconds_of, sections, stages
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
-from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import ELSEWHERE, DurationSaid, Params, RampSaid, Setting, Words
 from dutlab.units import Seconds, number_or_text
 
 READS = frozenset({"read", "randread"})
@@ -67,16 +67,38 @@ Value = Annotated[str, BeforeValidator(_text)]
 Levels = Annotated[tuple[Value, ...], BeforeValidator(levels)]
 
 
+OPTIONS_SAID: Mapping[str, Words] = {
+    "rw": Words(
+        "rw {}",
+        {
+            "read": "sequential reads",
+            "write": "sequential writes",
+            "randread": "random reads",
+            "randwrite": "random writes",
+            "rw": "sequential reads and writes",
+            "readwrite": "sequential reads and writes",
+            "randrw": "random reads and writes",
+        },
+        place=-1,
+    ),
+    "iodepth": Words("depth {}"),
+    "bs": Words("blocks of {}"),
+    "ioengine": Words("by {}"),
+}
+"""Other options go by their names."""
+
+
 class FioSetting(DriveSetting):
     """One job, or one job file, on one set of drives."""
 
     kind: Literal["fio"] = "fio"
-    options: dict[str, str]
+    also: ClassVar[Mapping[str, Words]] = OPTIONS_SAID
+    options: Annotated[dict[str, str], ELSEWHERE]
     """fio's option names → values, in the order in which they were written."""
-    job: str = ""
+    job: Annotated[str, Words("job {}", place=1)] = ""
     """A job file; empty for one job of the options alone."""
-    ramp_s: SecondsOrNone
-    duration_s: SecondsLong
+    duration_s: DurationSaid
+    ramp_s: RampSaid
 
     @property
     def loaded_s(self) -> Seconds:

@@ -19,7 +19,7 @@ from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once
-from dutlab.spec.workloads.setting import LoadSetting, Setting
+from dutlab.spec.workloads.setting import STREAMS, LoadSetting, Setting, Words
 from dutlab.units import Seconds
 
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
@@ -31,8 +31,8 @@ class GeneratorsSetting(LoadSetting):
     kind: Literal["generators"] = "generators"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "rate", "traffic"})
 
-    streams: Annotated[int, Field(ge=1)]
-    sender: str
+    streams: Annotated[int, Field(ge=1), STREAMS]
+    sender: Annotated[str, Words("sender {}", place=1)]
     """The host that sends; `s1+s2` of several."""
 
 

@@ -13,7 +13,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.setting import Setting
+from dutlab.spec.workloads.setting import LASTS, OMITS, STREAMS, Setting, Words
 from dutlab.units import Seconds
 
 MOST_STREAMS = 128  # iperf_api.h: MAX_STREAMS
@@ -29,11 +29,11 @@ class TcpSetting(Setting):
 
     left_out: ClassVar[frozenset[str]] = frozenset({"zerocopy", "direction"})
 
-    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
-    omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT)]
-    duration_s: Annotated[int, Field(ge=1, le=LONGEST_TRIAL)]
-    zerocopy: bool = False
-    direction: Direction = "forward"
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS), STREAMS]
+    duration_s: Annotated[int, Field(ge=1, le=LONGEST_TRIAL), LASTS]
+    omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT), OMITS]
+    zerocopy: Annotated[bool, Words("sent without a copy (-Z)")] = False
+    direction: Annotated[Direction, Words("direction: {}")] = "forward"
 
     @property
     def flows(self) -> int:
@@ -51,7 +51,7 @@ class Iperf3Setting(TcpSetting):
 
     kind: Literal["iperf3"] = "iperf3"
     left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"ends_apart_s"}
-    ends_apart_s: Annotated[int, Field(ge=0)] = 0
+    ends_apart_s: Annotated[int, Field(ge=0), Words("links end {} s apart")] = 0
     """The last link ends so long before the one named before it, and so on; the first lasts for all of the duration."""
 
 

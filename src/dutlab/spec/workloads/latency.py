@@ -16,7 +16,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
-from dutlab.spec.workloads.setting import CarryingSetting, NotNegative, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import CarryingSetting, DrainSaid, DurationSaid, NotNegative, PositiveRate, Setting, WarmupSaid, Words
 from dutlab.units import Pps, Seconds, si
 
 SEARCH_S = Seconds(30.0)
@@ -29,14 +29,14 @@ class LatencySetting(CarryingSetting):
     """Loads that are shares of one rate, one after the other."""
 
     kind: Literal["latency"] = "latency"
-    rate_pps: PositiveRate | None = None
+    rate_pps: Annotated[PositiveRate | None, Words("of {:pps} a link", {None: "of a rate that a search finds"}, place=-1)] = None
     """Rate of each link; None is found by a short search."""
-    shares_percent: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
-    idle_pps: PositiveRate
+    shares_percent: Annotated[tuple[NotNegative, ...], Field(min_length=1), Words("loads of {} %")]
+    idle_pps: Annotated[PositiveRate, Words("{} pps at 0 %")]
     """What a share of 0 sends."""
-    duration_s: SecondsLong
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
+    duration_s: DurationSaid
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
 
 
 class LatencyWorkload(CarryingTraffic, TimedFrames):

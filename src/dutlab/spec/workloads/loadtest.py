@@ -17,7 +17,17 @@ from dutlab.spec.model import Loc, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, FramesAround, outside
-from dutlab.spec.workloads.setting import DirectedSetting, NotNegative, Positive, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import (
+    DirectedSetting,
+    DrainSaid,
+    NotNegative,
+    Positive,
+    SecondsLong,
+    SecondsOrNone,
+    Setting,
+    WarmupSaid,
+    Words,
+)
 from dutlab.units import Pps, Seconds, si
 
 SHORTEST_RAMP = Seconds(2.0)
@@ -31,16 +41,16 @@ class LoadtestSetting(DirectedSetting):
     """One ramp."""
 
     kind: Literal["loadtest"] = "loadtest"
-    warmup_pps: NotNegative
-    target_percent: Positive
+    warmup_pps: Annotated[NotNegative, Words("warm-up at {} pps")]
+    target_percent: Annotated[Positive, Words("to {} % of line rate")]
     """Percentage of the line rate."""
-    rampup_s: SecondsLong
-    hold_s: SecondsOrNone
-    line_rate_bps_l1: Positive | None = None
+    rampup_s: Annotated[SecondsLong, Words("ramp of {} s")]
+    hold_s: Annotated[SecondsOrNone, Words("{} s hold")]
+    line_rate_bps_l1: Annotated[Positive | None, Words("line rate bps l1 {}", place=1)] = None
     """None: the link's speed, and a reference where it has none."""
-    threshold_percent: Annotated[float, Field(ge=0, lt=100)]
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
+    threshold_percent: Annotated[float, Field(ge=0, lt=100), Words("saturated above {} % loss")]
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
 
     @property
     def at_limit_s(self) -> Seconds:

@@ -18,7 +18,7 @@ from dutlab.spec.model import fault
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.datagrams import LONGEST_DATAGRAM
 from dutlab.spec.workloads.iperf3 import Iperf3Workload, TcpSetting
-from dutlab.spec.workloads.setting import Params, PositiveRate, Setting
+from dutlab.spec.workloads.setting import AT_RATE, Params, PositiveRate, Setting, Words
 from dutlab.units import Seconds
 
 
@@ -28,12 +28,12 @@ class MatrixSetting(TcpSetting):
     kind: Literal["matrix"] = "matrix"
     left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"protocol"}
 
-    client: str
-    server: str
-    protocol: Literal["tcp", "udp"] = "tcp"
-    length_bytes: Annotated[int, Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)]
+    client: Annotated[str, Words("client {}", place=1)]
+    server: Annotated[str, Words("server {}", place=1)]
+    protocol: Annotated[Literal["tcp", "udp"], Words("protocol {}", place=1)] = "tcp"
+    length_bytes: Annotated[int, Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM), Words("datagrams of {} bytes")]
     """Bytes of a datagram's payload."""
-    rate_pps: PositiveRate | None = None
+    rate_pps: Annotated[PositiveRate | None, AT_RATE] = None
     """Datagrams per second; None is as fast as it can."""
 
     @property

@@ -26,7 +26,7 @@ from dutlab.spec.rates import Rate
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import outside
-from dutlab.spec.workloads.setting import Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import ELSEWHERE, DrainSaid, DurationSaid, Params, Setting
 from dutlab.spec.workloads.sweep import SweepWorkload
 from dutlab.units import Seconds
 
@@ -118,10 +118,10 @@ class MultiStreamSetting(Setting):
     """Streams, and which of them are sent one after another."""
 
     kind: Literal["multi-stream"] = "multi-stream"
-    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1)]
-    chains: tuple[ChainSpec, ...] = ()
-    duration_s: SecondsLong
-    drain_s: SecondsOrNone
+    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1), ELSEWHERE]
+    chains: Annotated[tuple[ChainSpec, ...], ELSEWHERE] = ()
+    duration_s: DurationSaid
+    drain_s: DrainSaid
 
     @property
     def flows(self) -> int:

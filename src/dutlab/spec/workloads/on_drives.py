@@ -16,7 +16,7 @@ from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.setting import Params, Setting
+from dutlab.spec.workloads.setting import ELSEWHERE, Params, Setting
 from dutlab.units import Seconds
 
 
@@ -42,7 +42,7 @@ Drives = Annotated[tuple[Annotated[Among | LinkSet, BeforeValidator(_drive_set)]
 class DriveSetting(Setting):
     """What is done to one set of drives."""
 
-    writes: bool
+    writes: Annotated[bool, ELSEWHERE]
     """Whether it changes what is on the drives."""
 
     @property

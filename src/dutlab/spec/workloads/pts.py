@@ -26,7 +26,7 @@ from dutlab.spec.model import Loc, fault, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
-from dutlab.spec.workloads.setting import SecondsLong, Setting
+from dutlab.spec.workloads.setting import DurationSaid, Setting, Words
 from dutlab.spec.workloads.storage_limit import Percent, Sizes
 from dutlab.units import Seconds
 
@@ -49,18 +49,18 @@ class PtsSetting(DriveSetting):
     kind: Literal["pts"] = "pts"
     left_out: ClassVar[frozenset[str]] = frozenset({"capacities"})
 
-    test: PtsTest
-    purge: Purge
-    passes: int
+    test: Annotated[PtsTest, Words("test {}", place=1)]
+    purge: Annotated[Purge, Words("purge {}", place=1)]
+    passes: Annotated[int, Words("passes {}", place=1)]
     """Passes over the drive's capacity, written in order before the rounds."""
-    depth: int
-    jobs: int
-    block_sizes: tuple[str, ...]
-    reads_percent: tuple[Percent, ...]
-    most_rounds: int
-    duration_s: SecondsLong
+    depth: Annotated[int, Words("depth {}", place=1)]
+    jobs: Annotated[int, Words("jobs {}", place=1)]
+    block_sizes: Annotated[tuple[str, ...], Words("block sizes {}", place=1)]
+    reads_percent: Annotated[tuple[Percent, ...], Words("{} % reads")]
+    most_rounds: Annotated[int, Words("most rounds {}", place=1)]
+    duration_s: DurationSaid
     """Duration of each cell of a round; for write saturation, of the whole test."""
-    capacities: int = 0
+    capacities: Annotated[int, Words("capacities {}", place=1)] = 0
     """How many times the drive's capacity write saturation writes, in place of a time; 0 where the time counts."""
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -15,7 +15,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
-from dutlab.spec.workloads.setting import FrameSetting, Goals, Positive, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import SCALE, DrainSaid, FrameSetting, GoalsSaid, Positive, SecondsLong, Setting, WarmupSaid, Words
 from dutlab.units import Seconds
 
 SMALLEST_SCALE = 0.05
@@ -31,13 +31,13 @@ class QuickTestSetting(FrameSetting):
     """A short search, and one trial at half of the rate without loss."""
 
     kind: Literal["quick-test"] = "quick-test"
-    goals: Goals
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
-    budget_s: SecondsLong
-    latency_s: SecondsLong
+    goals: GoalsSaid
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
+    budget_s: Annotated[SecondsLong, Words("{} s at most")]
+    latency_s: Annotated[SecondsLong, Words("latency over {} s")]
     """Duration of the latency trial at half load."""
-    scale: Positive
+    scale: Annotated[Positive, SCALE]
 
 
 class QuickTestWorkload(FrameWorkload):

@@ -16,7 +16,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
-from dutlab.spec.workloads.setting import FrameSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import AT_RATE, DrainSaid, FrameSetting, PositiveRate, SecondsLong, Setting, WarmupSaid, Words
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ class ReconfSetting(FrameSetting):
     """A load, and the mode that the DUT is changed into meanwhile."""
 
     kind: Literal["reconf"] = "reconf"
-    rate_pps: PositiveRate
+    rate_pps: Annotated[PositiveRate, AT_RATE]
     """Rate of each link."""
-    to: Name
-    changes: Annotated[int, Field(ge=1)]
-    before_s: SecondsLong
-    after_s: SecondsLong
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
+    to: Annotated[Name, Words("into {}")]
+    changes: Annotated[int, Field(ge=1), Words("{} changes")]
+    before_s: Annotated[SecondsLong, Words("{} s before")]
+    after_s: Annotated[SecondsLong, Words("{} s after")]
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
 
     @property
     def modes(self) -> tuple[str, ...]:

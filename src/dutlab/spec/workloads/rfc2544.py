@@ -19,7 +19,7 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
-from dutlab.spec.workloads.setting import DirectedSetting, Positive, SecondsLong, Setting
+from dutlab.spec.workloads.setting import SCALE, DirectedSetting, Positive, SecondsLong, Setting, Words
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
 HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain", "hop-by-hop"]
@@ -74,25 +74,25 @@ class Rfc2544Setting(DirectedSetting):
     kind: Literal["rfc2544"] = "rfc2544"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "modifiers"})
 
-    tests: tuple[Benchmark, ...]
-    scale: Positive
+    tests: Annotated[tuple[Benchmark, ...], Words("tests: {}")]
+    scale: Annotated[Positive, SCALE]
     """Every duration that the text prescribes is this share of it."""
-    width_ratio: Positive
+    width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     """Width of the throughput's bounds as a share of the upper one, at most."""
-    latency_repeats: _Repeats
-    burst_repeats: _Repeats
-    burst_limit_s: SecondsLong
+    latency_repeats: Annotated[_Repeats, Words("{} repeats of latency")]
+    burst_repeats: Annotated[_Repeats, Words("{} bursts")]
+    burst_limit_s: Annotated[SecondsLong, Words("bursts of {} s at most")]
     """The longest burst that is tried at first; scaled as every time is."""
-    recovery_repeats: _Repeats
-    reset_repeats: _Repeats
-    networks: Annotated[int, Field(ge=1)] = 1
+    recovery_repeats: Annotated[_Repeats, Words("{} repeats of recovery")]
+    reset_repeats: Annotated[_Repeats, Words("{} repeats of the reset")]
+    networks: Annotated[int, Field(ge=1), Words("networks {}", {1: ""}, place=1)] = 1
     """How many of them the destinations of each way lie in (section 12)."""
-    extension_headers: HeaderSet = "none"
+    extension_headers: Annotated[HeaderSet, Words("extension headers {}", {NO_HEADERS: ""}, place=1)] = "none"
     """Which IPv6 extension headers frames have (RFC 5180 section 5.3)."""
-    all_extension_headers: tuple[HeaderSet, ...] = ("none",)
+    all_extension_headers: Annotated[tuple[HeaderSet, ...], Words("all extension headers {}", {NO_HEADERS: ""}, place=1)] = ("none",)
     """The same of every trial of the experiment with these frames; likewise `all_networks`."""
-    all_networks: tuple[int, ...] = (1,)
-    modifiers: tuple[Modifier, ...] = ()
+    all_networks: Annotated[tuple[int, ...], Words("all networks {}", {"1": ""}, place=1)] = (1,)
+    modifiers: Annotated[tuple[Modifier, ...], Words("beside: {}")] = ()
 
     @property
     def at_limit_s(self) -> Seconds:

@@ -20,7 +20,7 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, Spread
 from dutlab.spec.workloads.base import Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, alone, each_once
-from dutlab.spec.workloads.setting import FrameSetting, Goals, Params, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import ELSEWHERE, LASTS, DrainSaid, FrameSetting, Goals, Params, SecondsLong, Setting, WarmupSaid, Words
 from dutlab.units import Seconds
 
 _LOAD_S = 40e-6
@@ -36,16 +36,16 @@ class RoutesSetting(FrameSetting):
     kind: Literal["routes"] = "routes"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "preset", "goals", "duration_s"})
 
-    routes: Annotated[int, Field(ge=1)]
-    network: Network
+    routes: Annotated[int, Field(ge=1), Words("{} routes")]
+    network: Annotated[Network, Words("in {}")]
     """Every route is an equal part of it."""
-    preset: str | None = None
-    goals: Goals | None = None
+    preset: Annotated[str | None, Words("preset {}", place=1)] = None
+    goals: Annotated[Goals | None, ELSEWHERE] = None
     """Goals of the preset; None for full speed."""
-    duration_s: SecondsLong | None = None
+    duration_s: Annotated[SecondsLong | None, LASTS] = None
     """At full speed; None for a search."""
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
 
     @property
     def on_dut(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -19,7 +19,17 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, FramesAround, outside
-from dutlab.spec.workloads.setting import CarryingSetting, Goals, Params, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import (
+    CarryingSetting,
+    DrainSaid,
+    GoalsSaid,
+    Params,
+    PositiveRate,
+    SecondsLong,
+    Setting,
+    WarmupSaid,
+    Words,
+)
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 DEFAULT_PRESET = "csit"
@@ -82,18 +92,18 @@ class SearchSetting(CarryingSetting):
     """A search for every goal at once."""
 
     kind: Literal["search"] = "search"
-    preset: str | None = None
+    preset: Annotated[str | None, Words("search for {}", place=-1)] = None
     """What the goals are called, if they are of presets."""
-    goals: Goals
-    lowest_pps: PositiveRate | None = None
+    goals: GoalsSaid
+    lowest_pps: Annotated[PositiveRate | None, Words("from {} pps")] = None
     """Lowest rate of each link; None is a thousandth of the highest."""
-    highest_pps: PositiveRate | None = None
+    highest_pps: Annotated[PositiveRate | None, Words("up to {} pps")] = None
     """Highest rate of each link; None is the line rate, or as far as the generator reaches."""
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
-    budget_s: SecondsLong | None = None
-    early_stop: EarlyStop = EarlyStop.AT_ONCE
-    again_at_end: AgainAtEnd = AgainAtEnd.UPPER
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
+    budget_s: Annotated[SecondsLong | None, Words("{} s at most")] = None
+    early_stop: Annotated[EarlyStop, Words("early stop {}", {EarlyStop.AT_ONCE.value: ""}, place=1)] = EarlyStop.AT_ONCE
+    again_at_end: Annotated[AgainAtEnd, Words("again at end {}", {AgainAtEnd.UPPER.value: ""}, place=1)] = AgainAtEnd.UPPER
 
     @property
     def at_limit_s(self) -> Seconds:

@@ -6,8 +6,9 @@ Names carry units. A JSON file has a setting as an object whose `kind` says whic
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -20,10 +21,28 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, Rate, RateUnit
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.units import Pps, Seconds
+from dutlab.workloads import named, plug_of
 
 IMPORTED: Final = "imported"
 Value = str | float | int | None
 Params = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a setting is said in a sentence; a mark in the annotation of its field. A test holds that each field has one."""
+
+    text: str
+    """`{}` is the value, `{:pps}` a frame rate in the unit of its size; empty if it is said elsewhere."""
+    instead: Mapping[Value, str] = field(default_factory=dict, hash=False)
+    """Values that have words of their own; empty words for what goes without saying. None goes so wherever it is not here."""
+    place: int = 0
+    """Before the others (-1) or after them (1)."""
+    read: Callable[[Any], str] | None = None
+    """Makes the value's text of the field; the text of `params` where there is none."""
+
+
+ELSEWHERE = Words("")
 
 NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
@@ -31,6 +50,22 @@ SecondsLong = Annotated[Seconds, Field(gt=0)]
 SecondsOrNone = Annotated[Seconds, Field(ge=0)]
 """A time that may be 0."""
 PositiveRate = Annotated[Pps, Field(gt=0)]
+
+AT_RATE = Words("at {:pps} a link", {None: "as fast as the generator can"}, place=-1)
+LASTS = Words("{} s")
+OMITS = Words("first {} s left out", {0: ""})
+SCALE = Words("every duration × {}", {1: ""})
+STREAMS = Words("{} streams", {1: "1 stream"}, place=1)
+DirectionsSaid = Annotated[Directions, Words("direction: {}", place=1)]
+DrainSaid = Annotated[SecondsOrNone, Words("{} s drain", {0: ""})]
+DurationSaid = Annotated[SecondsLong, LASTS]
+FrameSize = Annotated[Mix, Words("frame size {}", place=1)]
+"""In bytes with FCS."""
+GeneratorSaid = Annotated[Generator | None, ELSEWHERE]
+"""It is said with the tool."""
+RampSaid = Annotated[SecondsOrNone, OMITS]
+TrafficSaid = Annotated[Traffic, Words("{}", place=1, read=Traffic.words)]
+WarmupSaid = Annotated[SecondsOrNone, Words("{} s warm-up", {0: ""})]
 
 
 class Setting(BaseModel):
@@ -41,11 +76,23 @@ class Setting(BaseModel):
     kind: str
     left_out: ClassVar[frozenset[str]] = frozenset()
     """Fields that `params` does not name while they have their default."""
+    also: ClassVar[Mapping[str, Words]] = {"frame_mix": ELSEWHERE}
+    """How those names of `params` are said that are no fields."""
 
     @property
     def workload(self) -> str:
         """As the experiment file calls it."""
         return self.kind
+
+    @property
+    def size(self) -> str:
+        """Of its frames, as tables have it: bytes with FCS, or the name of a mix; empty of what has no such frames."""
+        return ""
+
+    @property
+    def made_by(self) -> GeneratorModel | None:
+        """The generator that it names; None where that is the engine, or it has no frames."""
+        return None
 
     @property
     def flows(self) -> int:
@@ -89,19 +136,45 @@ class Setting(BaseModel):
 
     @cached_property
     def params(self) -> Params:
-        """Name with unit → value: what tables, labels, groups and queries have of it. No other place puts a setting into words."""
+        """Name with unit → value: what tables, labels, groups and queries have of it."""
         flat: dict[str, Value] = {}
-        for name, field in type(self).model_fields.items():
+        for name, of in type(self).model_fields.items():
             value = getattr(self, name)
-            if name != "kind" and not (name in self.left_out and value == field.get_default(call_default_factory=True)):
+            if name != "kind" and not (name in self.left_out and value == of.get_default(call_default_factory=True)):
                 flat |= _flat(name, value)
         return flat
+
+    @classmethod
+    @cache
+    def words_of_fields(cls) -> Mapping[str, Words]:
+        """Name → how it is said."""
+        found = {name: mark for name, of in cls.model_fields.items() for mark in of.metadata if isinstance(mark, Words)}
+        return {**found, **cls.also}
+
+    @property
+    def words(self) -> Mapping[str, Words]:
+        """Of each name in `params` that has words."""
+        return self.words_of_fields()
+
+    @property
+    def sentence(self) -> Iterator[tuple[str, Value, Words]]:
+        """Each name of `params` with its value and how it is said, in this order; names without words come last, as they are."""
+        left = dict(self.params)
+        for name, words in sorted(self.words.items(), key=lambda item: item[1].place):
+            if name in left:
+                value = left.pop(name)
+                yield name, value if words.read is None or value is None else words.read(getattr(self, name)), words
+        yield from ((name, value, Words(f"{_in_format(name.replace('_', ' '))} {{}}")) for name, value in sorted(left.items()))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic does it, which would keep the words of the original."""
         made = super().model_copy(update=update, deep=deep)
         made.__dict__.pop("params", None)
         return made
+
+
+def _in_format(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _flat(name: str, value: Any) -> dict[str, Value]:  # noqa: ANN401, PLR0911 -- one line a type
@@ -131,10 +204,19 @@ class FrameSetting(Setting):
 
     left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
 
-    frame_size: Mix
-    """In bytes with FCS."""
-    generator: Generator | None = None
+    frame_size: FrameSize
+    generator: GeneratorSaid = None
     """None is the engine."""
+
+    @property
+    def size(self) -> str:
+        """That of all of them."""
+        return str(self.frame_size.size or self.frame_size.name)
+
+    @property
+    def made_by(self) -> GeneratorModel | None:
+        """As the experiment says."""
+        return self.generator
 
 
 class CarryingSetting(FrameSetting):
@@ -142,7 +224,7 @@ class CarryingSetting(FrameSetting):
 
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic"}
 
-    traffic: Traffic = Field(default_factory=Traffic)
+    traffic: TrafficSaid = Field(default_factory=Traffic)
 
     @property
     def flows(self) -> int:
@@ -153,7 +235,7 @@ class CarryingSetting(FrameSetting):
 class DirectedSetting(FrameSetting):
     """Frames that can go either way."""
 
-    directions: Directions = Directions.FORWARD
+    directions: DirectionsSaid = Directions.FORWARD
 
 
 def directions_of(setting: Setting) -> Directions:
@@ -165,12 +247,17 @@ class LoadSetting(DirectedSetting):
     """Frames of one kind at one rate, counted for one time: what the method `sweep` offers once."""
 
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic", "directions"}
+    also: ClassVar[Mapping[str, Words]] = {
+        **Setting.also,
+        "rate_pps": AT_RATE,
+        "rate_percent": Words("at {} % of a link's speed", place=-1),
+    }
 
-    rate: Rate = None
-    traffic: Traffic = Field(default_factory=Traffic)
-    duration_s: SecondsLong
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
+    rate: Annotated[Rate, ELSEWHERE] = None
+    traffic: TrafficSaid = Field(default_factory=Traffic)
+    duration_s: DurationSaid
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
 
     @property
     def flows(self) -> int:
@@ -206,22 +293,51 @@ def _goals(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
 
 Goals = Annotated[tuple[Goal, ...], AfterValidator(_goals)]
 """Goals that one search can serve."""
+GoalsSaid = Annotated[Goals, Words("search for {}", place=-1, read=lambda goals: ", ".join(goal.name for goal in goals))]
 
 
 class ImportedSetting(Setting):
     """What a file of another tool says of how its figures came about."""
 
     kind: Literal["imported"] = IMPORTED
-    of: str
+    of: Annotated[str, ELSEWHERE]
     """The workload that its figures are shown as."""
-    said: dict[str, Value] = {}
+    said: Annotated[dict[str, Value], ELSEWHERE] = {}
+    also: ClassVar[Mapping[str, Words]] = {
+        **LoadSetting.words_of_fields(),
+        "streams": STREAMS,
+        "omit_s": OMITS,
+        "rampup_s": Words("ramp of {} s"),
+        "hold_s": Words("{} s hold"),
+        "target_percent": Words("to {} % of line rate"),
+        "warmup_mult": Words("warm-up at {}"),
+    }
+    """Of what files of many tools say; a workload of ours that it is shown as says the others."""
 
     @property
     def workload(self) -> str:
         """The one that it is shown as."""
         return self.of
 
+    @property
+    def size(self) -> str:
+        """As in the file."""
+        return str(self.said.get("frame_size") or "")
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Where the file names both."""
+        client, server = self.said.get("client"), self.said.get("server")
+        return (str(client), str(server)) if client and server else ()
+
     @cached_property
     def params(self) -> Params:
         """Parameters as in the file."""
         return self.said
+
+    @property
+    def words(self) -> Mapping[str, Words]:
+        """As a setting of ours says it; what needs a field of ours stays as the file has it."""
+        path = plug_of(self.of).settings
+        ours: Mapping[str, Words] = named(path).setting.words_of_fields() if path else {}
+        return {name: words for name, words in {**ours, **self.also, **ours}.items() if words.read is None}

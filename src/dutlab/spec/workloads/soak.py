@@ -16,7 +16,17 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
-from dutlab.spec.workloads.setting import CarryingSetting, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import (
+    AT_RATE,
+    CarryingSetting,
+    DrainSaid,
+    DurationSaid,
+    Positive,
+    PositiveRate,
+    Setting,
+    WarmupSaid,
+    Words,
+)
 from dutlab.units import Pps, Seconds
 
 SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1
@@ -30,14 +40,14 @@ class SoakSetting(CarryingSetting):
     kind: Literal["soak"] = "soak"
     left_out: ClassVar[frozenset[str]] = CarryingSetting.left_out | {"target_loss_percent"}
 
-    rate_pps: PositiveRate
+    rate_pps: Annotated[PositiveRate, AT_RATE]
     """Rate of each link."""
-    share_percent: Positive
-    threshold_percent: Annotated[float, Field(ge=0, lt=100)]
-    target_loss_percent: Positive | None = None
-    duration_s: SecondsLong
-    warmup_s: SecondsOrNone
-    drain_s: SecondsOrNone
+    share_percent: Annotated[Positive, Words("{} % of it")]
+    threshold_percent: Annotated[float, Field(ge=0, lt=100), Words("saturated above {} % loss")]
+    target_loss_percent: Annotated[Positive | None, Words("for a loss of {} %")] = None
+    duration_s: DurationSaid
+    warmup_s: WarmupSaid
+    drain_s: DrainSaid
 
 
 class SoakWorkload(CarryingTraffic, TimedFrames):

@@ -26,7 +26,7 @@ from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FrameWorkload, each_once, outside
-from dutlab.spec.workloads.setting import DirectedSetting, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import AT_RATE, DirectedSetting, DrainSaid, PositiveRate, SecondsLong, Setting, Words
 from dutlab.units import Pps, Seconds
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ class SoakPowerSetting(DirectedSetting):
     kind: Literal["soak-power"] = "soak-power"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "meter"})
 
-    rate_pps: PositiveRate
+    rate_pps: Annotated[PositiveRate, AT_RATE]
     """Of each link and direction, at 100 %."""
-    phases: tuple[PowerPhase, ...]
-    window_s: SecondsLong
+    phases: Annotated[tuple[PowerPhase, ...], Words("phases {}")]
+    window_s: Annotated[SecondsLong, Words("stable over {} s")]
     """For so long watts and temperatures stand still before they count as stable."""
-    drain_s: SecondsOrNone
-    meter: str | None = None
+    drain_s: DrainSaid
+    meter: Annotated[str | None, Words("watts by {}")] = None
 
 
 class SoakPowerWorkload(FrameWorkload):

@@ -18,7 +18,7 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, FlowSet, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, alone, each_once, outside
-from dutlab.spec.workloads.setting import FrameSetting, NotNegative, Params, Positive, PositiveRate, SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import DrainSaid, FrameSetting, NotNegative, Params, Positive, PositiveRate, SecondsLong, Setting, Words
 from dutlab.units import Seconds
 
 _LEAST_FLOWS = 1024
@@ -43,18 +43,18 @@ class StateSetting(FrameSetting):
     """What is asked of the state table."""
 
     kind: Literal["state"] = "state"
-    tests: tuple[StateTest, ...]
-    trial_s: SecondsLong
-    loss_ratio: NotNegative
-    width_ratio: Positive
-    fill_pps: PositiveRate | None = None
-    most_flows: Annotated[int, Field(ge=1)]
+    tests: Annotated[tuple[StateTest, ...], Words("tests: {}")]
+    trial_s: Annotated[SecondsLong, Words("trials of {} s")]
+    loss_ratio: Annotated[NotNegative, Words("loss ratio {}", place=1)]
+    width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
+    fill_pps: Annotated[PositiveRate | None, Words("filled at {} flows a second")] = None
+    most_flows: Annotated[int, Field(ge=1), Words("up to {} flows")]
     """That are tried, and can be told apart."""
-    destination_ports: Annotated[int, Field(ge=1)]
-    table_flows: Annotated[int, Field(ge=1)] | None = None
-    nat_ports: tuple[int, int] | None = None
-    drain_s: SecondsOrNone
-    budget_s: SecondsLong
+    destination_ports: Annotated[int, Field(ge=1), Words("destination ports {}", place=1)]
+    table_flows: Annotated[Annotated[int, Field(ge=1)] | None, Words("a table of {} flows")] = None
+    nat_ports: Annotated[tuple[int, int] | None, Words("translated to ports {}")] = None
+    drain_s: DrainSaid
+    budget_s: Annotated[SecondsLong, Words("{} s at most")]
     """Seconds of sending for the concurrent flows."""
 
     @property

@@ -21,7 +21,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.setting import Params, Setting
+from dutlab.spec.workloads.setting import ELSEWHERE, Params, Setting
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class StepsSetting(Setting):
     """All that is done, so that a record says it."""
 
     kind: Literal["steps"] = "steps"
-    steps: Annotated[StepsWorkload, PlainSerializer(lambda work: work.model_dump(mode="json", exclude_defaults=True))]
+    steps: Annotated[StepsWorkload, PlainSerializer(lambda work: work.model_dump(mode="json", exclude_defaults=True)), ELSEWHERE]
 
     @cached_property
     def params(self) -> Params:

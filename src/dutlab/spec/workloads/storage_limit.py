@@ -25,7 +25,7 @@ from dutlab.spec.model import Loc, fault, fault_of_key, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting, Value
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
-from dutlab.spec.workloads.setting import SecondsLong, SecondsOrNone, Setting
+from dutlab.spec.workloads.setting import DurationSaid, RampSaid, Setting, Words
 from dutlab.units import Seconds
 
 MOST_DEPTH = 4096
@@ -42,15 +42,15 @@ class StorageLimitSetting(DriveSetting):
 
     kind: Literal["storage-limit"] = "storage-limit"
 
-    access: Literal["random", "sequential"]
-    bs: str
-    reads_percent: Percent
-    jobs: int
-    deepest: int
-    engine: str
-    ramp_s: SecondsOrNone
-    duration_s: SecondsLong
+    access: Annotated[Literal["random", "sequential"], Words("access {}", place=1)]
+    bs: Annotated[str, Words("blocks of {}")]
+    reads_percent: Annotated[Percent, Words("{} % reads")]
+    jobs: Annotated[int, Words("jobs {}", place=1)]
+    deepest: Annotated[int, Words("up to depth {}")]
+    engine: Annotated[str, Words("by {}")]
+    duration_s: DurationSaid
     """Duration of each depth."""
+    ramp_s: RampSaid
 
     @property
     def points(self) -> int:

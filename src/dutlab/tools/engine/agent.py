@@ -6,33 +6,46 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Mapping
-from typing import Any
+import time
+from typing import Any, TypeVar
 
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
+from dutlab.tools.engine.clocks import EXCHANGES, Offset, exchange
+from dutlab.tools.engine.protocol import EVENTS, Clock, Fault, Hello, Received, Sent, SentStream
+from dutlab.tools.engine.typed import MisfitError, read
 
 TOOL = "dutlab-engine"
-PROTOCOL = 1
+PROTOCOL = 2
 REPLY_S = 30.0
 """Within which an agent answers what needs no waiting. Opening an XDP port takes some tens of milliseconds; on a busy machine, seconds."""
 ENDS_S = 3.0
+R = TypeVar("R")
+A = TypeVar("A", Sent, Received)
+
+
+class ReplyUnfit(ToolFailed):
+    """What an agent said does not fit the protocol: `op` is what it answers, `misfit` the place and kind of the fault."""
+
+    def __init__(self, op: str, misfit: MisfitError, *, host: str) -> None:
+        super().__init__(f"its reply to `{op}` does not fit the protocol: {misfit}", tool=TOOL, host=host)
+        self.op, self.misfit = op, misfit
 
 
 class Agent:
     """One running agent. Made by `start()`; once it has failed it answers nothing more and is to be closed."""
 
+    hello: Hello
+    """What it said of itself."""
+
     def __init__(self, host: Host, process: Process) -> None:
         self.host = host
-        self.hello: Mapping[str, Any] = {}
-        """What it said of itself: version, clocks, kernel, cpus."""
         self._process = process
         self._ids = itertools.count(1)
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._failure: DutlabError | None = None
         self._lines: list[bytes] = []
-        self._events: list[dict[str, Any]] = []
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
@@ -40,27 +53,33 @@ class Agent:
         """Starts the agent and asks who it is. Raises ToolMissing when it speaks another protocol, ToolFailed, HostError."""
         agent = cls(host, await host.spawn([binary, "agent"]))
         try:
-            agent.hello = await agent.ask("hello")
+            agent.hello = agent._fitting("hello", Hello, _of_our_protocol(await agent._answer("hello"), host.name, binary))
         except BaseException:
             await to_its_end(agent.close())
             raise
-        if (speaks := agent.hello.get("protocol")) == PROTOCOL:
-            return agent
-        await agent.close()
-        why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
-        raise ToolMissing(why, tool=TOOL, host=host.name, remedy="install dutlab and its engine from one release")
+        return agent
 
     @property
     def alive(self) -> bool:
         """Whether it can still be asked."""
         return self._failure is None
 
-    async def ask(self, op: str, *, timeout_s: float = REPLY_S, **arguments: object) -> dict[str, Any]:
-        """One request and its reply.
+    async def ask(self, op: str, kind: type[R], *, timeout_s: float = REPLY_S, **arguments: object) -> R:
+        """One request and its reply, which is of this kind.
 
-        Raises PortRefused when the guard refuses a port, HostError when a port is not there or was lost, ToolFailed for every other
-        refusal, for silence, for an agent that has ended and for output that is not a reply.
+        Raises PortRefused when the guard refuses a port, HostError when a port is not there or was lost, ReplyUnfit for another kind of
+        reply, ToolFailed for every other refusal, for silence, for an agent that has ended and for output that is not a reply.
         """
+        return self._fitting(op, kind, await self._answer(op, timeout_s, **arguments))
+
+    def _fitting(self, op: str, kind: type[R], said: object) -> R:
+        try:
+            return read(kind, said)
+        except MisfitError as e:
+            self._failure = ReplyUnfit(op, e, host=self.host.name)
+            raise self._failure from e
+
+    async def _answer(self, op: str, timeout_s: float = REPLY_S, **arguments: object) -> dict[str, Any]:
         if self._failure is not None:
             raise self._failure
         number = next(self._ids)
@@ -79,12 +98,23 @@ class Agent:
             if reply.done() and not reply.cancelled():
                 reply.exception()  # nobody waits for it where the request could not be sent: asyncio would print it
         if (err := answer.get("err")) is not None:
-            raise fault(err, host=self.host.name)
+            raise _fault(self._fitting(op, Fault, err), host=self.host.name)
         ok = answer.get("ok")
         if not isinstance(ok, dict):
             self._failure = self._failed(f"answered `{op}` with neither `ok` nor `err`")
             raise self._failure
         return ok
+
+    async def offset(self) -> Offset:
+        """How far its CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
+        found = []
+        for _ in range(EXCHANGES):
+            asked_ns = time.monotonic_ns()
+            said = await self.ask("clock", Clock)
+            heard_ns = time.monotonic_ns()
+            received_ns, replied_ns = said.received_monotonic_ns, said.replied_monotonic_ns
+            found.append(exchange(asked_ns=asked_ns, received_ns=received_ns, replied_ns=replied_ns, heard_ns=heard_ns))
+        return min(found, key=lambda offset: offset.error_ns)
 
     async def _send(self, line: bytes) -> None:
         try:
@@ -97,11 +127,6 @@ class Agent:
         """Every line said and heard since the last call, untouched: the trial's raw output."""
         lines, self._lines = self._lines, []
         return b"".join(lines)
-
-    def take_events(self) -> list[dict[str, Any]]:
-        """What it said on its own since the last call."""
-        events, self._events = self._events, []
-        return events
 
     async def close(self) -> None:
         """Ends it: it stops all senders and gives its ports back when its stdin ends. Harmless when it has ended."""
@@ -124,6 +149,8 @@ class Agent:
             why = self._failed(f"ended with status {done.status} while it was needed{': ' + said if said else ''}")
         except _NoReplyError as e:
             why = self._failed(f"printed something that is not a reply: {str(e)[:120]!r}")
+        except MisfitError as e:
+            why = ReplyUnfit("event", e, host=self.host.name)
         except HostError as e:
             why = e
         self._failure = self._failure or why
@@ -136,11 +163,12 @@ class Agent:
             message = json.loads(line)
         except ValueError:
             raise _NoReplyError(line.decode("utf-8", "replace").rstrip()) from None
-        if not isinstance(message, dict) or not ("event" in message or "id" in message):
-            raise _NoReplyError(line.decode("utf-8", "replace").rstrip())
-        if "event" in message:
-            self._events.append(message)
+        event = EVENTS.get(str(message.get("event"))) if isinstance(message, dict) else None
+        if event is not None:
+            read(event, message)  # the raw output keeps it
             return
+        if not isinstance(message, dict) or "id" not in message:
+            raise _NoReplyError(line.decode("utf-8", "replace").rstrip())
         number = message["id"]
         waiting = self._open.get(number) if isinstance(number, int) else None
         if waiting is not None and not waiting.done():
@@ -154,13 +182,33 @@ class _NoReplyError(Exception):
     """A line that the protocol does not know."""
 
 
-def fault(err: Mapping[str, Any], *, host: str) -> DutlabError:
-    """The exception that an agent's `err` stands for."""
-    what, remedy = str(err.get("message", "it gave no reason")), str(err.get("remedy") or "")
-    match err.get("kind"):
+def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str, Any]:
+    """The same reply. Raises ToolMissing where it is one of another protocol, whatever else it says."""
+    if (speaks := hello.get("protocol")) == PROTOCOL:
+        return hello
+    why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
+    raise ToolMissing(why, tool=TOOL, host=host, remedy="install dutlab and its engine from one release")
+
+
+def to_settle(sent: SentStream) -> dict[str, int]:
+    """What a receiver must know of a stream, as the protocol's StreamSent: refused frames may have used numbers up."""
+    return {"stream": sent.stream, "frames": sent.sent} | ({} if sent.numbered is None else {"numbered": sent.numbered})
+
+
+def sound(said: A, host: str) -> A:
+    """What an agent says of a port. Raises ToolFailed, HostError where the port failed."""
+    if said.err is not None:
+        raise _fault(said.err, host=host)
+    return said
+
+
+def _fault(err: Fault, *, host: str) -> DutlabError:
+    """The exception that an agent's `err` means."""
+    remedy = err.remedy or ""
+    match err.kind:
         case "guard_refused":
-            return PortRefused(f"{host}: {what}", remedy=remedy)
+            return PortRefused(f"{host}: {err.message}", remedy=remedy)
         case "no_such_interface" | "port_lost":
-            return HostError(what, host=host, remedy=remedy)
+            return HostError(err.message, host=host, remedy=remedy)
         case _:
-            return ToolFailed(what, tool=TOOL, host=host, remedy=remedy)
+            return ToolFailed(err.message, tool=TOOL, host=host, remedy=remedy)

@@ -8,13 +8,8 @@ measurements, one before a trial and one after it, bound what they did meanwhile
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # gates compare clocks too, without an agent
-    from dutlab.tools.engine.agent import Agent
 
 EXCHANGES = 12
 
@@ -59,21 +54,3 @@ def exchange(*, asked_ns: int, received_ns: int, replied_ns: int, heard_ns: int)
     """The offset of the clock that `received` and `replied` were read from, against that of `asked` and `heard` (RFC 5905 section 8)."""
     delay = max(0, (heard_ns - asked_ns) - (replied_ns - received_ns))
     return Offset(((received_ns - asked_ns) + (replied_ns - heard_ns)) // 2, (delay + 1) // 2)
-
-
-async def offset_of(agent: Agent) -> Offset:
-    """How far the agent's CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError, KeyError."""
-    found = []
-    for _ in range(EXCHANGES):
-        asked_ns = time.monotonic_ns()
-        said = await agent.ask("clock")
-        heard_ns = time.monotonic_ns()
-        found.append(
-            exchange(
-                asked_ns=asked_ns,
-                received_ns=int(said["received_monotonic_ns"]),
-                replied_ns=int(said["replied_monotonic_ns"]),
-                heard_ns=heard_ns,
-            )
-        )
-    return min(found, key=lambda offset: offset.error_ns)

@@ -11,8 +11,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 from dutlab.dut.mode import Announce
 from dutlab.errors import ToolFailed
@@ -21,7 +21,9 @@ from dutlab.hosts.running import together
 from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Percentiles
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import TOOL
+from dutlab.tools.engine.protocol import TcpClientDone, TcpFailed, TcpServerReady, TcpServerSeen, TcpTimes
 from dutlab.tools.engine.source_addresses import SourceAddresses
+from dutlab.tools.engine.typed import MisfitError, read
 
 FIRST_PORT = 20000
 PORTS_EACH = 16
@@ -29,6 +31,7 @@ MOST_EACH = 16_000
 """Connections of a client that are open at once, where its host allows more sockets."""
 _SPARE_FILES = 128
 _GRACE_S = 20.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ class EngineConnections:
             servers = [await _server(sink, _ports(n), load.count, ended) for n in range(several)]
             clients = await together(_client(source, sink.address, _ports(n), first, _share(load, n, several)) for n in range(several))
             seen = [await _asked(server, sink.host) for server in servers]
-        return _report(clients, seen, raw=f"{json.dumps({'clients': clients, 'servers': seen})}\n".encode())
+        raw = json.dumps({"clients": [asdict(client) for client in clients], "servers": [asdict(server) for server in seen]})
+        return _report(clients, seen, raw=f"{raw}\n".encode())
 
     def _end(self, name: str, *addresses: str) -> _End:
         host = self._hosts[name]
@@ -91,58 +95,55 @@ def _share(load: ConnectionLoad, nth: int, several: int) -> ConnectionLoad:
 async def _server(sink: _End, ports: str, count: int, ended: AsyncExitStack) -> Process:
     server = await sink.host.spawn([*sink.engine, "tcp-server", sink.address, "--ports", ports, "--connections", str(count)])
     ended.push_async_callback(server.end)
-    said = _read(await server.readline())
-    if not said.get("ready"):
-        why = f"the server does not listen on {sink.address} ports {ports}: {said.get('error', 'it said nothing')}"
-        raise ToolFailed(why, tool=TOOL, host=sink.host.name, remedy="end what holds the ports")
+    said = await server.readline()
+    _read(TcpServerReady, said, sink.host, f"the server does not listen on {sink.address} ports {ports}", "end what holds the ports")
     return server
 
 
-async def _client(source: _End, to: str, ports: str, first: int, load: ConnectionLoad) -> dict[str, Any]:
+async def _client(source: _End, to: str, ports: str, first: int, load: ConnectionLoad) -> TcpClientDone:
     argv = [*source.engine, "tcp-client", "--from", ",".join(source.addresses), "--to", to, "--ports", ports, "--first", str(first)]
     argv += ["--rate", f"{load.rate_per_s:.6f}", "--count", str(load.count), "--requests", str(load.requests)]
     argv += ["--request-bytes", str(load.request_bytes), "--response-bytes", str(load.response_bytes)]
     argv += ["--timeout", f"{load.timeout:g}s", *(["--hold"] if load.hold else []), *(["--reset"] if load.resets else [])]
     takes_s = load.count / load.rate_per_s * (2 if load.hold else 1) + load.timeout * (load.requests + 2)
     done = await source.host.run(argv, timeout_s=takes_s + _GRACE_S, check=False)
-    said = _read(done.stdout)
-    if done.status or "connections" not in said:
-        what = said.get("error") or done.complaint or "it said nothing"
-        raise ToolFailed(
-            f"the client ended with {done.status}: {what}", tool=TOOL, host=source.host.name, raw={"tcp-client.txt": done.stdout}
-        )
-    return said
+    return _read(TcpClientDone, done.stdout, source.host, f"the client ended with {done.status}", complaint=done.complaint)
 
 
 def _ports(nth: int) -> str:
     return f"{FIRST_PORT + nth * PORTS_EACH}-{FIRST_PORT + nth * PORTS_EACH + PORTS_EACH - 1}"
 
 
-async def _asked(server: Process, host: Host) -> dict[str, Any]:
+async def _asked(server: Process, host: Host) -> TcpServerSeen:
     await server.write(b"report\n")
-    said = _read(await server.readline())
-    if "served" not in said:
-        raise ToolFailed("the server ended during the trial", tool=TOOL, host=host.name, remedy="see whether its host has memory left")
-    return said
+    why, remedy = "the server ended during the trial", "see whether its host has memory left"
+    return _read(TcpServerSeen, await server.readline(), host, why, remedy)
 
 
-def _read(line: bytes) -> dict[str, Any]:
+def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = "", *, complaint: str = "") -> T:
+    """What an end printed. Raises ToolFailed with `otherwise` where it is of another kind."""
     try:
         said = json.loads(line)
+        if isinstance(said, dict) and "error" in said:
+            complaint = read(TcpFailed, said).error
+        else:
+            return read(kind, said)
+    except MisfitError as e:
+        complaint = f"what it said does not fit: {e}"
     except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
+        complaint = complaint or "it said nothing"
+    raise ToolFailed(f"{otherwise}: {complaint}", tool=TOOL, host=host.name, remedy=remedy, raw={"tcp.txt": line})
 
 
-def _report(clients: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]], *, raw: bytes) -> ConnectionReport:
+def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], *, raw: bytes) -> ConnectionReport:
     """Of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
-    of = [client["connections"] for client in clients]
+    of = [client.connections for client in clients]
 
     def total(name: str) -> int:
-        return sum(int(c[name]) for c in of)
+        return sum(getattr(c, name) for c in of)
 
-    def risen(ends: Sequence[Mapping[str, Any]], name: str) -> int:
-        return max(int(end["tcp"].get(name, 0)) for end in ends)
+    def risen(ends: Sequence[TcpClientDone | TcpServerSeen], name: str) -> int:
+        return max(end.tcp.get(name, 0) for end in ends)
 
     seen = total("refused") + total("reset")
     by_sink = min(seen, risen(servers, "OutRsts"))
@@ -155,20 +156,20 @@ def _report(clients: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str,
         open_max=total("open_max"),
         transactions=total("transactions"),
         body_bytes=total("body_bytes"),
-        begun_s=max(c["begun_ns"] for c in of) / 1e9,
-        answered_s=max(c["answered_ns"] for c in of) / 1e9,
-        handshake=_times(of, "handshake"),
-        first_byte=_times(of, "first_byte"),
-        response=_times(of, "response"),
+        begun_s=max(c.begun_ns for c in of) / 1e9,
+        answered_s=max(c.answered_ns for c in of) / 1e9,
+        handshake=_times([c.handshake for c in of]),
+        first_byte=_times([c.first_byte for c in of]),
+        response=_times([c.response for c in of]),
         reset_by_sink=by_sink,
         reset_by_path=seen - by_sink,
         retransmits=risen(clients, "RetransSegs") + risen(servers, "RetransSegs"),
         overflows=risen(servers, "ListenOverflows"),
-        system_refused="; ".join(dict.fromkeys(c["refused_by_system"] for c in of if c["refused_by_system"])),
+        system_refused="; ".join(dict.fromkeys(c.refused_by_system for c in of if c.refused_by_system)),
         raw={"connections.json": raw},
     )
 
 
-def _times(of: Sequence[Mapping[str, Any]], name: str) -> Percentiles:
+def _times(of: Sequence[TcpTimes]) -> Percentiles:
     """Of one client its own; of several the worst of theirs."""
-    return Percentiles(*(float(max(c[name][at] for c in of)) for at in ("p50_ns", "p99_ns", "max_ns")))
+    return Percentiles(float(max(t.p50_ns for t in of)), float(max(t.p99_ns for t in of)), float(max(t.max_ns for t in of)))

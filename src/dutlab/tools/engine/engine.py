@@ -29,10 +29,11 @@ from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
-from dutlab.tools.engine.clocks import Clocks, Offset, offset_of
+from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams, stream_load
-from dutlab.tools.engine.trial import FlowAccount, Part, read, watches_of
+from dutlab.tools.engine.protocol import Done, Opened
+from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
@@ -84,7 +85,7 @@ class Engine:
 
     async def check(self) -> str:
         """The version, of each host when they differ. Raises ToolMissing, ToolFailed, HostError."""
-        return versions_of({host: str((await self._agent(host)).hello.get("version", "unknown")) for host in self._binaries})
+        return versions_of({host: (await self._agent(host)).hello.version for host in self._binaries})
 
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
@@ -94,7 +95,6 @@ class Engine:
         directions = [each for direction in whole for each in of_streams(direction, offer)]
         for agent in self._agents.values():
             agent.take_lines()
-            agent.take_events()
         load = EngineLoad(
             offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
             traffic_of=offer.traffic_of, burst_frames=offer.burst_frames, burst_rate=offer.burst_rate,
@@ -142,8 +142,7 @@ class Engine:
         readers = {clock: host for host, clock in which.items()}
         if len(readers) == 1:
             return Clocks(which, {})
-        with read(" and ".join(hosts)):
-            return Clocks(which, {clock: await offset_of(self._agents[host]) for clock, host in readers.items()})
+        return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
     def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
         """How far the clock of the link's sink was ahead of its source's, throughout."""
@@ -212,12 +211,12 @@ class Engine:
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
                     if (role, port) in opened:  # on a cable that links share
                         continue
-                    said = await self._agents[role].ask("open", **self._open_arguments(role, port, i, isolated=port not in guarded))
+                    said = await self._agents[role].ask("open", Opened, **self._open_arguments(role, port, i, isolated=port not in guarded))
                     opened.append((role, port))
-                    notes += [f"{port}: {said.get('backend', '?')}", *(f"{port}: {note}" for note in said.get("notes", []))]
+                    notes += [f"{port}: {note}" for note in (said.backend, *said.notes)]
             yield notes
             for role, port in opened:
-                await self._agents[role].ask("close", port=str(port))
+                await self._agents[role].ask("close", Done, port=str(port))
         except BaseException:
             await to_its_end(self.close())
             await self._still_there(directions)
@@ -257,7 +256,7 @@ class Engine:
             doubts=tuple(d for h in heard for d in h.doubts),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={
-                "engine_version": versions_of({host: str(agent.hello.get("version", "unknown")) for host, agent in self._agents.items()}),
+                "engine_version": versions_of({host: agent.hello.version for host, agent in self._agents.items()}),
                 **facts,
             },
             readings=readings,
@@ -268,9 +267,8 @@ class Engine:
 
     def _wall(self, role: str) -> Callable[[int], float]:
         """Wall clock of an agent's monotonic time, both as it said at its start."""
-        with read(role):
-            hello = self._agents[role].hello
-            offset_ns = int(hello["realtime_ns"]) - int(hello["monotonic_ns"])
+        hello = self._agents[role].hello
+        offset_ns = hello.realtime_ns - hello.monotonic_ns
         return lambda monotonic_ns: (monotonic_ns + offset_ns) / NS
 
 

@@ -2,137 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Flow, Gaps, Histogram, Latency
+from dutlab.errors import ToolFailed
+from dutlab.methods.ports import Flow, Gaps, Latency
+from dutlab.tools.engine import protocol
+from dutlab.tools.engine.agent import TOOL
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, SentSoFar
+from dutlab.tools.engine.protocol import Received, ReceivedStream, ReceivingSoFar, SendingSoFar, SentStream, TimedBy
 
 _NS = 1e9
 
 
-def flow_of(
-    link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any], *, sent_by: str | None = None
-) -> Flow:
-    """A link's flow from the protocol's SentStream, ReceivedStream and, for the port, Received. Raises KeyError, TypeError, ValueError.
-
-    `sent_by` is who read the clock for the send times, as the protocol's Sent has it.
-    """
-    frames = int(sent["sent"])
+def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Received, *, sent_by: TimedBy | None = None) -> Flow:
+    """A link's flow; `sent_by` is who read the clock for the send times."""
     return Flow(
         link=link,
-        intended_frames=int(sent["asked"]),
-        sent_frames=frames,
-        refused_frames=int(sent["refused"]),
-        backpressure_frames=_known(sent.get("backpressure")),
-        received_frames=int(received["received"]),
-        lost_frames=int(received["lost"]),
-        duplicated_frames=int(received["duplicated"]),
-        reordered_frames=int(received["reordered"]),
-        foreign_frames=int(port["foreign"]),
-        sent_seconds=float(sent["seconds"]),
-        mean_frame_bytes=int(sent["sent_bytes"]) / frames if frames else 0.0,
-        received_bytes=int(received["received_bytes"]),
-        latency=_latency(received.get("latency")),
-        latency_error_ns=_card_error_ns(port) if received.get("latency") else None,
-        sent_timed_by=str(sent_by or ""),
+        intended_frames=sent.intended,
+        sent_frames=sent.sent,
+        refused_frames=sent.refused,
+        backpressure_frames=sent.backpressure or 0,
+        received_frames=received.received,
+        lost_frames=received.lost,
+        duplicated_frames=received.duplicated,
+        reordered_frames=received.reordered,
+        foreign_frames=port.foreign,
+        sent_seconds=sent.seconds,
+        mean_frame_bytes=sent.sent_bytes / sent.sent if sent.sent else 0.0,
+        received_bytes=received.received_bytes,
+        latency=_latency(received.latency),
+        latency_error_ns=_card_error_ns(port) if received.latency else None,
+        sent_timed_by=sent_by or "",
         arrivals_timed_by=_arrivals(port),
-        gaps=_gaps(sent.get("gaps")),
-        late_frames=None if (late := received.get("late")) is None else int(late),
-        stale_frames=int(port["stale"]),
-        corrupted_frames=int(received["corrupted"]),
-        reorder_extent_max=int(received["reorder_extent_max"]),
-        arrived_beyond_sent=not received["balances"],
-        sources=tuple(dict.fromkeys(str(source["address"]) for source in received["sources"])),
+        gaps=_gaps(sent.gaps),
+        late_frames=received.late,
+        stale_frames=port.stale,
+        corrupted_frames=received.corrupted,
+        reorder_extent_max=received.reorder_extent_max,
+        arrived_beyond_sent=not received.balances,
+        sources=tuple(dict.fromkeys(source.address for source in received.sources)),
     )
 
 
-def doubts_of(link: str, sent: Mapping[str, Any], received: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[Doubt]:
+def doubts_of(link: str, sent: SentStream, received: ReceivedStream, port: Received) -> Iterator[Doubt]:
     """What only the engine can know; what every ledger shows is left to methods.ledger."""
-    if sent.get("backpressure") is None:
+    if sent.backpressure is None:
         yield Doubt(DoubtKind.REFUSALS_UNKNOWN, about=link)
-    if (dropped := port.get("kernel_dropped")) is None:
+    if port.kernel_dropped is None:
         yield Doubt(DoubtKind.RX_DROPS_UNKNOWN, about=link)
-    elif int(dropped):
-        yield Doubt(DoubtKind.RX_DROPPED, f"{int(dropped)} frames", link)
-    if guessed := int(received["guessed"]):
-        yield Doubt(DoubtKind.LEDGER_GUESSED, f"{guessed} frames", link)
-    if unknown := int(received.get("reorder_extents_unknown", 0)):
-        yield Doubt(DoubtKind.REORDERING_PARTLY_KNOWN, f"{unknown} of {int(received['reordered'])} reordered frames", link)
-    if corrupted := int(received["corrupted"]):
-        yield Doubt(DoubtKind.CORRUPTED_FRAMES, f"{corrupted} frames", link)
-    if negative := int((received.get("latency") or {}).get("negative", 0)):
-        yield Doubt(DoubtKind.LATENCY_UNKNOWN, f"{negative} frames arrived before they were sent", link)
+    elif port.kernel_dropped:
+        yield Doubt(DoubtKind.RX_DROPPED, f"{port.kernel_dropped} frames", link)
+    if received.guessed:
+        yield Doubt(DoubtKind.LEDGER_GUESSED, f"{received.guessed} frames", link)
+    if unknown := received.reorder_extents_unknown:
+        yield Doubt(DoubtKind.REORDERING_PARTLY_KNOWN, f"{unknown} of {received.reordered} reordered frames", link)
+    if received.corrupted:
+        yield Doubt(DoubtKind.CORRUPTED_FRAMES, f"{received.corrupted} frames", link)
+    if received.latency and received.latency.negative:
+        yield Doubt(DoubtKind.LATENCY_UNKNOWN, f"{received.latency.negative} frames arrived before they were sent", link)
 
 
-def of_stream(reply: Mapping[str, Any], stream: int) -> Mapping[str, Any]:
-    """The stream's part of a reply. Raises ValueError when it has none, KeyError."""
-    parts: list[dict[str, Any]] = [part for part in reply["streams"] if part["stream"] == stream]
-    if not parts:
-        raise ValueError(f"nothing of stream {stream}")
-    return parts[0]
+class _OfStream(Protocol):
+    @property
+    def stream(self) -> int: ...
 
 
-def sent_so_far(sending: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> SentSoFar:
-    """A `status` reply's `sending`, for which was asked and which came at these instants. Raises KeyError, TypeError, ValueError."""
-    part, since_s = of_stream(sending, stream), since_s - int(sending["age_ns"]) / _NS
-    return SentSoFar(
-        since_s, until_s, int(sending["monotonic_ns"]), int(part["sent"]), int(part["numbered"]), _known(part.get("backpressure"))
-    )
+S = TypeVar("S", bound=_OfStream)
 
 
-def arrived_so_far(receiving: Mapping[str, Any], stream: int, *, since_s: float, until_s: float) -> ArrivedSoFar:
-    """The same of its `receiving`."""
-    part, since_s = of_stream(receiving, stream), since_s - int(receiving["age_ns"]) / _NS
+def of_stream(parts: Iterable[S], stream: int, host: str) -> S:
+    """The stream's part of what an agent on `host` says of several. Raises ToolFailed when it says nothing of this one."""
+    for part in parts:
+        if part.stream == stream:
+            return part
+    raise ToolFailed(f"its account has nothing of stream {stream}", tool=TOOL, host=host)
+
+
+def sent_so_far(sending: SendingSoFar, of: protocol.StreamSendingSoFar, *, since_s: float, until_s: float) -> SentSoFar:
+    """A stream's part of a `status` reply, for which was asked and which came at these instants."""
+    since_s -= sending.age_ns / _NS
+    return SentSoFar(since_s, until_s, sending.monotonic_ns, of.sent, of.numbered, of.backpressure or 0)
+
+
+def arrived_so_far(receiving: ReceivingSoFar, of: protocol.StreamReceivingSoFar, *, since_s: float, until_s: float) -> ArrivedSoFar:
+    """The same of what the other end has received."""
     return ArrivedSoFar(
-        since_s,
+        since_s - receiving.age_ns / _NS,
         until_s,
-        int(receiving["monotonic_ns"]),
-        unique=int(part["received"]) - int(part["duplicated"]),
-        reordered=int(part["reordered"]),
-        next_sequence=int(part["next_sequence"]),
-        latency_count=int(part["latency_count"]),
-        latency_sum_ns=int(part["latency_sum_ns"]),
+        receiving.monotonic_ns,
+        unique=of.received - of.duplicated,
+        reordered=of.reordered,
+        next_sequence=of.next_sequence,
+        latency_count=of.latency_count,
+        latency_sum_ns=of.latency_sum_ns,
     )
 
 
-def _known(count: int | None) -> int:
-    """A count that may be unknown, where it is subtracted from: then nothing is. The doubt says that it is unknown."""
-    return 0 if count is None else int(count)
-
-
-def _latency(latency: Mapping[str, Any] | None) -> Latency | None:
-    if not latency or not latency["count"]:
+def _latency(of: protocol.Latency | None) -> Latency | None:
+    if of is None or not of.count:
         return None
-    whole = ("count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-    ipdv = latency.get("ipdv") or {}
-    known: dict[str, Any] = {name: latency.get(name) for name in ("pdv_p99_ns", "pdv_p999_ns")}
-    known |= {f"ipdv_{name}": ipdv.get(name) for name in ("p50_ns", "p99_ns", "max_ns")}
+    ipdv = of.ipdv
     return Latency(
-        **{name: int(latency[name]) for name in whole},
-        mean_ns=float(latency["mean_ns"]),
-        **{name: int(value) for name, value in known.items() if value is not None},
-        histogram=_histogram(latency),
-    )
+        of.count, of.min_ns, of.p50_ns, of.p90_ns, of.p99_ns, of.p999_ns, of.max_ns, of.mean_ns, of.pdv_p99_ns, of.pdv_p999_ns,
+        ipdv.p50_ns if ipdv else None, ipdv.p99_ns if ipdv else None, ipdv.max_ns if ipdv else None, of.histogram,
+    )  # fmt: skip
 
 
-def _arrivals(port: Mapping[str, Any]) -> dict[str, int]:
+def _arrivals(port: Received) -> dict[str, int]:
     """Frames by who timed them, the card first; those that timed none are not there."""
-    said = port.get("timed_by") or {}
-    return {by: int(said[by]) for by in ("card", "kernel", "engine") if said.get(by)}
+    if (by := port.timed_by) is None:
+        return {}
+    return {name: count for name, count in (("card", by.card), ("kernel", by.kernel), ("engine", by.engine)) if count}
 
 
-def _card_error_ns(port: Mapping[str, Any]) -> int:
-    return int((port.get("timed_by") or {}).get("card_error_ns", 0))
+def _card_error_ns(port: Received) -> int:
+    return (port.timed_by and port.timed_by.card_error_ns) or 0
 
 
-def _gaps(gaps: Mapping[str, Any] | None) -> Gaps | None:
-    if not gaps or not gaps["count"]:
+def _gaps(of: protocol.Gaps | None) -> Gaps | None:
+    if of is None or not of.count:
         return None
-    whole = ("count", "min_ns", "p50_ns", "p99_ns", "max_ns")
-    return Gaps(**{name: int(gaps[name]) for name in whole}, mean_ns=float(gaps["mean_ns"]), histogram=_histogram(gaps))
-
-
-def _histogram(of: Mapping[str, Any]) -> Histogram:
-    return tuple((int(upper_ns), int(count)) for upper_ns, count in of.get("histogram", ()))
+    return Gaps(of.count, of.min_ns, of.p50_ns, of.p99_ns, of.max_ns, of.mean_ns, of.histogram)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
-from dutlab.errors import ToolFailed
 from dutlab.methods.ports import Flow, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
-from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent, fault
+from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
-from dutlab.tools.engine.loss_watch import LossWatch
+from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch
+from dutlab.tools.engine.protocol import Armed, Clock, Done, Received, Sent, Started, Status
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
@@ -96,9 +95,9 @@ class Part:
         await self._start()
         patience = self.load.longest_s + TOGETHER_S + REPLY_S
         sending = _by_port((w.sends_on, w) for w in self.directions)
-        waits = asyncio.gather(*(self.agents[port.host].ask("wait", port=str(port), timeout_s=patience) for port in sending))
+        waits = asyncio.gather(*(self.agents[port.host].ask("wait", Sent, port=str(port), timeout_s=patience) for port in sending))
         said = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
-        sent = {port: _without_fault(of, port) for port, of in zip(sending, said, strict=True)}
+        sent = {port: sound(of, port.host) for port, of in zip(sending, said, strict=True)}
         receiving = _by_port((w.receives_on, w) for w in self.directions)
         settled = await asyncio.gather(*(self._settle(port, of, sent) for port, of in receiving.items()))
         accounts = {account.direction.name: account for of_port in settled for account in of_port}
@@ -120,7 +119,7 @@ class Part:
         for link, port in dict.fromkeys((direction.link, direction.sends_on) for direction in self.directions if self.chains):
             plans[port]["send"].setdefault("chains", []).extend(self._chain(link, chain) for chain in self.chains)
         for port, plan in plans.items():
-            await self.agents[port.host].ask("arm", port=str(port), **plan)
+            await self.agents[port.host].ask("arm", Armed, port=str(port), **plan)
 
     def _chain(self, link: str, chain: OfferedChain) -> dict[str, Any]:
         steps = [{"stream": self.streams[flow_of_stream(link, name)], "gap_ns": round(gap * NS)} for name, gap in chain.steps]
@@ -129,27 +128,27 @@ class Part:
     async def _start(self) -> None:
         """All receive before the first one sends; where several hosts send, they begin at one instant."""
         receivers = _by_host(w.receives_on for w in self.directions)
-        await asyncio.gather(*(self.agents[host].ask("start", ports=ports, half="receive") for host, ports in receivers.items()))
+        await asyncio.gather(*(self.agents[host].ask("start", Started, ports=ports, half="receive") for host, ports in receivers.items()))
         senders = _by_host(w.sends_on for w in self.directions)
         first = next(iter(senders))
         if len(senders) == 1:
-            await self.agents[first].ask("start", ports=senders[first], half="send")
+            await self.agents[first].ask("start", Started, ports=senders[first], half="send")
             return
-        at_ns = int((await self.agents[first].ask("clock"))["replied_monotonic_ns"]) + round(TOGETHER_S * NS)
+        at_ns = (await self.agents[first].ask("clock", Clock)).replied_monotonic_ns + round(TOGETHER_S * NS)
         await asyncio.gather(
             *(
-                self.agents[host].ask("start", ports=ports, half="send", at_monotonic_ns=at_ns + self.clocks.ahead(host, first).ns)
+                self.agents[host].ask("start", Started, ports=ports, half="send", at_monotonic_ns=at_ns + self.clocks.ahead(host, first).ns)
                 for host, ports in senders.items()
             )
         )
 
     async def _watched(
         self,
-        waits: asyncio.Future[list[dict[str, Any]]],
+        waits: asyncio.Future[list[Sent]],
         watches: Sequence[DirectionWatch],
         allowed: int | None,
         begun: Callable[[], None] | None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[Sent]:
         """The replies of `waits`; sending is stopped once more frames than `allowed` are certainly lost or were refused by the DUT."""
 
         async def watch() -> None:
@@ -164,7 +163,7 @@ class Part:
                     waiting = None
                 await asyncio.sleep(LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S)
             for role, ports in _by_host(w.sends_on for w in self.directions).items():
-                await self.agents[role].ask("stop", ports=ports)
+                await self.agents[role].ask("stop", Done, ports=ports)
 
         watching = asyncio.create_task(watch())
         both: set[asyncio.Future[Any]] = {waits, watching}
@@ -178,68 +177,53 @@ class Part:
 
     async def _look(self, direction: Direction, watch: DirectionWatch) -> None:
         """Has `watch` see what both ends have counted, if they have begun."""
-        arrived, sent, stream = None, None, self.streams[direction.name]
+        arrived, sent = await self._arrived(direction), None
         asked = time.monotonic()
-        status = await self.agents[direction.receiver].ask("status", port=str(direction.receives_on))
-        with read(direction.receiver):
-            if "receiving" in status:
-                arrived = arrived_so_far(status["receiving"], stream, since_s=asked, until_s=time.monotonic())
-        asked = time.monotonic()
-        status = await self.agents[direction.sender].ask("status", port=str(direction.sends_on))
-        with read(direction.sender):
-            if "sending" in status:
-                sent = sent_so_far(status["sending"], stream, since_s=asked, until_s=time.monotonic())
+        if (sending := (await self._status(direction.sends_on)).sending) is not None:
+            of = of_stream(sending.streams, self.streams[direction.name], direction.sender)
+            sent = sent_so_far(sending, of, since_s=asked, until_s=time.monotonic())
         if sent is not None and arrived is not None:
             watch.see(sent, arrived)
 
-    async def _arrived(self, direction: Direction) -> int | None:
-        """Different frames, as the receiver counts them now; None when it has not looked yet."""
-        status = await self.agents[direction.receiver].ask("status", port=str(direction.receives_on))
-        now = time.monotonic()
-        with read(direction.receiver):
-            if "receiving" not in status:
-                return None
-            return arrived_so_far(status["receiving"], self.streams[direction.name], since_s=now, until_s=now).unique
+    async def _arrived(self, direction: Direction) -> ArrivedSoFar | None:
+        """What the receiver counts now; None when it has not looked yet."""
+        asked = time.monotonic()
+        if (receiving := (await self._status(direction.receives_on)).receiving) is None:
+            return None
+        of = of_stream(receiving.streams, self.streams[direction.name], direction.receiver)
+        return arrived_so_far(receiving, of, since_s=asked, until_s=time.monotonic())
 
-    async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Mapping[str, Any]]) -> list[FlowAccount]:
+    async def _status(self, port: Port) -> Status:
+        return await self.agents[port.host].ask("status", Status, port=str(port))
+
+    async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Sent]) -> list[FlowAccount]:
         """What came of the streams that one port receives. Raises ToolFailed, HostError."""
         streams, drain = [], Seconds(0)
         for direction in directions:
-            with read(direction.sender):
-                of_sender = of_stream(sent[direction.sends_on], self.streams[direction.name])
-                told = {name: of_sender[name] for name in ("numbered",) if name in of_sender}
-                streams.append({"stream": self.streams[direction.name], "frames": (frames := int(of_sender["sent"])), **told})
-            if not (self.ends_when_all_came and await self._arrived(direction) == frames):
-                drain = self.load.drain
-        settled = await self.agents[port.host].ask(
-            "settle", port=str(port), sent=streams, drain_ns=round(drain * NS), timeout_s=drain + REPLY_S
+            of_sender = of_stream(sent[direction.sends_on].streams, self.streams[direction.name], direction.sender)
+            streams.append(to_settle(of_sender))
+            all_came = self.ends_when_all_came and (came := await self._arrived(direction)) and came.unique == of_sender.sent
+            drain = drain if all_came else self.load.drain
+        received = await self.agents[port.host].ask(
+            "settle", Received, port=str(port), sent=streams, drain_ns=round(drain * NS), timeout_s=drain + REPLY_S
         )
-        received = _without_fault(settled, port)
-        with read(port.host):
-            return [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
+        sound(received, port.host)
+        return [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
 
-    def _account(self, direction: Direction, sent: Mapping[str, Any], received: Mapping[str, Any], nth: int) -> FlowAccount:
+    def _account(self, direction: Direction, sent: Sent, received: Received, nth: int) -> FlowAccount:
         """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""
-        of_sender, of_receiver = (of_stream(said, self.streams[direction.name]) for said in (sent, received))
-        of_port = received if nth == 0 else {**received, **{name: 0 for name in _OF_PORT if received.get(name)}}
+        stream = self.streams[direction.name]
+        of_sender = of_stream(sent.streams, stream, direction.sender)
+        of_receiver = of_stream(received.streams, stream, direction.receiver)
+        if nth:
+            received = replace(received, foreign=0, stale=0, kernel_dropped=received.kernel_dropped and 0)
         return FlowAccount(
             direction,
-            flow_of(direction.name, of_sender, of_receiver, of_port, sent_by=sent.get("timed_by")),
-            tuple(doubts_of(direction.name, of_sender, of_receiver, of_port)),
-            float(of_sender["seconds"]) if sent["ended"] == "stopped" else None,
-            None if (first := of_sender.get("first_monotonic_ns")) is None else int(first),
+            flow_of(direction.name, of_sender, of_receiver, received, sent_by=sent.timed_by),
+            tuple(doubts_of(direction.name, of_sender, of_receiver, received)),
+            of_sender.seconds if sent.ended == "stopped" else None,
+            of_sender.first_monotonic_ns,
         )
-
-
-_OF_PORT = ("foreign", "stale", "kernel_dropped")
-"""What a port counts whatever stream it is of; the last is null where nobody knows it."""
-
-
-def _without_fault(said: dict[str, Any], port: Port) -> dict[str, Any]:
-    """What an agent says of a port. Raises ToolFailed where the port failed."""
-    if (err := said.get("err")) is not None:
-        raise fault(err, host=port.host)
-    return said
 
 
 def _by_port(of: Iterable[tuple[Port, Direction]]) -> dict[Port, list[Direction]]:
@@ -262,12 +246,3 @@ def watches_of(
 ) -> list[DirectionWatch]:
     """A watch for each direction; `tell` takes the newest rates of each."""
     return [DirectionWatch(direction.name, LossWatch(load.drain), tell=tell) for direction in directions]
-
-
-@contextlib.contextmanager
-def read(host: str) -> Iterator[None]:
-    """Makes ToolFailed of what goes wrong inside when an agent's account lacks a word or has another kind of value there."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise ToolFailed(f"its account cannot be read: {e!r}", tool=TOOL, host=host) from e

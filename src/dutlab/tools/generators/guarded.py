@@ -8,7 +8,7 @@ from dutlab.spec.links import Link
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 
 
-class Guarded:
+class GuardedGenerator:
     """A tools.generators.GeneratorTool around one."""
 
     def __init__(self, inner: GeneratorTool, place: GeneratorSite) -> None:

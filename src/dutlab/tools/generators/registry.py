@@ -8,7 +8,7 @@ from typing import cast
 
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
-from dutlab.tools.generators.guarded import Guarded
+from dutlab.tools.generators.guarded import GuardedGenerator
 from dutlab.tools.generators.stepped import Stepped
 
 MODULES: Mapping[str, str] = {
@@ -29,5 +29,5 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """The generator that `model` describes, at work in `place`; nothing is started yet."""
     if model.kind == ENGINE.kind:
         return place.engine.on(model.cores) if model.cores else place.engine
-    made: GeneratorTool = Guarded(cast("Make", importlib.import_module(MODULES[model.kind]).make)(model, place), place)
+    made: GeneratorTool = GuardedGenerator(cast("Make", importlib.import_module(MODULES[model.kind]).make)(model, place), place)
     return Stepped(made) if model.stepped else made

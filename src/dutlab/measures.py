@@ -1,0 +1,317 @@
+"""What each figure is: its unit, which side is better, at which layer a rate of bits is counted. Declared once, here.
+
+A measure's name is the name that records, tables and exports use. A part in braces stands for what varies between figures of one kind:
+
+    {p}     which value of many: min, mean, avg, max, first, last, or a percentile: p50, p99, p999 (99.9 %)
+    {name}  a name out of the experiment: of a goal, a stream, a job, a phase, a state; also a part of one
+    {n}     a number
+
+Intended, offered and received are three numbers (RFC 2285 section 3.5): what was asked of the generator, what it sent, what came through.
+Rates of frames are a second; rates of bits say their layer: L1 with preamble and gap, L2 from the first byte of the frame to its FCS, and
+goodput what the program at the other end got. Frame sizes include the FCS.
+
+A figure of somebody else's file or step may have no measure. Its name's ending gives its unit; which side is better only its user knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, cached_property
+from typing import Literal
+
+Better = Literal["higher", "lower", ""]
+"""Which values are the better ones; empty for those of which neither are, as a load that was asked for."""
+
+
+class MeasureKind(Enum):
+    """What sort of quantity it is."""
+
+    RATE = "rate"
+    TIME = "time"
+    RATIO = "ratio"
+    COUNT = "count"
+    SIZE = "size"
+    POWER = "power"
+    EFFICIENCY = "work for energy"
+    TEMPERATURE = "temperature"
+
+
+class MeasureUnit(Enum):
+    """The ending of a name, the unit in which its value is kept, and its kind. Of two endings that fit a name the longer one counts."""
+
+    PPS_PER_W = ("pps_per_w", "pps/W", MeasureKind.EFFICIENCY)
+    J_PER_GB = ("j_per_gb", "J/GB", MeasureKind.EFFICIENCY)
+    J_PER_MPKT = ("j_per_mpkt", "J/Mpkt", MeasureKind.EFFICIENCY)
+    PER_CPU_S = ("per_cpu_s", "/CPU s", MeasureKind.RATE)
+    BYTES_PER_S = ("bytes_per_s", "bytes/s", MeasureKind.RATE)
+    BPS_L1 = ("bps_l1", "bit/s", MeasureKind.RATE)
+    BPS_L2 = ("bps_l2", "bit/s", MeasureKind.RATE)
+    BPS = ("bps", "bit/s", MeasureKind.RATE)
+    PPS = ("pps", "pps", MeasureKind.RATE)
+    IOPS = ("iops", "IOPS", MeasureKind.RATE)
+    PER_S = ("per_s", "/s", MeasureKind.RATE)
+    PERCENT = ("percent", "%", MeasureKind.RATIO)
+    RATIO = ("ratio", "", MeasureKind.RATIO)
+    NS = ("ns", "ns", MeasureKind.TIME)
+    S = ("s", "s", MeasureKind.TIME)
+    BYTES = ("bytes", "bytes", MeasureKind.SIZE)
+    FRAMES = ("frames", "frames", MeasureKind.COUNT)
+    CORES = ("cores", "cores", MeasureKind.COUNT)
+    WATTS = ("watts", "W", MeasureKind.POWER)
+    W = ("w", "W", MeasureKind.POWER)
+    C = ("c", "degC", MeasureKind.TEMPERATURE)
+    ONE = ("", "", MeasureKind.COUNT)
+    """A number of things, which the name says."""
+
+    def __init__(self, ending: str, symbol: str, kind: MeasureKind) -> None:
+        self.ending = ending
+        self.symbol = symbol
+        self.kind = kind
+
+    @classmethod
+    def ends(cls, name: str) -> MeasureUnit:
+        """The one whose ending `name` has, as a word of its own."""
+        return next(unit for unit in cls if not unit.ending or name == unit.ending or name.endswith(f"_{unit.ending}"))
+
+
+BIT_RATES = frozenset({MeasureUnit.BPS, MeasureUnit.BPS_L1, MeasureUnit.BPS_L2})
+
+_PARTS = {"p": r"min|mean|avg|max|first|last|p\d+", "name": r"\w+", "n": r"[\d.]+"}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One kind of figure."""
+
+    name: str
+    """With parts in braces for what varies."""
+    unit: MeasureUnit
+    better: Better
+    words: str
+    """What it says, for who reads a table of measures."""
+    is_speed: bool = False
+    """Whether faster and slower are the words for its sides, as of rates of work and times that somebody waits."""
+    is_factor: bool = False
+    """Of a ratio: how many times one is the other, rather than a share."""
+
+    @property
+    def layer(self) -> str:
+        """`L1`, `L2`, or empty where the layer is that of a program or there is none."""
+        return {MeasureUnit.BPS_L1: "L1", MeasureUnit.BPS_L2: "L2"}.get(self.unit, "")
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Of whole names."""
+        parts = re.split(r"\{(\w+)\}", self.name)
+        return re.compile("".join(f"(?P<{part}>{_PARTS[part]})" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+
+
+def _all(unit: MeasureUnit, better: Better, words: str, names: str, *, speed: bool = False, factor: bool = False) -> Iterator[Measure]:
+    return (Measure(name, unit, better, words, speed, factor) for name in names.split())
+
+
+_U = MeasureUnit
+_OFFERED = "what was asked of the generator, what it offered, or a load between"
+_GOODPUT = "payload that the program at the other end got"
+_RECEIVED = "frames that came through the DUT"
+_BOUND = "a bound of a rate that a search found, for one goal"
+_LATENCY = "how long a frame was on its way (RFC 1242 section 3.8), or an answer"
+_VARIATION = "how much the delay of frames varies (RFC 3393, RFC 5481)"
+_BY_CPU = "work for one second of one processor"
+_SILENCE = "how long nothing came through"
+_LOST = "a share that was lost or did not succeed"
+_BAD_FRAMES = "frames that were lost, or did not come as they were sent"
+_ENERGY = "energy for data or packets"
+MEASURES: Sequence[Measure] = (
+    # What was asked for, offered or set, and what the rig did.
+    *_all(_U.PPS, "", _OFFERED, "intended_pps offered_pps asked_pps load_pps max_pps half_load_pps reference_pps max_offered_pps"),
+    *_all(_U.PPS, "", "the same frames without the DUT", "rig_offered_pps rig_received_pps"),
+    *_all(_U.PPS, "", "what one stream offered", "offered_{name}_pps"),
+    *_all(_U.BPS, "", _OFFERED, "offered_bps sent_bps back_sent_bps"),
+    *_all(_U.BPS_L1, "", _OFFERED, "offered_bps_l1"),
+    *_all(_U.BPS_L2, "", _OFFERED, "offered_bps_l2"),
+    *_all(_U.RATIO, "", _OFFERED, "offered_line_ratio offered_share_ratio offered_step_ratio target_loss_ratio"),
+    *_all(_U.ONE, "", "how many requests were outstanding there", "peak_depth knee_depth least_depth"),
+    *_all(_U.ONE, "", "how much was done to find it", "trials rounds search_trials routes_loaded routes_hit routes_count"),
+    *_all(_U.S, "", "how long a search sent, and how much sooner it ended", "search_sent_s search_saved_s"),
+    # Properties of a measurement or of a clock.
+    *_all(_U.NS, "", "a property of the clocks", "resolution_ns clock_{name}_ns earliest_ns latest_ns"),
+    *_all(_U.NS, "", "a buffer's depth that a burst implies (RFC 9004)", "buffer_implied_ns buffer_corrected_ns"),
+    *_all(_U.S, "", "when it was", "at_s"),
+    *_all(_U.FRAMES, "", "how much the bursts of a cell differ", "burst_stddev_frames"),
+    *_all(_U.W, "", "how wrong a meter can be", "error_w"),
+    *_all(_U.IOPS, "", "how steady a state is (SNIA PTS)", "range_iops slope_iops"),
+    *_all(_U.FRAMES, "", "counts of one trial", "sent_frames received_frames sender_frames receiver_frames made_frames"),
+    *_all(_U.BYTES, "", "how large, or how much was written", "capacity_bytes written_bytes"),
+    # That depends on how much was done.
+    *_all(_U.PERCENT, "", "how busy a processor was", "{name}_cpu_percent"),
+    *_all(_U.CORES, "", "cores that were busy", "fio_cpu_cores host_cpu_cores {name}_fio_cpu_cores {name}_host_cpu_cores"),
+    *_all(_U.C, "", "a temperature", "idle_c load_c peak_c limit_c temperature_c"),
+    *_all(_U.ONE, "", "events, as long as the test was", "{name}_count"),
+    # Rates of work.
+    *_all(_U.BPS, "higher", _GOODPUT, "goodput_bps {name}_goodput_bps", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", _GOODPUT, "goodput_bytes_per_s {name}_goodput_bytes_per_s", speed=True),
+    *_all(_U.PPS, "higher", _RECEIVED, "received_pps {name}_received_pps received_{name}_pps", speed=True),
+    *_all(_U.BPS, "higher", _RECEIVED, "received_bps {name}_received_bps", speed=True),
+    *_all(_U.BPS_L1, "higher", _RECEIVED, "received_bps_l1 {name}_received_bps_l1", speed=True),
+    *_all(_U.BPS_L2, "higher", _RECEIVED, "received_bps_l2 {name}_received_bps_l2", speed=True),
+    *_all(_U.PPS, "higher", "the highest rate without loss (RFC 1242 section 3.17)", "throughput_pps", speed=True),
+    *_all(_U.BPS, "higher", "the same", "throughput_bps", speed=True),
+    *_all(_U.BPS_L1, "higher", "the same", "throughput_bps_l1", speed=True),
+    *_all(_U.BPS_L2, "higher", "the same", "throughput_bps_l2", speed=True),
+    *_all(_U.PPS, "higher", "what a generator makes", "made_pps made_{n}_streams_pps max_ok_pps least_pps most_pps after_pps", speed=True),
+    *_all(_U.PPS, "higher", "the load from which more loss than allowed follows", "saturation_pps", speed=True),
+    *_all(_U.BPS_L1, "higher", "the same", "saturation_bps_l1", speed=True),
+    *_all(_U.PPS, "higher", _BOUND, "lower_pps upper_pps conditional_pps", speed=True),
+    *_all(_U.PPS, "higher", _BOUND, "{name}_lower_pps {name}_upper_pps {name}_conditional_pps", speed=True),
+    *_all(_U.BPS_L1, "higher", _BOUND, "lower_bps_l1 upper_bps_l1 conditional_bps_l1", speed=True),
+    *_all(_U.BPS_L1, "higher", _BOUND, "{name}_lower_bps_l1 {name}_upper_bps_l1 {name}_conditional_bps_l1", speed=True),
+    *_all(_U.PER_S, "higher", _BOUND, "lower_per_s upper_per_s conditional_per_s", speed=True),
+    *_all(_U.PER_S, "higher", _BOUND, "{name}_lower_per_s {name}_upper_per_s {name}_conditional_per_s", speed=True),
+    *_all(_U.PPS, "higher", "the load at which a given share is lost, and its interval", "critical_pps critical_{name}_pps", speed=True),
+    *_all(_U.PPS, "higher", "the same", "low_pps high_pps", speed=True),
+    *_all(_U.PPS, "higher", "a rate of somebody else's table", "pps rate_pps", speed=True),
+    *_all(_U.BPS, "higher", "a rate of somebody else's table", "bps rate_bps", speed=True),
+    *_all(_U.BPS_L1, "higher", "a rate of somebody else's table", "bps_l1 rate_bps_l1", speed=True),
+    *_all(_U.BPS_L2, "higher", "a rate of somebody else's table", "bps_l2 rate_bps_l2", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "a rate of somebody else's table", "bytes_per_s rate_bytes_per_s", speed=True),
+    *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops {name}_iops", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "bytes of a drive", "read_bytes_per_s write_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "bytes of a drive", "trim_bytes_per_s mixed_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, by job", "read_{name}_bytes_per_s write_{name}_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, by job", "trim_{name}_bytes_per_s mixed_{name}_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, in a state", "{name}_read_bytes_per_s {name}_write_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, in a state", "{name}_trim_bytes_per_s {name}_mixed_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, at a depth", "peak_bytes_per_s knee_bytes_per_s least_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, at a depth", "{name}_peak_bytes_per_s {name}_knee_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "the same, at a depth", "{name}_least_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "by share of reads and size of blocks (SNIA PTS)", "r{n}_{name}_bytes_per_s", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s {name}_rebuild_bytes_per_s", speed=True),
+    *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
+    # More is better, and nothing is faster for it.
+    *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w {name}_pps_per_w"),
+    *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
+    *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
+    *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
+    *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio {name}_line_ratio"),
+    *_all(_U.RATIO, "higher", "the share of what was offered that came through", "delivered_ratio share_ratio delivered_share_ratio"),
+    *_all(_U.RATIO, "higher", "the same", "throughput_ratio throughput_share_ratio received_step_ratio received_step_share_ratio"),
+    *_all(_U.RATIO, "higher", "the share of time without loss", "lossless_{name}_ratio"),
+    *_all(_U.PERCENT, "higher", "the load at the knee of latency", "knee_percent"),
+    *_all(_U.S, "higher", "how long it went on well", "saturation_s longest_clean_s"),
+    *_all(_U.ONE, "higher", "how many a table holds (RFC 3511)", "concurrent_flows concurrent_upper_flows"),
+    *_all(_U.ONE, "higher", "the same", "concurrent_connections concurrent_upper_connections"),
+    *_all(_U.ONE, "higher", "the same", "established_connections completed_connections"),
+    *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_frames burst_mean_frames"),
+    *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_min_frames burst_max_frames"),
+    *_all(_U.FRAMES, "higher", "the burst from which frames are lost", "lost_from_frames"),
+    *_all(_U.BYTES, "higher", "the longest that passes", "path_mtu_bytes payload_bytes whole_bytes"),
+    # Times that somebody waits.
+    *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns half_latency_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", _LATENCY, "latency_{name}_{p}_ns half_latency_{name}_{p}_ns rtt_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "how long a drive took: in all, and from when it had the request", "lat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "how long a drive took: in all, and from when it had the request", "clat_{p}_ns slat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "the same, by job or state", "{name}_lat_{p}_ns {name}_clat_{p}_ns {name}_slat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "how long a connection's parts took", "handshake_{p}_ns first_byte_{p}_ns response_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns at_{n}_tl_ns at_{n}_wcl_ns", speed=True),
+    *_all(_U.NS, "lower", "how long a command took", "command_ns command_{name}_ns", speed=True),
+    *_all(_U.NS, "lower", "until it forwards again (RFC 6201, RFC 2544 section 26.5)", "reset_ns reset_{name}_ns recovery_ns", speed=True),
+    *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s duration_s real_s user_s sys_s", speed=True),
+    # Less is better.
+    *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns at_{n}_pdv_ns jitter_ns back_jitter_ns"),
+    *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_{name}_{p}_ns outage_{name}_ns"),
+    *_all(_U.S, "lower", _SILENCE, "silence_s silence_{name}_s"),
+    *_all(_U.NS, "lower", "how long two bursts must be apart", "between_bursts_{n}_ns between_ns"),
+    *_all(_U.NS, "lower", "how far streams that began together came apart", "skew_ns"),
+    *_all(_U.RATIO, "lower", _LOST, "loss_ratio {name}_loss_ratio loss_{name}_ratio"),
+    *_all(_U.RATIO, "lower", _LOST, "refused_ratio queue_full_ratio failed_ratio backpressure_ratio"),
+    *_all(_U.RATIO, "lower", "how far two bounds are apart", "width_ratio {name}_width_ratio"),
+    *_all(_U.PPS, "lower", "frames that did not come through, or did not leave", "lost_pps backpressure_pps"),
+    *_all(_U.ONE, "lower", "how often it went wrong", "loss_events failed_steps retransmits {name}_retransmits"),
+    *_all(_U.FRAMES, "lower", _BAD_FRAMES, "lost_frames failed_frames refused_frames backpressure_frames corrupted_frames damaged_frames"),
+    *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames late_frames"),
+    *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),
+    *_all(_U.ONE, "lower", "the same", "no_answer_connections no_handshake_connections malformed_connections closed_early_connections"),
+    *_all(_U.WATTS, "lower", "power at the wall", "watts"),
+    *_all(_U.W, "lower", "power at the wall, in a phase", "{name}_w"),
+    *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb {name}_j_per_gb"),
+    *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt {name}_j_per_mpkt"),
+    *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
+)  # fmt: skip
+"""All. A name without parts is its own measure's; of the others the first that matches counts."""
+_PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}
+_WITH_PARTS = [measure for measure in MEASURES if "{" in measure.name]
+
+# `run_2_` begins the figures of a program's second run in one step (tools/steps/figures.py).
+_AGAIN = re.compile(r"run_\d+_(?=.)")
+# Rates of other people's tables may say how large their unit is: gbps, rate_kpps, mbytes_per_s (interop/figure_table.py).
+_SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
+
+
+@cache
+def measure_of(name: str) -> Measure | None:
+    """The measure of the figure or column called `name`; None for one that nobody declared."""
+    plain = _AGAIN.sub("", name, count=1)
+    if found := _PLAIN.get(plain) or next((measure for measure in _WITH_PARTS if measure.pattern.fullmatch(plain)), None):
+        return found
+    return Measure(plain, MeasureUnit.ONE, "higher", "a rate, in the unit of its name", is_speed=True) if _SCALED.fullmatch(plain) else None
+
+
+def declare(measure: Measure) -> None:
+    """Adds a measure, as of a workload from outside. Raises ValueError where the name has another one already."""
+    known = measure_of(measure.name)
+    if known is not None and known != measure:
+        raise ValueError(f"{measure.name} is declared already, as {known.name}: {known.words}")
+    if "{" in measure.name:
+        _WITH_PARTS.append(measure)
+    else:
+        _PLAIN[measure.name] = measure
+    measure_of.cache_clear()
+
+
+def parts_of(name: str, template: str) -> Mapping[str, str]:
+    """What stands for the parts of `template`, the name of a measure with parts, in `name`; empty where `name` is of another measure."""
+    measure = measure_of(name)
+    if measure is None or measure.name != template or (found := measure.pattern.fullmatch(_AGAIN.sub("", name, count=1))) is None:
+        return {}
+    return found.groupdict()
+
+
+def measure_unit(name: str) -> MeasureUnit:
+    """The declared unit, or for a name of somebody else's the one that its ending says."""
+    measure = measure_of(name)
+    return MeasureUnit.ends(name) if measure is None else measure.unit
+
+
+class UnknownDirection(ValueError):
+    """Verdicts were asked for about figures of which it is not known which side is better."""
+
+    def __init__(self, figures: Sequence[str]) -> None:
+        self.figures = tuple(dict.fromkeys(figures))
+        super().__init__(f"which side of {', '.join(self.figures)} is better is not known")
+
+
+def direction_of(figure: str) -> Better | None:
+    """The side that is declared, empty where neither is better; None for a figure that is not declared."""
+    measure = measure_of(figure)
+    return None if measure is None else measure.better
+
+
+def side_of(figure: str, said: Mapping[str, Better]) -> Better:
+    """The declared side, else the one that `said` has for the figure, or under the empty name for every figure; empty for none.
+
+    Raises ValueError where `said` contradicts the declaration.
+    """
+    known, own = direction_of(figure) or "", said.get(figure, said.get("", ""))
+    if known and own and known != own:
+        raise ValueError(f"of {figure} {known} is better, so {own} cannot be")
+    return known or own
+
+
+def is_speed(figure: str) -> bool:
+    """Whether faster and slower are the words for it."""
+    measure = measure_of(figure)
+    return measure is not None and measure.is_speed
