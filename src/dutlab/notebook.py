@@ -236,12 +236,15 @@ def compare(
     `margin` asks whether they are equivalent within that share;
     `better` maps figures whose direction dutlab does not know to `higher` or `lower`.
 
-    Raises InputError when the runs have no cell in common, DirectionUnknown, StoreError.
+    Raises InputError for a run and itself and for runs that have no cell in common, DirectionUnknown, StoreError.
     """
-    from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 - loads SciPy
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 - as above
+    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 - loads SciPy
+    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 - as above
+    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 - as above
 
-    sides = [open_run(run.path if isinstance(run, Run) else Path(run)) for run in (first, second)]
+    paths = [run.path if isinstance(run, Run) else Path(run) for run in (first, second)]
+    insist_different(paths)
+    sides = [open_run(path) for path in paths]
     pair = compare_runs(sides[:1], sides[1:], CompareRequest(figures=figures, margin=margin, better=better or {}))
     return RunComparison(pair, DataTable(_COMPARED, tuple(_row(c) for c in pair.comparisons)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import importlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -91,6 +91,11 @@ class WorkloadPlug:
 
     Goals, directions and shares are part of names; a name ends with its unit. Which side is better: dutlab.measures.
     """
+    open_without: tuple[tuple[str, str], ...] = ()
+    """(figure, upper): a record that lacks `upper` has only a bound of `figure`, which is so much or more.
+
+    `figure` is a regular expression of a whole name, `upper` a name with its groups.
+    """
     load: LoadPattern = LoadPattern.SEVERAL
     headroom: Headroom = Headroom.NONE
     rescored: Rescoring = Rescoring.NO
@@ -116,6 +121,7 @@ def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; caller
     return reduce(getattr, name.split("."), importlib.import_module(module))
 
 
+_GOALS_OPEN = ((r"(\w+)_lower_(?:pps|bps_l1)", r"\1_upper_pps"),)
 _PLUGS = (
     WorkloadPlug(
         "iperf3",
@@ -176,6 +182,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.quick_test:QuickTestWorkload",
         method="dutlab.methods.quick_test:measure",
         section="dutlab.report.sections.quick_test:section",
+        open_without=_GOALS_OPEN,
         headroom=Headroom.EACH_WAY,
         as_written=True,
     ),
@@ -234,6 +241,7 @@ _PLUGS = (
         section="dutlab.report.sections.loadtest:section",
         shows_imports=True,
         style="dutlab.report.pages.loadtest_style",
+        open_without=((r"max_(received_pps|received_bps_l1|line_ratio)", "saturation_pps"),),
         load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
         finds_limit=True,
@@ -276,6 +284,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.search:SearchWorkload",
         method="dutlab.methods.search.method:measure",
         section="dutlab.report.sections.search:section",
+        open_without=_GOALS_OPEN,
         rescored=Rescoring.ALONE,
         headroom=Headroom.EACH_WAY,
         finds_limit=True,
@@ -294,6 +303,7 @@ _PLUGS = (
         method="dutlab.methods.state.suite:measure",
         section="dutlab.report.sections.state:section",
         figures=("setup_lower_per_s|concurrent_flows",),
+        open_without=(("setup_lower_per_s", "setup_upper_per_s"), ("concurrent_flows", "concurrent_upper_flows")),
     ),
     WorkloadPlug(
         "connections",
@@ -302,6 +312,7 @@ _PLUGS = (
         method="dutlab.methods.connections:measure",
         section="dutlab.report.sections.connections:section",
         figures=("connections_lower_per_s", "concurrent_connections"),
+        open_without=(("connections_lower_per_s", "connections_upper_per_s"), ("concurrent_connections", "concurrent_upper_connections")),
         load=LoadPattern.ONE,
         finds_limit=True,
     ),
@@ -376,6 +387,14 @@ def main_figures(workload: str, names: Iterable[str]) -> list[str]:
     """Of the figures of a cell those that it is judged by; several where a search had several goals."""
     held = list(dict.fromkeys(names))
     return next((found for figure in plug_of(workload).figures if (found := [name for name in held if re.fullmatch(figure, name)])), [])
+
+
+def is_open(workload: str, figure: str, held: Collection[str]) -> bool:
+    """Whether a record with the figures `held` has only a bound of `figure`: its method came to no value that is too much."""
+    for pattern, upper in plug_of(workload).open_without:
+        if (found := re.fullmatch(pattern, figure)) is not None:
+            return found.expand(upper) not in held
+    return False
 
 
 def settable() -> list[str]:

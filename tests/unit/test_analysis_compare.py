@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.compare import Comparison, Pair, Verdict, compare, could_prove
+from dutlab.analysis.compare import Comparison, Pair, Verdict, compare
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together
@@ -146,7 +146,7 @@ def test_three_repeats_prove_nothing_alone_and_it_says_how_many_would() -> None:
     assert found.verdict is Verdict.NO_DIFFERENCE
     assert found.why == "too few repeats to prove any; 4 a side would do"
     assert found.provable is None
-    assert not could_prove([found])
+    assert not found.could_prove
 
 
 def test_many_cells_of_the_same_blocks_are_no_more_witnesses_than_there_are_blocks() -> None:

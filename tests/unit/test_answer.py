@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from cells import cell_of
+from dutlab.analysis.answers import AnswerKind
+from dutlab.analysis.verdict import Reason
 from dutlab.cli.import_files import import_files
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather, read_run
-from dutlab.report.model.groups import Group
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
+from dutlab.report.model.run_report import Answer, Headline, LimitRow, NextStep, RunReport, Section
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
 from dutlab.report.sections.answer import answer_of, figure_words, with_repeats
-from dutlab.report.sections.headline import compared
+from dutlab.report.sections.headline import caveats, compared, first_of
+from dutlab.report.sections.loadtest import section as loadtest_section
+from dutlab.report.sections.search import section as search_section
 from dutlab.report.sections.storage_limit import section as storage_limit_section
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.store.record import DoubtRecord, TrialRecord
@@ -231,17 +237,108 @@ def test_a_verdict_is_said_once_and_one_of_some_results_does_not_speak_for_all(o
     assert limited_by(replace(one, confidence="")).limited == "What limited it is not known."
 
 
-def test_a_sentence_tells_rates_in_the_unit_of_their_table_and_with_the_digits_of_their_spread() -> None:
-    fast = Figure(1_058_812.0, 1_030_000.0, 1_090_000.0, True, 6, 6, (1,))
-    slow = Figure(603_712.0, 603_000.0, 604_400.0, True, 6, 6, (2,))
-    found = compared("sweep", [("router", fast), ("nat", slow)], "received_pps")
+def measured(mode: str, values: Sequence[float], *, first: int = 1, **more: object) -> list[TrialRecord]:
+    """A sweep's trials of one mode, in turn with those of others."""
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    return [
+        TrialRecord(
+            trial=first + n, status="measured", cell=cell_of("sweep", mode=mode, frame_size=64, repeat=n + 1), started=now + timedelta(hours=n, minutes=first),
+            ended=now, figures={"a": {"received_pps": value}}, **more,
+        )
+        for n, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def headline_of(**modes: Sequence[float]) -> Headline:
+    records = [r for n, (mode, values) in enumerate(modes.items()) for r in measured(mode, values, first=1 + 20 * n)]
+    cells = {r.trial: r.cell for r in records}
+    groups = group(cells, records, labels_of(cells.values(), {}))
+    book = NoteBook(groups)
+    found = compared("64 bytes", [(g.label, value_of(g, "a", "received_pps", book)) for g in groups], "received_pps", book)
     assert found is not None
-    assert found.sentence == "router is the fastest at 1.06 Mpps, nat the slowest at 0.604 Mpps (medians of 6)."
+    return found
+
+
+FAST, LIKE, SLOW = ([base * (1 + step / 100) for step in (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)] for base in (1.06e6, 1.058e6, 0.604e6))
+
+
+@pytest.mark.parametrize(
+    ("modes", "kind", "fastest", "reason"),
+    [
+        ({"router": FAST, "nat": SLOW}, AnswerKind.FASTEST, "router", None),
+        ({"router": FAST, "filter": LIKE, "nat": SLOW}, AnswerKind.SHARED, "", None),
+        ({"router": FAST, "filter": LIKE}, AnswerKind.NOT_PROVEN, "", Reason.INTERVAL),
+        ({"router": FAST[:1], "nat": SLOW[:1]}, AnswerKind.NOT_PROVEN, "", Reason.ONE_REPEAT),
+        ({"router": FAST[:3], "nat": SLOW[:3]}, AnswerKind.NOT_PROVEN, "", Reason.TOO_FEW),
+        ({"router": [1e6] * 6, "nat": [1e6] * 6}, AnswerKind.NOT_PROVEN, "", Reason.EQUAL),
+    ],
+)
+def test_a_headline_names_a_winner_only_where_one_is_proven(modes, kind, fastest, reason) -> None:
+    found = headline_of(**modes)
+    assert (found.kind, found.fastest, found.reason) == (kind.value, fastest, reason.value if reason else "")
+    assert bool(found.slowest) is (kind in {AnswerKind.FASTEST, AnswerKind.SHARED})
+    inside = found.ratio_low is not None and found.ratio_high is not None and found.ratio_low <= 1 <= found.ratio_high
+    assert not (found.fastest and inside)
+
+
+def bounded(tool: str, *closed: bool) -> tuple[Section, NoteBook]:
+    """A section of searches or ramps of `router` and `nat`, each with an upper bound or without."""
+    now, records = datetime(2026, 11, 23, tzinfo=UTC), []
+    for mode, end in zip(("router", "nat"), closed, strict=True):
+        held = {"ndr_lower_pps": 171_500.0, "search_sent_s": 15.0} | ({"ndr_upper_pps": 172_000.0} if end else {})
+        if tool == "loadtest":
+            held = {"max_received_pps": 171_500.0, "max_received_bps_l1": 9.9e8, "max_line_ratio": 0.99} | (
+                {"saturation_pps": 1e5} if end else {}
+            )
+        tables = {"goals": [{"name": "ndr", "irregular": "", "loss_ratio": 0, "sum_s": 1, "final_s": 1, "exceed_ratio": 0}], "trials": []}
+        for repeat in range(1, 7):
+            cell = cell_of(tool, mode=mode, frame_size=64, repeat=repeat, **({"preset": "rfc2544"} if tool == "search" else {}))
+            values = {
+                name: value * (1 + repeat / 1e4) * (1 if mode == "router" else 1.2) if name.endswith("pps") else value
+                for name, value in held.items()
+            }
+            records.append(
+                TrialRecord(trial=len(records) + 1, status="measured", cell=cell, started=now + timedelta(hours=repeat, minutes=mode == "nat"),
+                            ended=now, figures={"a": values}, tables=tables)
+            )  # fmt: skip
+    cells = {r.trial: r.cell for r in records}
+    groups = group(cells, records, labels_of(cells.values(), {"mode": ["router", "nat"]}))
+    book = NoteBook(groups)
+    made = {"search": search_section, "loadtest": loadtest_section}[tool]
+    return made(None, groups, ["router", "nat"], book), book  # type: ignore[arg-type]  # no file is read
+
+
+def test_a_bound_is_said_as_a_bound_and_loses_against_none(golden: Golden) -> None:
+    found, _ = bounded("search", False, True)
+    (headline,) = found.headlines
+    assert (headline.kind, headline.reason) == (AnswerKind.NOT_PROVEN.value, Reason.BOUND.value), "router may do as much as nat"
+    faster, _ = bounded("search", True, False)
+    assert faster.headlines[0].fastest == "nat", "so much or more is more than router does"
+    ramps, _ = bounded("loadtest", False, True)
+    cells = {row.label: row.cells[2] for row in ramps.tables[0].rows}
+    assert [cells[mode].at_least for mode in ("router", "nat")] == [True, False]
+    said = [*found.answer, headline.sentence, *faster.answer, faster.headlines[0].sentence, *ramps.answer]
+    golden.check("bounds.txt", "\n".join(said) + "\n")
+
+
+def test_the_sentences_of_the_rule_are_the_golden_page(golden: Golden) -> None:
+    every = [headline_of(router=FAST, nat=SLOW), headline_of(router=FAST, filter=LIKE, nat=SLOW), headline_of(router=FAST, filter=LIKE),
+             headline_of(router=FAST[:1], nat=SLOW[:1]), headline_of(router=FAST[:3], nat=SLOW[:3]), headline_of(router=[1e6] * 6, nat=[1e6] * 6),
+             headline_of(router=[2 * v for v in FAST], filter=FAST, drop=LIKE)]  # fmt: skip
+    named = [
+        ("router", Missing("refused: mode is not in force")),
+        ("nat", replace(Figure(1.0, 1.0, 1.0, False, 2, 3, (1, 2)), disturbed=True)),
+    ]
+    said = [f"{h.about}: {h.sentence}" for h in every] + list(caveats(named))
+    both = [("a", named[1][1]), ("b", named[1][1])]
+    golden.check("headlines.txt", "\n".join((*said, *caveats(both), first_of(every)[0].sentence)) + "\n")
 
 
 def test_many_comparisons_are_counted_and_not_told_one_by_one(tmp_path: Path) -> None:
-    fast = imported(tmp_path, "apu2-openbsd.csv").answer.fast
-    assert fast[0] == "Of 6 comparisons of modes, set-skip is the fastest in 4, pass-quick is the fastest in 1, no difference shown in 1."
+    report = imported(tmp_path, "apu2-openbsd.csv")
+    fast = report.answer.fast
+    assert {h.kind for h in report.headlines} == {AnswerKind.NOT_PROVEN.value} and not any(h.fastest for h in report.headlines)
+    assert fast[0].startswith(f"Of {len(report.headlines)} comparisons: no difference is proven in {len(report.headlines)}")
     assert len(fast) == 2 and "931.1 Mb/s" in fast[1]
 
 

@@ -19,14 +19,14 @@ from golden import Golden
 
 MODES = {"router": "router", "nat": "nat"}
 CALM = {"bad_luck": False, "repeats": 6, "cores": 0, "sizes": (64,)}
-OLD, NEW, GONE = "2026-11-01T0801Z-fw-0001", "2026-11-02T0801Z-fw-0002", "2026-11-03T0801Z-fw-0003"
+OLD, NEW, GONE, SAME = (f"2026-11-0{day}T0801Z-fw-000{day}" for day in (1, 2, 3, 4))
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run; one in which `router` is as slow as `nat`; one that lacks `nat`."""
+    """A run; one in which `router` is as slow as `nat`; one that lacks `nat`; one that is as the first."""
     folder = tmp_path_factory.mktemp("runs")
-    for name, modes in ((OLD, MODES), (NEW, {"nat": "router"}), (GONE, {"router": "router"})):
+    for name, modes in ((OLD, MODES), (NEW, {"nat": "router"}), (GONE, {"router": "router"}), (SAME, MODES)):
         build(folder, Wanted(**CALM, modes=modes, experiment="fw")).rename(folder / name)
     return folder
 
@@ -35,40 +35,53 @@ def run(*words: object, command: object = check) -> Result:
     return CliRunner().invoke(command, [str(w) for w in words])  # type: ignore[arg-type]
 
 
-def test_the_last_line_says_fail_and_the_worst_result(runs: Path) -> None:
-    done = run(runs / NEW, "--baseline", runs / OLD)
-    assert done.exit_code == 1
-    line = done.output.splitlines()[-1]
-    assert re.match(r"FAIL: \d+ % slower overall .* of 6 results .* router.* 4 results missing: nat · ", line)
+def said(*words: object) -> tuple[int, str, float | None]:
+    """Exit status of a check, its kind, and the change that it would have seen."""
+    done = run(*words, "--json")
+    found = json.loads(done.output)
+    assert (done.exit_code == 1) is found["failed"]
+    return done.exit_code, found["kind"], found["seen"]
 
 
-def test_the_last_line_says_pass_and_what_it_would_have_seen(runs: Path, golden: Golden) -> None:
-    done, same = (run(runs / OLD, "--baseline", runs / OLD, *words) for words in ([], ["--margin", "30%"]))
-    golden.check(
-        "check-verdicts.txt", "".join(f"{of.output.splitlines()[-1]}\n" for of in (done, same, run(runs / NEW, "--baseline", runs / OLD)))
-    )
-    assert done.exit_code == 0
+def test_the_first_line_says_the_verdict_and_what_would_have_been_seen(runs: Path, golden: Golden) -> None:
+    words = [[runs / SAME, "--baseline", runs / OLD], [runs / SAME, "--baseline", runs / OLD, "--margin", "30%"],
+             [runs / NEW, "--baseline", runs / OLD]]  # fmt: skip
+    golden.check("check-verdicts.txt", "".join(f"{run(*of).output.splitlines()[0]}\n" for of in words))
+    (status, kind, seen), (_, equivalent, within), failed = (said(*of) for of in words)
+    assert (status, kind, equivalent, failed[:2]) == (0, "PASS", "PASS", (1, "FAIL"))
+    assert seen is not None and 0.04 < seen < 0.12 and within is not None and within < 0.3
 
 
-def test_a_pass_says_when_the_repeats_are_too_noisy_to_see_much(runs: Path, tmp_path: Path) -> None:
+def test_a_check_that_could_have_seen_less_than_is_allowed_cannot_tell(runs: Path, tmp_path: Path) -> None:
     assert run(runs / OLD, "-o", tmp_path, command=claims).exit_code == 0
     (card,) = tmp_path.glob("claim-1-*.json")
     noisy = json.loads(card.read_text())
     for cell in noisy["cells"]:
         cell["values"] = [value * (0.4 if n % 2 else 1.6) for n, value in enumerate(cell["values"])]
     card.write_text(json.dumps(noisy))
-    line = run(runs / OLD, "--baseline", card).output.splitlines()[-1]
-    found = re.fullmatch(r"PASS: .*none of \d+ results is worse .*; repeats spread so much that changes below (\d+) % may go unseen", line)
-    assert found is not None and int(found[1]) > 30, line
+    status, kind, seen = said(runs / OLD, "--baseline", card)
+    assert (status, kind) == (2, "CANNOT_TELL") and seen is not None and seen > 0.3
+    assert said(runs / OLD, "--baseline", card, "--threshold", "99%")[:2] == (2, "CANNOT_TELL")
+    assert said(runs / SAME, "--baseline", runs / OLD, "--threshold", "5%")[:2] == (0, "PASS"), "calm repeats see less than 5 %"
+    root = ET.fromstring(CliRunner().invoke(check, [str(runs / OLD), "--baseline", str(card), "--format", "junit"]).stdout)
+    assert root[0].attrib["errors"] == "1" and len(root.findall(".//error")) == 1
+    lines = CliRunner().invoke(check, [str(runs / OLD), "--baseline", str(card), "--format", "github"]).stdout.splitlines()
+    assert lines[-1].startswith("::error title=dutlab check::CANNOT TELL")
+
+
+@pytest.mark.parametrize("others", [[OLD], [SAME, "--baseline", OLD]])
+def test_a_run_is_not_checked_against_itself(runs: Path, others: list[str]) -> None:
+    done = run(runs / OLD, "--baseline", *(word if word.startswith("--") else runs / word for word in others))
+    assert isinstance(done.exception, InputError) and OLD in done.exception.what
 
 
 def test_a_missing_result_fails_and_is_named(runs: Path) -> None:
-    line = run(runs / GONE, "--baseline", runs / OLD).output.splitlines()[-1]
-    assert line.startswith("FAIL: 4 results missing: nat · ") and line.endswith(" and 3 more")
+    line = run(runs / GONE, "--baseline", runs / OLD).output.splitlines()[0]
+    assert line.startswith("FAIL: 4 results missing: nat · ") and " and 3 more; " in line
 
 
 def test_a_threshold_that_fails_without_proof_is_named(runs: Path) -> None:
-    line = run(runs / NEW, "--baseline", runs / OLD, "--threshold", "1%", "--least", "95%").output.splitlines()[-1]
+    line = run(runs / NEW, "--baseline", runs / OLD, "--threshold", "1%", "--least", "95%").output.splitlines()[0]
     assert "beyond the threshold of 1 %" in line
 
 
@@ -113,7 +126,7 @@ def test_annotations_are_one_line_for_each_failure_and_the_verdict(runs: Path) -
     errors = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
     assert errors[-1].startswith("::error title=dutlab check::FAIL: ")
     assert any(line.startswith("::error title=router · sweep 64 · link a · received_pps::") and "%25 slower" in line for line in errors)
-    passed = CliRunner().invoke(check, [str(runs / OLD), "--baseline", str(runs / OLD), "--format", "github"])
+    passed = CliRunner().invoke(check, [str(runs / SAME), "--baseline", str(runs / OLD), "--format", "github"])
     assert passed.stdout.splitlines()[-1].startswith("::notice title=dutlab check::PASS: ")
 
 
@@ -126,28 +139,28 @@ def test_a_run_is_checked_against_claim_cards_without_the_run_that_they_are_of(r
     files = cards(shutil.copytree(runs / OLD, tmp_path / OLD), tmp_path / "cards")
     shutil.rmtree(tmp_path / OLD)
     baseline = [word for file in files for word in ("--baseline", file)]
-    assert run(runs / OLD, *baseline).output.splitlines()[-1].startswith("PASS: none of ")
+    assert run(runs / OLD, *baseline).output.splitlines()[0].startswith("PASS: none of ")
     slower = run(runs / NEW, *baseline)
-    assert (slower.exit_code, "router · " in slower.output.splitlines()[-1]) == (1, True)
-    said = json.loads(run(runs / NEW, *baseline, "--json").output)
-    assert said["verdict"].startswith("FAIL: ") and said["failed"] and said["runs"][0] == [OLD]
-    assert all(label.startswith("nat · ") for label in said["only_first"])
+    assert (slower.exit_code, "router · " in slower.output.splitlines()[0]) == (1, True)
+    found = json.loads(run(runs / NEW, *baseline, "--json").output)
+    assert found["kind"] == "FAIL" and found["failed"] and found["runs"][0] == [OLD]
+    assert all(label.startswith("nat · ") for label in found["only_first"])
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "why"),
     [
-        (["--baseline", OLD], "one run"),
+        (["--baseline", SAME], "one run"),
         (["--match-modes", "router=nat"], "one run"),
         ([NEW], "one run"),
         (["--figure", "received_pps"], "--figure"),
     ],
 )
-def test_a_claim_card_beside_what_it_cannot_be_with_is_refused(runs: Path, tmp_path: Path, more: list[str], said: str) -> None:
+def test_a_claim_card_beside_what_it_cannot_be_with_is_refused(runs: Path, tmp_path: Path, more: list[str], why: str) -> None:
     (card, *_) = cards(runs / OLD, tmp_path / "cards")
-    words = [str(runs / word) if word in {OLD, NEW} else word for word in more]
+    words = [str(runs / word) if word in {SAME, NEW} else word for word in more]
     done = run(runs / OLD, "--baseline", card, *words)
-    assert isinstance(done.exception, InputError) and said in str(done.exception)
+    assert isinstance(done.exception, InputError) and why in str(done.exception)
 
 
 def test_a_file_that_is_no_card_and_a_card_of_something_else_are_refused(runs: Path, tmp_path: Path) -> None:
@@ -158,5 +171,5 @@ def test_a_file_that_is_no_card_and_a_card_of_something_else_are_refused(runs: P
     (tmp_path / "other.json").write_text(json.dumps(other))
     (tmp_path / "none.json").write_text("{}")
     (tmp_path / "text.json").write_text("hello")
-    for name, said in (("none.json", "is not a claim card"), ("text.json", "text.json"), ("other.json", "has no result of")):
-        assert said in str(run(runs / OLD, "--baseline", tmp_path / name).exception)
+    for name, why in (("none.json", "is not a claim card"), ("text.json", "text.json"), ("other.json", "has no result of")):
+        assert why in str(run(runs / OLD, "--baseline", tmp_path / name).exception)

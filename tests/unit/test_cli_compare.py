@@ -27,6 +27,7 @@ from dutlab.report.questions.sides import ComparedRun, open_run
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, Wanted, build
+from simulated_runs import SimulatedRun
 
 CALM = {"bad_luck": False, "repeats": 6, "cores": 0, "sizes": (64, 1518)}
 
@@ -73,8 +74,17 @@ def refused(command: object, *words: object) -> DutlabError:
 
 def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
     said = run(compare, runs / OLD).output
+    assert "two runs" not in said
     assert [line for line in said.splitlines() if " against " in line] == [f"{mode} against router" for mode in list(PPS)[1:]]
     assert "all 5 cells together: slower" in said
+
+
+def test_stretches_of_one_run_are_not_called_two_runs(tmp_path: Path) -> None:
+    run_of = replace(SimulatedRun.drawn(0), repeats=6, in_turn=False, steps=(0.5,))
+    path = run_of.written(tmp_path)
+    assert json.loads(run(compare, path, "--json").output)["compared"][0]["design"] == RunOrder.ONE_AFTER_THE_OTHER.value
+    said = run(compare, path).output
+    assert "between the two runs" not in said and "two stretches" in said
 
 
 def test_two_runs_are_compared_cell_by_cell(runs: Path) -> None:
@@ -110,9 +120,11 @@ def test_other_figures_can_be_asked_for(runs: Path) -> None:
 def test_check_fails_a_slower_run_and_passes_an_equal_one(runs: Path) -> None:
     slower = run(check, runs / NEW, "--baseline", runs / OLD)
     assert slower.exit_code == 1
-    assert re.fullmatch(r"FAIL: \d+ % slower overall \(p [=<] 0\.\d+\); \d+ of 14 results are worse, at worst .*; 10 results missing: .* and 9 more",
-                        slower.output.splitlines()[-1])  # fmt: skip
-    assert run(check, runs / OLD, "--baseline", runs / OLD, "--margin", "2%").exit_code == 0
+    assert re.fullmatch(r"FAIL: \d+ % slower overall \(p [=<] 0\.\d+\); \d+ of 14 results are worse, at worst .*; 10 results missing: .* and 9 more; .*",
+                        slower.output.splitlines()[0])  # fmt: skip
+    copy = shutil.copytree(runs / OLD, runs.parent / "copy-of-old")
+    for more, status in (((), 2), (("--margin", "10%"), 0), (("--threshold", "5%"), 0)):
+        assert run(check, copy, "--baseline", runs / OLD, *more).exit_code == status, "28 results, 6 repeats: none could be proven worse"
 
 
 def test_check_finds_the_newest_older_run_of_the_same_experiment(runs: Path, tmp_path: Path) -> None:
@@ -129,8 +141,9 @@ def test_check_finds_the_newest_older_run_of_the_same_experiment(runs: Path, tmp
 
 def test_too_few_repeats_prove_nothing_and_a_threshold_fails_what_is_off_without_proof(tmp_path: Path) -> None:
     once, slow = (made(tmp_path, name, repeats=1, modes={mode: "router"}) for name, mode in (("once", "router"), ("slow", "nat")))
-    assert refused(check, once, "--baseline", once).exit_status == 2
-    assert run(check, once, "--baseline", once, "--threshold", "1%").exit_code == 0
+    copy = shutil.copytree(once, tmp_path / "copy")
+    assert run(check, copy, "--baseline", once).exit_code == 2
+    assert run(check, copy, "--baseline", once, "--threshold", "1%").exit_code == 2, "one repeat says nothing of its spread"
     assert run(check, slow, "--baseline", once, "--threshold", "20%", "--figure", "received_pps").exit_code == 1
 
 
@@ -180,15 +193,15 @@ def test_cores_are_read_from_the_facts(runs: Path, tmp_path: Path) -> None:
 # ---- one rule for a figure, both directions
 
 
-def ramps(folder: Path, name: str, *, forward: float, backward: float) -> Path:
+def ramps(folder: Path, name: str, *, forward: float, backward: float, saturated: bool = True) -> Path:
     """Six ramps in both directions, as `run` leaves them: figures of each direction and of both together."""
     path = made(folder, name, modes={"router": "router"}, sizes=(64,))
     run = RunFolder.open(path)
     for record in list(run.records()):
         if record.cell.workload == "sweep":
             wobble = 1 + record.cell.repeat / 1e4
-            there, back = ({"max_received_pps": rate * wobble} for rate in (forward, backward))
-            both = {"max_received_pps": (forward + backward) * wobble}
+            end = {"saturation_pps": 1e5} if saturated else {}
+            there, back, both = ({"max_received_pps": rate * wobble, **end} for rate in (forward, backward, forward + backward))
             cell = shown_cell("loadtest", dict(record.cell.params), mode=record.cell.mode, repeat=record.cell.repeat)
             changed = record.model_copy(update={"cell": cell, "figures": {"a": there, "a.back": back, "a+a.back": both}})
             (path / "trials" / f"{record.trial:04d}" / "record.json").write_text(changed.model_dump_json())
@@ -206,6 +219,14 @@ def test_both_directions_of_a_link_and_their_sum_are_compared(tmp_path: Path) ->
         "router · loadtest 64 · link a, backward": 0.13,
     }
     assert run(check, slow, "--baseline", base).exit_code == 1
+
+
+def test_ramps_that_were_not_saturated_are_bounds_and_prove_nothing_worse(tmp_path: Path) -> None:
+    base = ramps(tmp_path, "base", forward=1e6, backward=1e6)
+    open_end = ramps(tmp_path, "open", forward=0.73e6, backward=0.13e6, saturated=False)
+    found = compared(base, open_end)
+    assert {c["reason"] for c in found["comparisons"]} == {"bound"}
+    assert run(check, open_end, "--baseline", base).exit_code == 2, "cannot tell"
 
 
 def test_the_ratio_printed_is_that_of_the_medians_printed(tmp_path: Path) -> None:

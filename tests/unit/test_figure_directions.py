@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from mutated_imports import whole_files
 
 import dutlab
+from dutlab.analysis.answers import Contest, Entrant, decide
 from dutlab.analysis.compare import Pair, Verdict, compare
-from dutlab.analysis.order import Contest, Entrant, orders
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare as compare_command
 from dutlab.cli.effects import effects
@@ -232,7 +232,7 @@ def test_frames_that_a_box_must_not_make_are_better_few(figure: str) -> None:
 def test_more_of_a_time_or_of_failures_is_worse(figure: str) -> None:
     low, high = (1.0, 1.01, 1.02, 1.03, 1.04, 1.05), (2.0, 2.01, 2.02, 2.03, 2.04, 2.05)
     assert [c.verdict for c in compare([Pair("a", figure, low, high), Pair("b", figure, high, low)])] == [Verdict.WORSE, Verdict.BETTER]
-    (order,) = orders([Contest("drives", figure, (Entrant("slow", (high,)), Entrant("quick", (low,))))], least=0.01)
+    (order,) = decide([Contest("drives", figure, (Entrant("slow", (high,)), Entrant("quick", (low,))))], least=0.01)
     assert [place.label for place in order.places] == ["quick", "slow"]
 
 
@@ -243,7 +243,7 @@ def test_there_is_no_verdict_where_no_side_is_known_to_be_better(figure: str) ->
         compare([Pair("a", "goodput_bps", low, high), Pair("a", figure, low, high)])
     assert refused.value.figures == (figure,)
     with pytest.raises(UnknownDirection):
-        orders([Contest("a", figure, (Entrant("x", (low,)), Entrant("y", (high,))))], least=0.01)
+        decide([Contest("a", figure, (Entrant("x", (low,)), Entrant("y", (high,))))], least=0.01)
     assert compare([Pair("a", figure, low, high, better="lower")])[0].verdict is Verdict.WORSE
 
 

@@ -52,7 +52,7 @@ def test_each_way_has_its_row_and_both_together_stand_first(section):
 def test_a_ramp_without_saturation_says_so_instead_of_a_number(section):
     value = row(section, "danos", "a")["saturation_pps"]
     assert isinstance(value, Missing) and "not reached" in value.why
-    assert any(words.startswith("danos") and "not saturated" in words for words in section.words)
+    assert any(words.startswith("danos") and "without saturation" in words for words in section.words)
     assert any(
         "vpp, imix, a, both directions: at most 6.6 kpps" in words and "after the ramp began, at 6.4 kpps" in words
         for words in section.words

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import pytest
 
 from cells import cell_of
+from dutlab.analysis.answers import AnswerKind
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods import multi_stream
 from dutlab.methods.ports import Bench, Flow, Latency, Measured, OfferedChain, Outcome
 from dutlab.report.gather import gather, read_run
-from dutlab.report.sections.headline import NO_DIFFERENCE
 from dutlab.report.sections.tool_figures import section as tool_section
 from dutlab.spec.loader import experiment_of
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
@@ -140,7 +140,7 @@ def test_the_answer_begins_with_the_stream_that_a_mode_does_not_let_through(tmp_
     report = report_of(tmp_path, measured("router", {"a": ALL}), measured("filter", {"a": {**ALL, "data": 0.0}}))
     first, *rest, last = report.answer.fast
     assert "stream data" in first and "filter" in first and "without a rank" in last, "nothing came through: no rank"
-    assert len(rest) == 2 and all("No difference" in sentence for sentence in rest), "the streams that come through are told too"
+    assert len(rest) == 2 and all("no difference is proven" in sentence for sentence in rest), "the streams that come through are told too"
     (table,) = (t for s in report.sections for t in s.tables if t.slug == "multi-stream-data")
     assert [row.cells[-1] for row in table.rows if row.label == "filter"] == ["–"], "no latency of what did not arrive"
 
@@ -159,7 +159,7 @@ def test_of_many_streams_the_answer_counts_comparisons_and_still_names_the_lost_
     )
     assert report.answer.fast[0].startswith("filter, link a of a+b: ") and "syn and a-call" in report.answer.fast[0]
     assert report.answer.fast[-1].startswith("2 results of 0")
-    assert {headline.difference for headline in report.headlines} == {NO_DIFFERENCE}
+    assert {headline.kind for headline in report.headlines} == {AnswerKind.NOT_PROVEN.value}
 
 
 def test_nothing_is_the_fastest_by_its_losses_or_times(tmp_path):

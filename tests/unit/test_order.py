@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from cells import cell_of
-from dutlab.analysis.order import Contest, Entrant, orders
+from dutlab.analysis.answers import Contest, Entrant, decide
 from dutlab.cli.compare import compare
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, write_imported
@@ -28,7 +28,7 @@ MIDDLE_TOO = ((831.5, 830.5, 832.5), (801.5, 800.5, 799.5), (860.5, 861.5, 862.5
 
 
 def order_of(*, figure="goodput_bps", least=0.01, **entrants):
-    (order,) = orders([Contest("c", figure, tuple(Entrant(name, runs) for name, runs in entrants.items()))], least=least)
+    (order,) = decide([Contest("c", figure, tuple(Entrant(name, runs) for name, runs in entrants.items()))], least=least)
     return order
 
 
@@ -142,7 +142,7 @@ def test_one_run_of_three_repeats_proves_no_order_and_says_so():
 
 def test_p_is_adjusted_over_all_pairs_of_all_contests():
     entrants = tuple(Entrant(f"c{n}", tuple(tuple(v * (1 + n) for v in of) for of in FAST)) for n in range(9))
-    (one,) = orders([Contest("c", "goodput_bps", entrants)], least=0.01)
+    (one,) = decide([Contest("c", "goodput_bps", entrants)], least=0.01)
     assert (len(one.proven), one.tests) == (36, 36)
     assert max(pair.p for pair in one.pairs) == pytest.approx(36 * 2 / 20**3)
 

@@ -58,6 +58,12 @@ def test_each_size_has_a_row_and_a_sentence(run):
     assert any(words.startswith("No latency at half load: no rate without loss") for words in section.words)
 
 
+def test_a_rate_that_no_trial_missed_is_said_as_a_bound(run):
+    folder = run(imported(64, Dut(1e9)))
+    (words,) = (words for words in gather(folder.path, folder.path).sections[0].words if "-byte frames: " in words)
+    assert re.search(r"NDR ≥ [0-9.]+ \w?pps( \([^)]*\))?: no upper bound was found in ", words), words
+
+
 def test_what_is_not_known_is_said_on_the_page_and_on_the_terminal(run):
     folder = run(imported(64, Dut(100_000.0)), unknown=["the way back"], rig="generator-alone")
     (section,) = gather(folder.path, folder.path).sections

@@ -14,7 +14,7 @@ from dutlab.events import TrialEnded
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import group, key_of, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, number_text, spread_text
+from dutlab.report.model.table import Figure, number_text, spread_text
 from dutlab.report.model.trial_words import ended_words
 from dutlab.report.model.words import (
     KPPS,
@@ -35,7 +35,6 @@ from dutlab.report.model.words import (
     unit_of,
 )
 from dutlab.report.sections.facts import fact_rows
-from dutlab.report.sections.goodput import headline
 from dutlab.spec.goals import goals_named
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads import model_of
@@ -211,24 +210,6 @@ def test_rows_are_named_by_mode_and_by_every_other_factor_that_varies() -> None:
 def test_a_plan_that_is_none_yields_no_cells() -> None:
     for plan in ({}, {"trials": None}, {"trials": [1, {}, {"number": 1}, {"number": "x", "cell": {}}, {"number": 2, "cell": {"mode": 3}}]}):
         assert planned_cells(plan) == {}
-
-
-def figure(median: float, spread: float = 0.0) -> Figure:
-    return Figure(median, median - spread, median + spread, interval=False, n=3, planned=3, trials=(1, 2, 3))
-
-
-def goodput(*rows: tuple[str, Figure | Missing]) -> Table:
-    made = tuple(Row(label, (value,)) for label, value in rows)
-    return Table("iperf3-goodput", "TCP goodput", (Column("link a", "goodput_bps", links=("a",), link="a"),), made)
-
-
-def test_modes_whose_repeats_overlap_are_not_called_different_and_a_runner_up_is_named() -> None:
-    found = headline("iperf3", goodput(("router", figure(5e9, 0.6e9)), ("nat", figure(4e9, 0.6e9))))
-    assert found is not None and found.difference == "no difference shown" and "fastest at" not in found.sentence
-    found = headline("iperf3", goodput(("router", figure(5e9, 0.1e9)), ("filter", figure(4.9e9, 0.1e9)), ("nat", figure(4e9))))
-    assert found is not None and found.difference == "20 % less"
-    assert found.sentence == "router is the fastest at 5.00 Gb/s, nat the slowest at 4.00 Gb/s (medians of 3). filter overlaps with router."
-    assert headline("iperf3", goodput(("router", figure(5e9)), ("nat", Missing("failed: x")))) is None, "one alone is no comparison"
 
 
 def test_facts_stand_side_by_side_with_the_few_that_matter_first_and_none_lost_in_silence() -> None:

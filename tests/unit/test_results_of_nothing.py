@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from dutlab.cli.import_files import import_files
 from dutlab.report.gather import gather
+from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Figure
 from dutlab.report.sections.headline import compared
@@ -39,7 +40,7 @@ def test_a_pair_through_which_nothing_came_is_no_fastest_and_no_slowest(
 ) -> None:
     report = matrix(tmp_path, rates)
     (section,) = report.sections
-    extremes = [words for words in section.words if "fastest" in words]
+    extremes = [words for words in section.words if "difference" in words]
     assert [ranked in words for words in extremes if ranked] == ([True] if ranked else [])
     assert all("pc3 to pc1" not in words or 0.0 not in rates for words in extremes)
     called = [words for words in report.answer.fast if "of 0" in words]
@@ -52,6 +53,7 @@ def test_a_mode_with_a_result_of_0_is_not_compared() -> None:
     def figure(median: float) -> Figure:
         return Figure(median, median, median, False, 1, 1, (1,))
 
-    found = compared("goodput", [("nat", figure(0.0)), ("router", figure(9e8)), ("filter", figure(8e8))], "goodput_bps")
-    assert found is not None and (found.fastest, found.slowest) == ("router", "filter")
-    assert compared("goodput", [("nat", figure(0.0)), ("router", figure(0.0))], "goodput_bps") is None
+    book = NoteBook([])
+    found = compared("goodput", [("nat", figure(0.0)), ("router", figure(9e8)), ("filter", figure(8e8))], "goodput_bps", book)
+    assert found is not None and [of.label for of in found.figures] == ["router", "filter"]
+    assert compared("goodput", [("nat", figure(0.0)), ("router", figure(0.0))], "goodput_bps", book) is None

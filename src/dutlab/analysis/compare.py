@@ -15,10 +15,19 @@ from statistics import NormalDist
 
 from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
 from dutlab.analysis.flags import Flags, flags_of
-from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.measures import Better, UnknownDirection, direction_of, is_speed
 from dutlab.stats.power import provable, spread_of
-from dutlab.stats.rank import RankTest, holm, mann_whitney, p_words, repeats_needed
+from dutlab.stats.rank import (
+    RankTest,
+    beyond_within_runs,
+    holm,
+    least_p_within_runs,
+    mann_whitney,
+    p_words,
+    repeats_needed,
+    within_runs,
+)  # fmt: skip
 from dutlab.stats.ratio import Ratio, ratio_of
 from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
 from dutlab.stats.rounds import Round, changed
@@ -26,7 +35,7 @@ from dutlab.stats.runs import FEWEST as FEWEST_RUNS
 from dutlab.stats.runs import RunLevels, levels_of, of_one_box
 from dutlab.stats.summary import Interval, summarise
 
-__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "could_prove"]
+__all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "turned"]
 
 Margin = Callable[["Pair"], float | None]
 """The margin of one pair, as a share; None asks for no equivalence."""
@@ -50,6 +59,10 @@ class Pair:
     """All links and directions of the cell together, not one of several."""
     better: Better = ""
     """Which values are the better ones; without one that of the figure's name, if it is known."""
+    at_least: tuple[bool, bool] = (False, False)
+    """Whether the values of either side are bounds: the figure is so much or more."""
+    disturbed: tuple[int, int] = (0, 0)
+    """Values of either side that other work disturbed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
@@ -88,6 +101,10 @@ class Comparison:
     """The least relative change that counts here."""
     provable: float | None
     """The smallest relative change that these values would have proven four times in five; None for none, or where it is not known."""
+    could_prove: bool = False
+    """Whether so many values can prove a difference at all, however large."""
+    reason: Reason | None = None
+    """Why no difference is proven, where none is and both sides have values."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
 
@@ -115,6 +132,23 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     )
 
 
+def turned(c: Comparison) -> Comparison:
+    """The same comparison, of the first side against the second."""
+    of = c.pair
+    pair = replace(
+        of, first=of.second, second=of.first, first_at=of.second_at, second_at=of.first_at, at_least=of.at_least[::-1],
+        disturbed=of.disturbed[::-1],
+    )  # fmt: skip
+    inside = None if c.ratio is None else c.ratio.interval
+    interval = None if inside is None else Interval(1 / inside.high, 1 / inside.low, inside.confidence)
+    ratio = None if c.ratio is None else Ratio(1 / c.ratio.ratio, interval, c.ratio.method)
+    verdict, words = c.verdict, c.words
+    if verdict in {Verdict.BETTER, Verdict.WORSE}:
+        verdict, words = side_words(better=verdict is Verdict.WORSE, speed=is_speed(of.figure))
+    test = None if c.test is None else replace(c.test, u=len(of.first) * len(of.second) - c.test.u, delta=-c.test.delta)
+    return replace(c, pair=pair, verdict=verdict, words=words, first=c.second, second=c.first, ratio=ratio, test=test)
+
+
 def _least(pair: Pair) -> float:
     """That of the design; a single run against a few has nothing that shows what a run by itself can be off by."""
     few, many = sorted((len(pair.first), len(pair.second)))
@@ -139,7 +173,7 @@ def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
 def _adjusted(found: Sequence[_Measured]) -> list[float]:
     """What p comes to for each, adjusted for all; rounds are judged together."""
     rounds = {n: m for n, m in enumerate(found) if m.pair.design is RunOrder.ROUNDS}
-    of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max((m.least for m in rounds.values()), default=0.0)))
+    of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max(m.least for m in rounds.values())) if rounds else ())
     others = iter(holm([m.p for n, m in enumerate(found) if n not in rounds and m.p is not None]))
     return [next(of_rounds) if n in rounds else next(others) for n in range(len(found))]
 
@@ -150,10 +184,14 @@ def rounds_of(pair: Pair) -> dict[int, Round]:
     return {number: (first[number], second[number]) for number in first if number in second}
 
 
-def could_prove(found: Sequence[Comparison]) -> bool:
-    """Whether any of these comparisons had values enough to prove a difference, however large."""
-    tests = sum(c.p is not None for c in found)
-    return any(_can(c.pair, c.test, tests) for c in found if c.p is not None)
+def strata_of(pair: Pair) -> list[tuple[list[float], list[float]]]:
+    """The values of both sides in each run that has both."""
+    sides = [
+        [(at, value) for at, value in zip(of_at, of, strict=True)]
+        for of_at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second))
+    ]
+    shared = sorted({at for at, _ in sides[0]} & {at for at, _ in sides[1]})
+    return [([v for at, v in sides[0] if at == run], [v for at, v in sides[1] if at == run]) for run in shared]
 
 
 @dataclass(frozen=True)
@@ -181,6 +219,8 @@ class _Measured:
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
+        if pair.design is RunOrder.WITHIN_RUNS and (strata := strata_of(pair)):
+            return cls(pair, least, left_out, first, second, None, None, within_runs(strata), beyond_within_runs(strata, least))
         p = changed([rounds_of(pair)], least)[0] if pair.design is RunOrder.ROUNDS else beyond(pair.first, pair.second, least)
         return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
 
@@ -218,6 +258,9 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
     verdict, words = _verdict(m, p, margin, margins)
     would = _provable(m, tests)
     flags = tuple(f"{side}: {word}" for side, of in _flags(m.pair) for word in of.words)
+    for side, count, values in zip(("first", "second"), m.pair.disturbed, (m.pair.first, m.pair.second), strict=True):
+        if count:
+            flags = (f"{side}: other work disturbed {count} of {len(values)} repeats", *flags)
     if m.left_out:
         number = "1 value is not a number and was" if m.left_out == 1 else f"{m.left_out} values are not a number and were"
         flags = (f"{number} left out", *flags)
@@ -225,20 +268,37 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
     return Comparison(
-        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would, flags
-    )
+        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
+        could_prove=_can(m.pair, m.test, tests),
+        reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
+        flags=flags,
+    )  # fmt: skip
 
 
 def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tuple[Verdict, str]:
-    if margin is not None and m.ratio is not None and _widened(m, margins).within(margin):
+    bounded = any(m.pair.at_least)
+    if margin is not None and m.ratio is not None and not bounded and _widened(m, margins).within(margin):
         return Verdict.EQUIVALENT, f"equivalent within ±{margin * 100:g} %"
-    if p > LEVEL or (m.ratio is not None and not _apart(m.ratio)):
+    if p > LEVEL or (m.ratio is not None and not is_apart(m.ratio)):
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     more = m.ratio.ratio > 1 if m.ratio is not None else m.test is not None and m.test.delta > 0
+    if m.pair.at_least[0 if more else 1]:  # the smaller is a bound: it may be as large as the other
+        return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     return side_words(better=more == (m.pair.better == "higher"), speed=is_speed(m.pair.figure))
 
 
-def _apart(ratio: Ratio) -> bool:
+def _reason(m: _Measured, p: float, tests: int) -> Reason:
+    if any(m.pair.at_least):
+        return Reason.BOUND
+    if not _can(m.pair, m.test, tests):
+        return Reason.ONE_REPEAT if min(len(m.pair.first), len(m.pair.second)) == 1 else Reason.TOO_FEW
+    if set(m.pair.first) == set(m.pair.second) and len(set(m.pair.first)) == 1:
+        return Reason.EQUAL
+    inside = m.ratio is not None and m.ratio.interval is not None and not is_apart(m.ratio)
+    return Reason.INTERVAL if inside or p <= LEVEL else Reason.CHANCE
+
+
+def is_apart(ratio: Ratio) -> bool:
     """The interval of the ratio is known and leaves 1 out."""
     return ratio.interval is not None and (ratio.interval.low > 1 or ratio.interval.high < 1)
 
@@ -272,6 +332,8 @@ def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | No
     if not _can(m.pair, m.test, tests):
         return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m.pair, tests)}"
     said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
+    if any(m.pair.at_least):
+        return f"{said}; a bound is not the result, which may be larger"
     if would is not None:
         said += f"; {would * 100:.2g} % would have been proven four times in five"
     if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
@@ -284,6 +346,8 @@ def _allowed(m: _Measured) -> str:
 
 
 def _method(m: _Measured) -> str:
+    if m.pair.design is RunOrder.WITHIN_RUNS:
+        return "Mann-Whitney within each run, Holm"
     if m.pair.design is RunOrder.ROUNDS:
         return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
     return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
@@ -302,6 +366,8 @@ def _needed(pair: Pair, tests: int) -> str:
 
 
 def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
+    if pair.design is RunOrder.WITHIN_RUNS:
+        return least_p_within_runs([(len(a), len(b)) for a, b in strata_of(pair)]) * tests <= LEVEL
     if pair.design is RunOrder.RUNS and test is None:
         return True
     if pair.design is RunOrder.ROUNDS:

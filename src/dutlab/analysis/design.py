@@ -32,6 +32,8 @@ class RunOrder(enum.Enum):
     """Two runs, or two stretches of one, without a change back."""
     RUNS = "several runs a side"
     """Each run counts once."""
+    WITHIN_RUNS = "within each of several runs"
+    """Both sides are in each of several runs: values are compared with those of their own run only."""
 
     @property
     def least(self) -> float:
@@ -51,6 +53,7 @@ state of the box (a slow hour) that it alone was in, so the allowance for runs o
 _LEAST = {
     RunOrder.IN_TURN: 0.01,
     RunOrder.RUNS: 0.01,
+    RunOrder.WITHIN_RUNS: 0.01,
     RunOrder.INTERLEAVED: 0.04,
     RunOrder.ROUNDS: 0.04,
     RunOrder.ONE_AFTER_THE_OTHER: 0.10,

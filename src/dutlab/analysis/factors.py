@@ -10,13 +10,16 @@ effect and interaction; only what is proven becomes a sentence about how factors
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import exp, inf, isfinite, log, sqrt
 from statistics import fmean, stdev
 
+from dutlab.analysis.compare import Comparison
+from dutlab.analysis.together import Together, together
+from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.stats.contrasts import CellDesign, Group, Levels, Weights, changes, groups_of
 from dutlab.stats.rank import holm
 from dutlab.stats.summary import CONFIDENCE, Interval, median
@@ -47,11 +50,15 @@ class Sureness:
     interval: Interval | None
     """95 %, of this ratio alone; None where nothing tells it."""
     p: float | None
-    """Two-sided, adjusted for everything that the analysis tests (Holm)."""
+    """Two-sided, adjusted for everything that the analysis tests (Holm), or by the rule for answers for all pairs of the run."""
+    verdict: Verdict | None = None
+    """By the rule for answers, of cells that it compares."""
 
     @property
     def proven(self) -> bool:
         """Chance alone would show it in fewer than one of twenty such analyses."""
+        if self.verdict is not None:
+            return self.verdict in {Verdict.BETTER, Verdict.WORSE}
         return self.p is not None and self.p <= LEVEL
 
 
@@ -114,6 +121,55 @@ class Analysis:
         out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
         out += [f"{' and '.join(group)} were only changed together: their effects cannot be separated" for group in self.together]
         return (*out, *self.unseparated, *self.left_out)
+
+
+_Between = Callable[[FactorCell, FactorCell], Comparison | None]
+
+
+def by_the_rule(
+    found: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
+) -> Analysis:  # fmt: skip
+    """The analysis with what the rule for answers says of each effect between cells that it compares.
+
+    `between` has the comparison of the second of two cells against the first, `modes` what all cells of two modes say. An effect that
+    rests on one pair of cells is that comparison, and one that rests on several is what these pairs say together.
+    """
+    return replace(found, effects=tuple(_ruled(effect, cells, between, modes) for effect in found.effects))
+
+
+def _ruled(effect: Effect, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]) -> Effect:
+    comparisons = [between(a, b) for a, b in _pairs_of(effect, cells)] if effect.pairs else []
+    known = [replace(c, pair=replace(c.pair, label=str(n))) for n, c in enumerate(comparisons) if c is not None and c.ratio is not None]
+    if not known or len(known) < len(comparisons):
+        return effect
+    if len(known) > 1 and all(c.reason is Reason.ONE_REPEAT for c in known):
+        return effect  # without repeats the pairs themselves are the evidence, as the model of the analysis has them
+    if len(known) == 1 and (ratio := known[0].ratio) is not None:
+        return replace(effect, ratio=ratio.ratio, sure=Sureness(ratio.interval, known[0].p, known[0].verdict))
+    all_of = modes.get((effect.before[0], effect.after[0])) if effect.factors == ("mode",) else None
+    if all_of is None or all_of.cells != len(known):
+        all_of = together(known)
+    if all_of is None:
+        return effect
+    ratio_of_all, interval = all_of.ratio, all_of.interval
+    if known[0].pair.better == "lower":  # together() counts the better way
+        ratio_of_all = 1 / ratio_of_all
+        interval = None if interval is None else Interval(1 / interval.high, 1 / interval.low, interval.confidence)
+    return replace(effect, ratio=ratio_of_all, sure=Sureness(interval, all_of.p, all_of.verdict))
+
+
+def _pairs_of(effect: Effect, cells: Sequence[FactorCell]) -> Iterator[tuple[FactorCell, FactorCell]]:
+    """Cells before and after the change that differ in nothing else."""
+
+    def rest(cell: FactorCell) -> dict[str, str]:
+        return {name: level for name, level in cell.levels.items() if name not in effect.factors}
+
+    def at(cell: FactorCell) -> Levels:
+        return tuple(cell.levels[name] for name in effect.factors)
+
+    for a in cells:
+        if at(a) == effect.before:
+            yield from ((a, b) for b in cells if at(b) == effect.after and rest(a) == rest(b))
 
 
 def analyse(cells: Sequence[FactorCell]) -> Analysis:

@@ -6,8 +6,8 @@ block (with several runs a side: each run) counts once, by the geometric mean of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
 
@@ -15,11 +15,11 @@ from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.measures import is_speed
-from dutlab.stats.rank import least_p
-from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
+from dutlab.stats.rank import holm
+from dutlab.stats.ratio import ratio_of
 from dutlab.stats.rounds import changed
 from dutlab.stats.runs import levels_of
-from dutlab.stats.summary import median
+from dutlab.stats.summary import Interval
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,29 @@ class Together:
     cells: int
     blocks: tuple[int, int]
     """Units of independence on either side."""
+    interval: Interval | None = None
+    """95 %, of the ratio; None where blocks are too few for one."""
+    speed: bool = True
+    """Faster and slower are the words for it."""
+
+    @property
+    def turned(self) -> Together:
+        """The first side against the second."""
+        verdict, words = self.verdict, self.words
+        if verdict in {Verdict.BETTER, Verdict.WORSE}:
+            verdict, words = side_words(better=verdict is Verdict.WORSE, speed=self.speed)
+        inside = self.interval
+        interval = None if inside is None else Interval(1 / inside.high, 1 / inside.low, inside.confidence)
+        return replace(self, verdict=verdict, words=words, ratio=1 / self.ratio, blocks=self.blocks[::-1], interval=interval)
 
 
 def together(found: Sequence[Comparison]) -> Together | None:
     """One test over all cells that have a ratio; None for fewer than two cells.
 
     Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
-    of which less is better count the other way round.
+    of which less is better count the other way round, and cells with a bound do not count.
     """
-    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole}.values())
+    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values())
     if len(cells) < 2:  # noqa: PLR2004 - one cell is its own comparison
         return None
     sides = _scores(cells)
@@ -50,29 +64,33 @@ def together(found: Sequence[Comparison]) -> Together | None:
         return None
     first, second = ([exp(v) for v in of.values()] for of in sides)
     least = max(c.least for c in cells)
-    ratio, p = median(second) / median(first), None
+    found_ratio = ratio_of(first, second)
+    ratio, p, interval = found_ratio.ratio, None, found_ratio.interval
     if cells[0].pair.design is RunOrder.RUNS:
         levels = levels_of(first, second, list(sides[0]), list(sides[1]))
-        ratio, p = (ratio, None) if levels is None else (levels.ratio, levels.p(least))
+        ratio, p, interval = (ratio, None, interval) if levels is None else (levels.ratio, levels.p(least), levels.interval)
     if cells[0].pair.design is RunOrder.ROUNDS:
         p = changed([{n: (exp(sides[0][n]), exp(sides[1][n])) for n in sides[0] if n in sides[1]}], least)[0]
     p = beyond(first, second, least) if p is None else p
     size = (len(first), len(second))
-    if p > LEVEL:
-        return Together(Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value, ratio, p, len(cells), size)
+    inside = interval is not None and interval.low <= 1 <= interval.high
     speed = all(is_speed(c.pair.figure) for c in cells)
-    return Together(*side_words(better=ratio > 1, speed=speed), ratio, p, len(cells), size)
+    verdict, words = side_words(better=ratio > 1, speed=speed)
+    if p > LEVEL or inside:
+        verdict, words = Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
+    return Together(verdict, words, ratio, p, len(cells), size, interval, speed)
 
 
-def together_can(found: Sequence[Comparison]) -> bool:
-    """Whether the blocks of these comparisons are enough to prove something over all cells."""
-    overall = together(found)
-    if overall is None:
-        return False
-    if found[0].pair.design is RunOrder.ROUNDS:
-        return min(overall.blocks) >= FEWEST_ROUNDS
-    runs = any(c.pair.design is RunOrder.RUNS and c.test is None for c in found)
-    return runs or least_p(*overall.blocks) <= LEVEL
+def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
+    """Of each two modes of a run, what all their cells say at once; p is adjusted (Holm) over all of them that have two cells or more."""
+    found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons)) is not None}
+    return {modes: _adjusted(of, p) for (modes, of), p in zip(found.items(), holm([of.p for of in found.values()]), strict=True)}
+
+
+def _adjusted(of: Together, p: float) -> Together:
+    if p <= LEVEL:
+        return replace(of, p=p)
+    return replace(of, verdict=Verdict.NO_DIFFERENCE, words=Verdict.NO_DIFFERENCE.value, p=p)
 
 
 def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, float]]:

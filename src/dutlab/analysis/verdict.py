@@ -15,6 +15,17 @@ class Verdict(enum.Enum):
     MISSING = "not comparable"
 
 
+class Reason(enum.Enum):
+    """Why no difference is proven. The first that holds is given."""
+
+    BOUND = "a side is only known to be at least so much"
+    ONE_REPEAT = "one repeat"
+    TOO_FEW = "too few repeats"
+    EQUAL = "equal values"
+    INTERVAL = "the interval of the ratio holds 1"
+    CHANCE = "chance could have done it"
+
+
 def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:
     """The verdict of a proven difference, in words: rates and times are faster or slower, everything else better or worse."""
     good, bad = ("faster", "slower") if speed else (Verdict.BETTER.value, Verdict.WORSE.value)

@@ -12,12 +12,13 @@ import click
 
 from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, computed, lines_of, margin_of, matched, plain, sides_of
 from dutlab.cli.quantities import SHARE
-from dutlab.cli.told import say
+from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
+    from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.checked import Checked
-    from dutlab.report.questions.compared import ComparedPair, CompareRequest
+    from dutlab.report.questions.compared import ComparedPair
     from dutlab.report.questions.sides import ComparedRun
 
 
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 )
 @MARGIN
 @LEAST
-@click.option("--threshold", type=SHARE, help="Also fail if a cell is worse by more than this, proven or not.")
+@click.option(
+    "--threshold", type=SHARE, help="Also fail if a cell is worse by more than this, proven or not; nothing larger may go unseen."
+)
 @FIGURE
 @BETTER
 @MATCH_MODES
@@ -55,6 +58,9 @@ def check(
 ) -> None:
     """Fail (exit 1) when runs are worse than their baselines or lack a cell. For CI.
 
+    The first line says what change would have been seen. Where that is more than is allowed, nothing is passed: exit 2, "cannot tell".
+    Allowed is the --threshold, or three times the smallest change that counts.
+
     With four runs or more in all each run counts once, and what changes from run to run is known. Where that is not known, only a change
     beyond 10 % counts (--least): of two runs, one after the other, and of a single run against fewer than ten.
 
@@ -63,22 +69,23 @@ def check(
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline baseline/router.json --format junit > check.xml
     """  # noqa: D301
+    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.checked import Checked  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it
 
     if as_json and form != "text":
         raise click.UsageError("--json and --format exclude one another")
+    insist_different((*run, *baselines))
     newer = [open_run(path) for path in run]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     found = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)
-    found.insist_on_power()
     if as_json:
-        said = {"schema_version": 1, "margin": list(margins), "threshold": threshold, "failed": found.failed, "verdict": found.sentence}
+        said = {"schema_version": 1, "margin": list(margins), "threshold": threshold, "failed": found.failed, "kind": found.kind.name,
+                "seen": found.seen, "allowed": found.allowed, "verdict": found.sentence}  # fmt: skip
         say(json.dumps({**said, **plain(found.pair)}, indent=1))
     else:
         _say(found, newer[-1], form)
-    ctx.exit(1 if found.failed else 0)
+    ctx.exit(found.kind.exit_status)
 
 
 @dataclass(frozen=True)
@@ -109,9 +116,10 @@ def _compared(paths: tuple[Path, ...], runs: list[ComparedRun], of: _Baselines, 
 
 def _say(found: Checked, newest: ComparedRun, form: str) -> None:
     if form == "text":
+        say_words(found.sentence)
+        say()
         for line in lines_of(found.pair):
             say(line)
-        say(found.sentence)
         return
     from dutlab.cli.check_formats import github, junit  # noqa: PLC0415 -- only CI needs them
 

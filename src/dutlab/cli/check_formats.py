@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from dutlab.printable import printable, printable_lines
+from dutlab.report.questions.checked import CheckKind
 
 if TYPE_CHECKING:
     from dutlab.analysis.compare import Comparison
@@ -23,10 +24,12 @@ def junit(found: Checked, *, suite: str, testbed: str, ended: datetime, sentence
     """
     cases = list(_cases(found))
     failures = sum(failure is not None for _, failure in cases)
+    unknown = found.kind is CheckKind.CANNOT_TELL
     root = Element("testsuites")
     of = SubElement(
         root, "testsuite", package="dutlab", id="0", name=printable(suite), timestamp=f"{ended:%Y-%m-%dT%H:%M:%S}",
-        hostname=printable(testbed) or "unknown", tests=str(len(cases)), failures=str(failures), errors="0", skipped="0", time="0",
+        hostname=printable(testbed) or "unknown", tests=str(len(cases) + unknown), failures=str(failures), errors=str(int(unknown)),
+        skipped="0", time="0",
     )  # fmt: skip
     properties = SubElement(of, "properties")
     for name, value in (("first", found.pair.first), ("second", found.pair.second), ("verdict", found.sentence)):
@@ -35,6 +38,9 @@ def junit(found: Checked, *, suite: str, testbed: str, ended: datetime, sentence
         case = SubElement(of, "testcase", name=_text(label), classname=f"dutlab.{_text(suite)}", time="0")
         if failure is not None:
             SubElement(case, "failure", message=_text(failure), type="worse").text = _text(failure)
+    if unknown:
+        case = SubElement(of, "testcase", name="dutlab check", classname=f"dutlab.{_text(suite)}", time="0")
+        SubElement(case, "error", message=_text(found.sentence), type="cannot tell").text = _text(found.sentence)
     SubElement(of, "system-out").text = _text(sentence_of)
     SubElement(of, "system-err")
     indent(root)
@@ -49,7 +55,7 @@ def github(found: Checked) -> Iterator[str]:
     for c in found.pair.comparisons:
         yield from (_annotation("warning", c.pair.label, flag) for flag in c.flags)
     yield from (_annotation("warning", "dutlab check", fault) for fault in found.pair.faults)
-    yield _annotation("error" if found.failed else "notice", "dutlab check", found.sentence)
+    yield _annotation("notice" if found.kind is CheckKind.PASS else "error", "dutlab check", found.sentence)
 
 
 def _cases(found: Checked) -> Iterator[tuple[str, str | None]]:

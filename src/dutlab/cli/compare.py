@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
@@ -18,9 +17,11 @@ from dutlab.errors import InputError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.analysis.compare import Pair
+    from dutlab.analysis.answers import Standing
+    from dutlab.analysis.compare import Comparison, Pair
     from dutlab.measures import Better
-    from dutlab.report.questions.compared import ComparedPair, CompareRequest
+    from dutlab.report.model.contests import CompareRequest
+    from dutlab.report.questions.compared import ComparedPair
     from dutlab.report.questions.sides import ComparedRun
 
 _T = TypeVar("_T")
@@ -81,11 +82,12 @@ def compare(
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
       dutlab compare runs/*-ipsec-ciphers-* --order
     """  # noqa: D301
-    from dutlab.report.questions.compared import CompareRequest, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it
 
-    _insist_different(() if matches else (*runs, *against))
+    insist_different(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
@@ -123,12 +125,6 @@ def compare(
             say(line)
 
 
-def _insist_different(runs: Sequence[Path]) -> None:
-    """Raises InputError for a run that would be compared with itself."""
-    if again := next((path for path, n in Counter(path.resolve() for path in runs).items() if n > 1), None):
-        raise InputError(f"{printable(again.name)} is named twice", remedy="name two runs; one run alone compares its modes")
-
-
 def _insist_alone(others: Mapping[str, object]) -> None:
     """Raises InputError for options that an order has no place for."""
     if given := [name for name, value in others.items() if value]:
@@ -140,7 +136,11 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
 
     found = computed(lambda: ordered(runs, asked))
     if as_json:
-        say(json.dumps({"schema_version": 1, "runs": [run.name for run in runs], "orders": [asdict(order) for order in found]}, indent=1))
+        say(
+            json.dumps(
+                {"schema_version": 1, "runs": [run.name for run in runs], "orders": [_plain_order(order) for order in found]}, indent=1
+            )
+        )
         return
     for number, run in enumerate(runs, 1):
         say(f"run {number}: {printable(run.name)}")
@@ -157,6 +157,22 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
     say_words(method_words(found[0]))
     for fault in (fault for run in runs for fault in run.faults):
         say_words(f"note: {printable(fault)}")
+
+
+def _plain_order(order: Standing) -> dict[str, object]:
+    """For JSON."""
+    return {
+        "contest": {"label": order.contest.label, "figure": order.contest.figure, "better": order.contest.better},
+        "kind": order.kind.name.lower(),
+        "places": [asdict(place) for place in order.places],
+        "pairs": [
+            {"better": of.better, "worse": of.worse, "p": of.p, "proven": of.proven, "against": of.against, "why": of.comparison.why}
+            for of in order.pairs
+        ],
+        "least": order.least,
+        "tests": order.tests,
+        "could_prove": order.could_prove,
+    }
 
 
 def margin_of(given: Sequence[str]) -> Callable[[Pair], float | None]:
@@ -243,6 +259,12 @@ def _table_of(pair: ComparedPair) -> Iterator[str]:
     yield from table(*compared_rows(pair), right={1, 2, 3})
 
 
+def plain_comparison(c: Comparison) -> dict[str, object]:
+    """For JSON."""
+    pair = {**asdict(c.pair), "design": c.pair.design.value}
+    return {**asdict(c), "pair": pair, "verdict": c.verdict.value, "reason": c.reason and c.reason.name.lower()}
+
+
 def plain(pair: ComparedPair) -> dict[str, object]:
     """For JSON; all repeats are in it."""
     return {
@@ -250,9 +272,7 @@ def plain(pair: ComparedPair) -> dict[str, object]:
         "second": pair.second,
         "runs": pair.runs,
         "design": pair.design.value,
-        "comparisons": [
-            {**asdict(c), "pair": {**asdict(c.pair), "design": c.pair.design.value}, "verdict": c.verdict.value} for c in pair.comparisons
-        ],
+        "comparisons": [plain_comparison(c) for c in pair.comparisons],
         "together": None if pair.together is None else {**asdict(pair.together), "verdict": pair.together.verdict.value},
         "only_first": pair.only_first,
         "only_second": pair.only_second,

@@ -32,29 +32,30 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """  # noqa: D301
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.cells import cells_of_run, cells_of_table, judged_by  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.cells import cells_of_table, effects_of_run, judged_by  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
 
-    if source.is_dir():
-        run = open_run(source)
-        figure = figure or judged_by(run)
-        cells = cells_of_run(run, figure)
-    else:
-        cells = cells_of_table(source, figure)
+    asked = CompareRequest(better=sides_of(betters))
     try:
-        found = analyse(cells)
+        if source.is_dir():
+            run = open_run(source)
+            figure = figure or judged_by(run)
+            found = effects_of_run(run, figure, asked)
+        else:
+            found = analyse(cells_of_table(source, figure))
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
-    better = CompareRequest(better=sides_of(betters)).side_of(figure or "")
+    better = asked.side_of(figure or "")
     if plot is not None:
         from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- only a plot needs it
         from dutlab.report.write import write_image  # noqa: PLC0415 -- as above
 
         write_image(replace(effects_plot(found, figure or "", better), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
-        say(json.dumps({"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}, indent=1))
+        plain = {"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}
+        say(json.dumps(plain, indent=1, default=lambda of: of.value))
         return
     if figure:
         say_words(f"effects on {figure}")

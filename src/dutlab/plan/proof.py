@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 from dutlab.analysis.design import LEVEL, RunOrder
+from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats.power import provable
@@ -20,7 +22,7 @@ class Proof:
 
     repeats: int
     comparisons: int
-    """Cells × (modes - 1), each direction of a link and their sum by itself."""
+    """Pairs of modes and levels of one cell, each direction of a link and their sum by itself: what the rule for answers adjusts p for."""
     least: float | None
     """The smallest relative difference between two modes that one cell proves four times in five, at a spread of 1 %; None for none."""
     together: float | None
@@ -31,13 +33,20 @@ def proof_of(plan: Plan) -> Proof:
     """What a plan can prove; with a rule for repeats, at the most that the rule allows."""
     repeats = max((t.cell.repeat for t in plan.trials), default=0)
     cells = [t.cell for t in plan.trials if t.cell.repeat == 1]
-    modes = len({c.mode for c in cells})
     base = [c for c in cells if cells and c.mode == cells[0].mode]
-    flows = [len(c.links) * len(directions_of(c.setting).backs) for c in base]
-    comparisons = sum(n if n == 1 else n + 1 for n in flows) * (modes - 1)
+    alike: dict[object, list[Cell]] = {}
+    for c in cells:
+        alike.setdefault((c.workload, c.links, tuple(sorted(c.params.items()))), []).append(c)
+    comparisons = sum(comb(len(same), 2) * _figures(same[0]) for same in alike.values())
     least = RunOrder.IN_TURN.least
-    one, all_of = (provable(repeats, repeats, sd=SPREAD, comparisons=of, least=least) if modes > 1 else None for of in (comparisons, 1))
+    one, all_of = (provable(repeats, repeats, sd=SPREAD, comparisons=of, least=least) if comparisons else None for of in (comparisons, 1))
     return Proof(repeats, comparisons, one, all_of if len(base) > 1 else None)
+
+
+def _figures(cell: Cell) -> int:
+    """What of a cell is compared: each direction of each link, and the sum of several."""
+    flows = len(cell.links) * len(directions_of(cell.setting).backs)
+    return flows if flows == 1 else flows + 1
 
 
 def proof_words(plan: Plan) -> str:

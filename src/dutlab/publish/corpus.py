@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.design import RunOrder
 from dutlab.errors import StoreError
+from dutlab.measures import direction_of
 from dutlab.publish.devices import DeviceSheet
 from dutlab.publish.site_run import FigureRow, SiteClaim, SiteRun
 from dutlab.report.questions.claims import ClaimedCell
@@ -34,11 +37,14 @@ class Contradiction:
     figure: str
     first: tuple[SiteRun, SiteClaim, ClaimedCell]
     second: tuple[SiteRun, SiteClaim, ClaimedCell]
+    proven: bool
+    """As `dutlab compare` has the two runs; otherwise repeats are too few for a proof, and their ranges do not meet."""
 
 
 def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
-    """Of each cell and figure of a device: claims whose ranges do not meet and whose medians are further apart than LEAST.
+    """Of each cell and figure of a device: claims of two runs that the rule for answers proves to differ.
 
+    Where repeats are too few for any proof, those whose ranges do not meet and whose medians are further apart than LEAST.
     A claim that differs from its own raw files contradicts nobody; it is marked for itself.
     """
     by_cell: dict[tuple[object, ...], list[tuple[SiteRun, SiteClaim, ClaimedCell]]] = {}
@@ -52,10 +58,17 @@ def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
 def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> Iterator[Contradiction]:
     ordered = sorted(same, key=lambda found: found[2].median)
     lowest, highest = ordered[0], ordered[-1]
-    if lowest[0] is not highest[0] and lowest[2].high < highest[2].low and highest[2].median - lowest[2].median > LEAST * highest[2].median:
-        cell = lowest[2]
+    cell, other = lowest[2], highest[2]
+    if lowest[0] is highest[0]:
+        return
+    side = direction_of(cell.figure) or "higher"  # that they differ is all that is asked
+    pair = Pair("", cell.figure, cell.values, other.values, RunOrder.ONE_AFTER_THE_OTHER, cell.repeats, other.repeats, better=side)
+    (found,) = compare([pair])
+    apart = cell.high < other.low and other.median - cell.median > LEAST * other.median
+    proven = found.verdict in {Verdict.BETTER, Verdict.WORSE}
+    if proven if found.could_prove else apart:
         size = f", {cell.params['frame_size']} bytes" if cell.params.get("frame_size") else ""
-        yield Contradiction(lowest[0].device, f"{cell.label}, {cell.workload}{size}, {cell.link}", cell.figure, lowest, highest)
+        yield Contradiction(lowest[0].device, f"{cell.label}, {cell.workload}{size}, {cell.link}", cell.figure, lowest, highest, proven)
 
 
 def write_parquet(path: Path, rows: Sequence[FigureRow]) -> None:
@@ -108,7 +121,7 @@ def index_of(
         ],
         "contradictions": [
             {
-                "device": c.device, "about": c.about, "figure": c.figure,
+                "device": c.device, "about": c.about, "figure": c.figure, "proven": c.proven,
 "claims": [
                     {"file": claim.file, "median": cell.median, "low": cell.low, "high": cell.high}
                     for _, claim, cell in (c.first, c.second)

@@ -22,15 +22,16 @@ from dutlab.errors import DutlabError, InputError
 from dutlab.interop.metrics import RunMetrics
 from dutlab.publish.site_run import linked_pictures
 from dutlab.report.gather import findings_of, read_run, report_of
+from dutlab.report.model.contests import CompareRequest
 from dutlab.report.model.table import Table, word_table
 from dutlab.report.model.words import plural
 from dutlab.report.pages.html import SitePlace, environment, html
 from dutlab.report.plots.of_report import plots_of
-from dutlab.report.questions.compared import CompareRequest, compare_modes, compare_runs
+from dutlab.report.questions.compared import compare_modes, compare_runs
 from dutlab.report.questions.compared_words import compared_rows, compared_words
 from dutlab.report.questions.histories import histories, history_plot, level_words
 from dutlab.report.questions.ratio_rows import compared_plot
-from dutlab.report.questions.sides import open_run, side_names
+from dutlab.report.questions.sides import insist_different, open_run, side_names
 from dutlab.serve.live import RunState
 from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
@@ -124,6 +125,7 @@ class Pages:
             raise InputError(
                 f"{plural(len(names), 'run')} to compare", remedy=f"tick from 1 to {_MOST_COMPARED}: the first is the baseline"
             )
+        insist_different([self.run(name) for name in names])
         opened_runs = [open_run(self.run(name)) for name in names]
         asked = CompareRequest((), lambda _: None, None)
         try:

@@ -2,7 +2,7 @@
 
 Mann-Whitney's U counts the pairs (one of each sample) in which the second is larger, ties as a half (H. B. Mann, D. R. Whitney, Ann. Math.
 Stat. 18, 1947). Its distribution under no difference is computed from the ranks as they are, so ties are exact too (E. L. Lehmann,
-Nonparametrics, section 1.4). From more than 20 values a side on, SciPy's normal approximation with its correction for ties is used.
+Nonparametrics, section 1.4). From more than 20 values a side on, the normal approximation with its correction for ties is used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> RankTest:
     ordered = sorted(second)
     u = sum(m - (bisect_left(ordered, a) + bisect_right(ordered, a)) / 2 for a in first)
     exact = max(n, m) <= LARGEST_EXACT
-    return RankTest(u=u, p=_exact_p(first, second) if exact else _normal_p(first, second), least_p=least_p(n, m), delta=2 * u / (n * m) - 1)
+    return RankTest(
+        u=u,
+        p=_exact_p(first, second) if exact else _normal_p_within([(first, second)], u),
+        least_p=least_p(n, m),
+        delta=2 * u / (n * m) - 1,
+    )
 
 
 def least_p(n: int, m: int) -> float:
@@ -161,7 +166,7 @@ def _normal_p_within(strata: Strata, u: float) -> float:
     if variance == 0:
         return 1.0
     z = max(abs(u - mean) - 0.5, 0.0) / sqrt(variance)
-    return 2 * NormalDist().cdf(-z)
+    return min(2 * NormalDist().cdf(-z), 1.0)
 
 
 def _doubled_ranks(first: Sequence[float], second: Sequence[float]) -> tuple[tuple[int, ...], dict[float, int]]:
@@ -188,11 +193,3 @@ def _rank_sums(ranks: tuple[int, ...], size: int) -> tuple[int, ...]:
             ways[taken] += ways[taken - 1] << 8 * width * rank
     fields = ways[size].to_bytes(width * (sum(ranks) + 1), "little")
     return tuple(int.from_bytes(fields[at : at + width], "little") for at in range(0, len(fields), width))
-
-
-def _normal_p(first: Sequence[float], second: Sequence[float]) -> float:
-    from scipy.stats import mannwhitneyu  # noqa: PLC0415 - 1.8 s that only large samples need
-
-    if len({*first, *second}) == 1:
-        return 1.0
-    return float(mannwhitneyu(second, first, method="asymptotic").pvalue)

@@ -11,9 +11,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from dutlab.doubts import DoubtKind
 from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
-from dutlab.workloads import plug_of
+from dutlab.workloads import is_open, plug_of
 
 CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
 
@@ -26,6 +27,17 @@ def key_of(cell: Cell) -> CellKey:
 def counts(record: TrialRecord) -> bool:
     """Whether a record's figures enter medians. The one place that decides it."""
     return record.status == "measured"
+
+
+def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
+    """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
+    if not is_open(record.cell.workload, figure, record.figures.get(name, ())):
+        return False
+    return not any(d.kind == DoubtKind.IMPORTED.name for d in record.doubts)
+
+
+def _is_disturbed(record: TrialRecord) -> bool:
+    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
 
 
 def without_details(record: TrialRecord) -> TrialRecord:
@@ -45,6 +57,10 @@ class CellFigure:
     """The block of the plan in which it was measured, from 1."""
     started: datetime
     trial: int
+    at_least: bool = False
+    """It is a bound: the figure is so much or more."""
+    disturbed: bool = False
+    """Other work disturbed its trial."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +84,7 @@ class CellFigures:
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
         return tuple(
-            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial)
+            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), _is_disturbed(r))
             for r in self.records
             if figure in r.figures.get(name, ())
         )

@@ -11,6 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, Missing, Value
 from dutlab.report.model.words import Unit, unit_for
 from dutlab.stats.summary import summarise
+from dutlab.store.cell_figures import is_bound
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
 
@@ -46,7 +47,9 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
         return Missing(why, tuple(group.planned))
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
-    return replace(figure_of(values, len(group.planned)), marks=marks, severe=book.severe(marks), link=link)
+    bound = any(is_bound(r, link, figure) for r in have)
+    made = figure_of(values, len(group.planned))
+    return replace(made, marks=marks, severe=book.severe(marks), link=link, at_least=bound, disturbed=book.disturbed(marks))
 
 
 def figure_of(values: Mapping[int, float], planned: int) -> Figure:

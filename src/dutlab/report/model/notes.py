@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.groups import Group
+from dutlab.report.model.run_answers import RunAnswers
 from dutlab.report.model.run_report import GRADES, DoubtNote
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
@@ -18,7 +19,7 @@ _Key = tuple[str, str, str, str]
 
 
 class NoteBook:
-    """Every doubt of a run's records, and those that only repeats together give rise to."""
+    """Every doubt of a run's records, and those that only repeats together give rise to; `answers` is what its cells say of one another."""
 
     def __init__(self, groups: Sequence[Group], *, first: int = 1) -> None:
         self._of: dict[int, list[DoubtRecord]] = defaultdict(list)
@@ -46,6 +47,8 @@ class NoteBook:
             for key in ordered
         )
         self._severe = {n.number for n in self.notes if n.grade == "severe"}
+        self._disturbed = {n.number for n in self.notes if n.kind == DoubtKind.DISTURBED.name}
+        self.answers = RunAnswers([r for group in groups for r in group.measured])
 
     def touching(self, record: TrialRecord, link: str, figure: str) -> set[int]:
         """Numbers of the notes that touch one figure of one trial."""
@@ -58,6 +61,10 @@ class NoteBook:
     def severe(self, marks: Iterable[int]) -> bool:
         """Whether any of them is of the highest grade."""
         return not self._severe.isdisjoint(marks)
+
+    def disturbed(self, marks: Iterable[int]) -> bool:
+        """Whether any of them says that other work disturbed a trial."""
+        return not self._disturbed.isdisjoint(marks)
 
     def common(self, of_figures: Sequence[Iterable[int]]) -> tuple[int, ...]:
         """Notes that touch every figure of a table, to be said once beside its title; severe ones are never taken out of the cells."""

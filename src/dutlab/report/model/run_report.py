@@ -203,17 +203,29 @@ class Headline:
     """One sentence of the answer, and its numbers for a larger print."""
 
     about: str
+    """The cell that it speaks of."""
+    kind: str
+    """`fastest`, `shared`, `equivalent`, `not proven`: dutlab.analysis.answers.AnswerKind."""
+    reason: str
+    """Why no difference is proven; empty where one is: dutlab.analysis.verdict.Reason."""
     fastest: str
     fastest_value: str
+    """Empty where no single one is proven better than every other one."""
     slowest: str
     slowest_value: str
-    difference: str
+    """Empty where no single one is proven worse than every other one."""
+    ratio: float | None
+    """Of the furthest apart by their medians, the worse over the better, with its 95 % interval where there is one."""
+    ratio_low: float | None
+    ratio_high: float | None
+    p: float | None
+    """Of their difference, adjusted for all pairs of the run."""
     sentence: str
     figures: tuple[HeadlineFigure, ...] = ()
-    """The fastest's and the slowest's."""
+    """Of the furthest apart by their medians, the better first."""
     severe: bool = False
     limits: tuple[str, ...] = ()
-    """What limited the fastest and the slowest, where it is known: `router: limited by line rate (shown)`."""
+    """What limited both, where it is known: `router: limited by line rate (shown)`."""
 
     @property
     def trials(self) -> tuple[int, ...]:

@@ -36,6 +36,10 @@ class Figure:
     published_scale: float = 0.0
     link: str = ""
     """The link under which the records of its trials have it; empty for what is worked out from several."""
+    at_least: bool = False
+    """A bound: no trial, or not every one, came to a value that is too much, so it is so much or more."""
+    disturbed: bool = False
+    """Other work disturbed a trial of it."""
 
     def published_in(self, scale: float) -> str:
         """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in a unit of another kind."""
@@ -273,9 +277,10 @@ def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: st
 
 
 def number_text(cell: Figure | float, unit: Unit) -> str:
-    """A figure in its own digits where it was published in this unit."""
+    """A figure in its own digits where it was published in this unit; a bound is said as one, `≥ 171.5`."""
     if isinstance(cell, Figure):
-        return grouped(cell.published_in(unit.scale)) or _in_its_digits(cell, cell.median, unit)
+        number = grouped(cell.published_in(unit.scale)) or _in_its_digits(cell, cell.median, unit)
+        return f"≥ {number}" if cell.at_least else number
     return unit.number(cell) if not cell or round(cell / unit.scale, unit.digits) else with_two_digits(unit, cell).number(cell)
 
 

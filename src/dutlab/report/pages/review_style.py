@@ -33,7 +33,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
                 tables.append(_sizes(prefix, table))
                 plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
         tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
-    return Contents(tuple(h.sentence for r in reports for h in r.headlines), tuple(tables), plots)
+    return Contents(tuple(f"{h.about}: {h.sentence}" for r in reports for h in r.headlines), tuple(tables), plots)
 
 
 def _goodput(prefix: str, found: Table) -> Table:

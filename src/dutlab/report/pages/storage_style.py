@@ -53,7 +53,7 @@ def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> li
         for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and name.endswith(_RATES)):
             named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
             about = ", ".join(word for word in (asked, _split(name)[0].replace("_", " ")) if word)
-            if (line := compared(about, named, name)) is not None:
+            if (line := compared(about, named, name, read.book)) is not None:
                 found.append(f"{line.about}: {line.sentence}")
     return found
 

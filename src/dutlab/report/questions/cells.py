@@ -6,12 +6,16 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from dutlab.analysis.factors import FactorCell
+from dutlab.analysis.compare import Comparison, turned
+from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
 from dutlab.errors import InputError
+from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
+from dutlab.report.model.words import plural
 from dutlab.report.questions.sides import ComparedRun, mode_order
-from dutlab.store.cell_figures import CellFigures, cells_of, figure_names, name_words
+from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, key_of, name_words
 from dutlab.workloads import main_figures
 
 RATE = "received_pps"
@@ -21,13 +25,56 @@ DIRECTION = "direction"
 """The factor that tells the directions of a link apart, where both were driven."""
 
 
+def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Analysis:
+    """The effects of every factor; what the rule for answers compares (modes and levels of one cell) is as it decides it.
+
+    Raises InputError when no trial has the figure, ValueError where cells are too few.
+    """
+    placed = _placed_cells(run, figure)
+    cells = [cell for cell, _, _ in placed]
+    found = analyse(cells)
+    if not asked.side_of(figure):
+        return found
+    where = {id(cell): (key, name) for cell, key, name in placed}
+    held = cells_of(run.records)
+    for request in (replace(asked, figures=()), replace(asked, figures=(figure,))):  # as `compare` without and with --figure
+        contests = [of for of in contests_of([held], request) if of.contest.better]
+        if any(of.contest.figure == figure for of in contests):
+            every = decided(contests, request)
+            decisions = [of for of in every if of[0].contest.figure == figure]
+            break
+    else:
+        return found
+    labels = {
+        (key, of.name): (standing, e.label) for of, standing in decisions for key, e in zip(of.keys, of.contest.entrants, strict=True)
+    }
+
+    def between(a: FactorCell, b: FactorCell) -> Comparison | None:
+        (first, before), (second, after) = (labels.get(where[id(c)], (None, "")) for c in (a, b))
+        if first is None or first is not second or (found := first.between(before, after)) is None:
+            return None
+        order = [e.label for e in first.contest.entrants]
+        return found if order.index(before) < order.index(after) else turned(found)
+
+    ruled = by_the_rule(found, cells, between, overall_of(every, held, run.modes))
+    tests = decisions[0][1].tests
+    said = f"effects of modes and levels: as `dutlab compare` has them (p: Holm over {plural(tests, 'pair')}); others: {found.rests_on}"
+    return replace(ruled, rests_on=said) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
+
+
 def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
     """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
 
     Raises InputError when no trial has the figure.
     """
+    return tuple(cell for cell, _, _ in _placed_cells(run, figure))
+
+
+def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
+    """With the cell of the run and of what of it the figure is."""
     found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
+    places: dict[tuple[tuple[str, str], ...], tuple[CellKey, str]] = {}
     cells = _with(run, figure)
     directed = any(_directions(c, figure) for c in cells)
     for of in cells:
@@ -40,7 +87,8 @@ def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
             readings = of.readings(name, figure)
             found[key] += [r.value for r in readings]
             blocks[key] += [r.repeat for r in readings]
-    return tuple(FactorCell(dict(levels), tuple(values), tuple(blocks[levels])) for levels, values in found.items())
+            places[key] = (key_of(cell), name)
+    return [(FactorCell(dict(levels), tuple(values), tuple(blocks[levels])), *places[levels]) for levels, values in found.items()]
 
 
 def judged_by(run: ComparedRun) -> str:

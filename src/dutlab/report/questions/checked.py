@@ -1,40 +1,94 @@
-"""Whether runs pass against their baselines, in one sentence; a baseline may be claim cards instead of runs."""
+"""Whether runs pass against their baselines, in one sentence; a baseline may be claim cards instead of runs.
+
+A check that could not have seen a change as small as the user allows has no verdict: it neither passes nor fails, it cannot tell.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from dutlab.analysis.compare import Comparison, Pair, compare, could_prove
-from dutlab.analysis.design import LEVEL, RunOrder
+from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
-from dutlab.analysis.together import together, together_can
-from dutlab.analysis.verdict import Verdict, side_words
+from dutlab.analysis.together import together
+from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.errors import InputError
 from dutlab.measures import is_speed
 from dutlab.report.gather import gather
+from dutlab.report.model.contests import CompareRequest, cell_label, insist_on_directions
 from dutlab.report.model.words import plural
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, conditions_of
-from dutlab.report.questions.compared import ComparedPair, CompareRequest, cell_label, insist_on_directions
+from dutlab.report.questions.compared import ComparedPair
 from dutlab.report.questions.sides import ComparedRun, side_names
-from dutlab.stats.rank import p_words, repeats_needed
+from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import cells_of, name_words
 
 _WHOLE_PERCENT = 10
-NOISY: Final = 3.0
-"""A PASS says so where the smallest change that could be proven is more than so many times the least that counts."""
+ALLOWED: Final = 3.0
+"""Without a threshold, changes up to so many times the least that counts may go unseen."""
+
+
+class CheckKind(enum.Enum):
+    """The outcome of a check; the value is what its sentence begins with."""
+
+    PASS = "PASS"  # noqa: S105 -- no password
+    FAIL = "FAIL"
+    CANNOT_TELL = "CANNOT TELL"
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of `dutlab check`."""
+        return {CheckKind.PASS: 0, CheckKind.FAIL: 1, CheckKind.CANNOT_TELL: 2}[self]
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A comparison as CI asks for it: it passes, or it fails for stated results."""
+    """A comparison as CI asks for it: it passes, it fails for stated results, or it cannot tell."""
 
     pair: ComparedPair
     threshold: float | None
     """Fails a result that is worse by more than this share, proven or not."""
+
+    @property
+    def kind(self) -> CheckKind:
+        """What CI is told."""
+        if self.failed:
+            return CheckKind.FAIL
+        return CheckKind.PASS if self.seen is not None and self.seen <= self.allowed else CheckKind.CANNOT_TELL
+
+    @property
+    def allowed(self) -> float:
+        """The largest change, as a share, that the user lets go unseen."""
+        return ALLOWED * max(c.least for c in self.pair.comparisons) if self.threshold is None else self.threshold
+
+    @cached_property
+    def seen(self) -> float | None:
+        """The smallest change that would have been seen in every result, as a share; None where a result could hide any change.
+
+        Without a threshold, that is what would have been proven four times in five; with one, what the 95 % interval of the ratio leaves
+        open. A result that is equivalent within a margin hides no change beyond it. Results without a ratio have no such share.
+        """
+        found = [self._seen(c) for c in self.pair.comparisons if c.ratio is not None or (c.p is not None and not c.could_prove)]
+        known = [share for share in found if share is not None]
+        return max(known, default=None) if len(known) == len(found) else None
+
+    def _seen(self, c: Comparison) -> float | None:
+        if c.reason is Reason.BOUND:
+            return None
+        inside = None if c.ratio is None else c.ratio.interval
+        reach = None if c.ratio is None or inside is None else max(inside.high / c.ratio.ratio, c.ratio.ratio / inside.low) - 1
+        if c.verdict is Verdict.EQUIVALENT and inside is not None:
+            return max(inside.high, 1 / inside.low) - 1
+        if self.threshold is not None:
+            return reach
+        if c.pair.design is RunOrder.ROUNDS and reach is not None and c.could_prove:
+            return (1 + reach) * (1 + c.least) - 1
+        return c.provable
 
     @cached_property
     def worse(self) -> tuple[Comparison, ...]:
@@ -59,8 +113,28 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """`FAIL: 30 % slower overall (p = 0.005)`."""
-        return f"FAIL: {'; '.join(self._failures())}" if self.failed else f"PASS: {self._passes()}"
+        """`FAIL: 30 % slower overall (p = 0.005)`, and the change that would have been seen."""
+        if self.kind is CheckKind.CANNOT_TELL:
+            return f"{self.kind.value}: {self._cannot_tell()}"
+        said = "; ".join(self._failures()) if self.failed else self._passes()
+        return f"{self.kind.value}: {said}; {self.seen_words}"
+
+    @property
+    def seen_words(self) -> str:
+        """`a change of 4.8 % in any result would have been seen`."""
+        if self.seen is None:
+            return "no change in a single result could have been proven"
+        return f"a change of {_percent(self.seen)} in any result would have been seen"
+
+    def _cannot_tell(self) -> str:
+        if self.seen is not None:
+            return (
+                f"only a change of {_percent(self.seen)} or more would have been seen in every result, and {_percent(self.allowed)} "
+                "is allowed; repeat more often on a machine without other work, check several runs, or allow more with --threshold"
+            )
+        why = next((c.why for c in self.pair.comparisons if self._seen(c) is None), "no result is in both")
+        medians = ", or have medians judged by --threshold" if self.threshold is None else ""
+        return f"{self.seen_words}: {why}; repeat more often, check several runs{medians}"
 
     def fails(self, c: Comparison) -> bool:
         """Whether this result alone fails the check."""
@@ -74,15 +148,6 @@ class Checked:
         _, word = side_words(better=False, speed=is_speed(c.pair.figure))
         beyond = "" if c.verdict is Verdict.WORSE or self.threshold is None else f", beyond the threshold of {_percent(self.threshold)}"
         return f"{_percent(change)} {word}{beyond} ({p_words(c.p) if c.p is not None else c.words})"
-
-    def insist_on_power(self) -> None:
-        """Raises InputError where these runs can prove nothing and no threshold is given: such a check would always pass."""
-        found = self.pair.comparisons
-        if self.threshold is None and not could_prove(found) and not together_can(found):
-            raise InputError(
-                f"these runs cannot show that anything is worse: {found[0].why}",
-                remedy=f"repeat each cell {repeats_needed(LEVEL / max(len(found), 1))} times, check several runs, or give --threshold",
-            )
 
     def _is_beyond(self, c: Comparison) -> bool:
         if self.threshold is None or c.first is None or c.second is None:
@@ -107,9 +172,7 @@ class Checked:
             return f"{plural(len(found), 'result')} equivalent to the baseline ({', '.join(dict.fromkeys(c.words for c in found))})"
         better = f"{self.overall}; " if overall is not None and overall.verdict is Verdict.BETTER else ""
         least = " or ".join(dict.fromkeys(f"{c.least * 100:g} %" for c in found))
-        unseen = max((c.provable for c in found if c.provable is not None and c.provable > NOISY * c.least), default=None)
-        noise = "" if unseen is None else f"; repeats spread so much that changes below {_percent(unseen)} may go unseen"
-        return f"{better}none of {plural(len(found), 'result')} is worse (only proven changes beyond {least} count){noise}"
+        return f"{better}none of {plural(len(found), 'result')} is worse (only proven changes beyond {least} count)"
 
 
 def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run: ComparedRun, asked: CompareRequest) -> ComparedPair:

@@ -114,7 +114,7 @@ def cards_of(run: RunFolder, found: RunReport, folder: Path) -> dict[str, ClaimC
 def _headlines(found: RunReport) -> tuple[Claimed, ...]:
     """Comparisons of modes; where nothing is compared, the answer with every figure of its tables."""
     if found.headlines or found.busy:
-        return tuple(Claimed(h.about, h.sentence, h.figures, h.limits) for h in found.headlines)
+        return tuple(Claimed(h.about, f"{h.about}: {h.sentence}", h.figures, h.limits) for h in found.headlines)
     figures = [
         HeadlineFigure(row.label, cell.link, column.figure, cell.trials)
         for table in found.answer.tables

@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Margin, Pair, compare
+from dutlab.analysis.compare import Comparison, Pair, compare
 from dutlab.analysis.design import RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
-from dutlab.analysis.order import Contest
 from dutlab.analysis.together import Together, together
-from dutlab.errors import DirectionUnknown, InputError
-from dutlab.measures import Better, side_of
+from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import Turns
-from dutlab.report.model.words import alike_names, setting_words
+from dutlab.report.model.contests import (
+    CompareRequest,
+    OwnWords,
+    between_modes,
+    cell_label,
+    compared_by,
+    contests_of,
+    decided,
+    insist_on_directions,
+    overall_of,
+    own_words,
+)  # fmt: skip
 from dutlab.report.questions.sides import ComparedRun, apart_by_version, side_names, without_mode
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, key_of, name_words
-from dutlab.workloads import main_figures
 
 FEWEST_RUNS = 4
 """In all, from which on runs are the unit; below that the newest of a side stands for it."""
 
 _MOST_REASONS = 5
-
-
-@dataclass(frozen=True)
-class CompareRequest:
-    """What a comparison asks for."""
-
-    figures: Sequence[str] = ()
-    """Others than the main one of each cell."""
-    margin: float | Margin | None = None
-    """Asks whether both sides are equivalent within it; of all cells, or a function of the pair."""
-    least: float | None = None
-    """The least relative change that counts; None: that of the design."""
-    better: Mapping[str, Better] = field(default_factory=dict)
-    """Figure → which side of it is better, where its name does not tell; the empty name is every figure."""
-
-    def side_of(self, figure: str) -> Better:
-        """Which side of a figure is better; empty where it is not known. Raises InputError where `better` contradicts what is known."""
-        try:
-            return side_of(figure, self.better)
-        except ValueError as error:
-            raise InputError(str(error), remedy="leave it out of --better") from None
 
 
 @dataclass(frozen=True)
@@ -137,7 +123,9 @@ def compare_runs(
 
 
 def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: CompareRequest | None = None) -> tuple[ComparedPair, ...]:
-    """Every other mode of a run against `baseline` (without it: the first that was measured). Holm's correction spans all of them.
+    """Every other mode of a run against `baseline` (without it: the first that was measured), as the rule for answers decides it.
+
+    Holm's correction spans every two modes and levels of the run, whichever is the baseline.
 
     Raises InputError for a baseline or a figure that the run has not, cells without a figure to be compared by, or a single mode.
     """
@@ -150,20 +138,19 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
         raise InputError(f"{run.name} has no two modes to compare{f' with {baseline}' if baseline else ''}",
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
-    shared = {m: [(cells[base][key], cells[m][key]) for key in cells[base] if key in cells[m]] for m in others}
-    designs = {m: _design(RunOrder.IN_TURN, shared[m]) for m in others}
+    every = _cells(run)
+    found = decided(contests_of([every], asked, base=base), asked)
+    of_mode = {m: between_modes(found, every, base, m) for m in others}
+    whole = overall_of(found, every, [base, *others])
+    _insist_on_pairs([c.pair for of in of_mode.values() for c in of], run.name, list(every.values()))
     own = own_words(cell.cell for of in cells.values() for cell in of.values())
-    pairs = [(m, p) for m in others for a, b in shared[m] for p in _pairs(a, b, designs[m], asked, own)]
-    _insist_on_pairs([p for _, p in pairs], run.name, [c for of in cells.values() for c in of.values()])
-    found = compare([p for _, p in pairs], margin=asked.margin, least=asked.least)
-    of_mode = {m: tuple(c for c, (of, _) in zip(found, pairs, strict=True) if of == m) for m in others}
     return tuple(
         ComparedPair(
             first=base,
             second=m,
-            design=designs[m],
+            design=_design_of(of_mode[m]),
             comparisons=of_mode[m],
-            together=together(of_mode[m]),
+            together=whole.get((base, m)),
             only_first=_labels(cells[base], cells[m], own),
             only_second=_labels(cells[m], cells[base], own),
             differences=(),
@@ -173,9 +160,12 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     )
 
 
+def _design_of(found: Sequence[Comparison]) -> RunOrder:
+    """The weakest of them."""
+    return max((c.pair.design for c in found), key=lambda design: design.least, default=RunOrder.IN_TURN)
+
+
 _Cells = dict[CellKey, CellFigures]
-_OwnWords = Mapping[CellKey, str]
-"""Cell → what tells it from others like it."""
 
 
 def _cells(run: ComparedRun) -> _Cells:
@@ -224,7 +214,7 @@ def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[da
     return sorted(a[1] for a, b in pairwise(order) if a[1] == b[1] and a[2] != b[2])
 
 
-def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: CompareRequest, own: _OwnWords) -> list[Pair]:
+def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: CompareRequest, own: OwnWords) -> list[Pair]:
     """Each figure of each direction that either side has."""
     out = []
     for name, figure in compared_by([first, second], asked.figures):
@@ -242,13 +232,15 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: Com
                 second_at=tuple(r.repeat for r in b),
                 whole=name in {first.names[0], second.names[0]},
                 better=asked.side_of(figure),
+                at_least=(any(r.at_least for r in a), any(r.at_least for r in b)),
+                disturbed=(sum(r.disturbed for r in a), sum(r.disturbed for r in b)),
             )
         )
     return out
 
 
 def _pairs_of_runs(
-    key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], asked: CompareRequest, own: _OwnWords
+    key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], asked: CompareRequest, own: OwnWords
 ) -> list[Pair]:
     """The same, a run being one value: the median of its repeats."""
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
@@ -261,17 +253,9 @@ def _pairs_of_runs(
             values.append(tuple(v for v, _ in found))
             at.append(tuple(place for _, place in found))
         label, whole = _label(cells[0].cell, name, own), name == cells[0].names[0]
-        out.append(Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole, asked.side_of(figure)))
-    return out
-
-
-def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
-    """(name, figure) of everything that the cells are compared by: what is measured of all together first, then each direction."""
-    names = sorted(dict.fromkeys(name for c in cells for name in c.names), key=lambda name: (-name.count("+"), name))
-    out = []
-    for name in names:
-        have = list(dict.fromkeys(figure for c in cells for figure in c.figures(name)))
-        out += [(name, figure) for figure in (figures or main_figures(cells[0].cell.workload, have)) if figure in have]
+        bounds = [any(r.at_least for cell, _ in side for r in cell.readings(name, figure)) for side in have]
+        pair = Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole, asked.side_of(figure), (bounds[0], bounds[1]))
+        out.append(pair)
     return out
 
 
@@ -310,43 +294,13 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
     insist_on_directions(pairs)
 
 
-def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
-    """Raises DirectionUnknown where nothing tells which side of a figure is better."""
-    if unknown := dict.fromkeys(of.figure for of in judged if not of.better):
-        raise DirectionUnknown(tuple(unknown))
-
-
-_ENDS = ("client", "server")
-
-
-def own_words(cells: Iterable[Cell]) -> _OwnWords:
-    """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
-    alike = defaultdict[object, list[Cell]](list)
-    for cell in cells:
-        alike[cell.workload, cell.links, cell.setting.size].append(cell)
-    found = {}
-    for same in alike.values():
-        same_names = alike_names(cell.setting for cell in same)
-        for cell in same:
-            hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
-            words = setting_words(cell.setting, without={*same_names, *_ENDS})
-            found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
-    return found
-
-
-def _label(cell: Cell, name: str, own: _OwnWords) -> str:
+def _label(cell: Cell, name: str, own: OwnWords) -> str:
     size = cell.setting.size
     words = cell_label(cell.mode, cell.factors, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own.get(key_of(cell), ""))))
 
 
-def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:
-    """`nat · sweep 64 · link a`; `link` in the words of `name_words`."""
-    varied = [f"{name} {level}" for name, level in factors.items() if name != "mode"]
-    return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", link])
-
-
-def _labels(of: _Cells, without: _Cells, own: _OwnWords) -> tuple[str, ...]:
+def _labels(of: _Cells, without: _Cells, own: OwnWords) -> tuple[str, ...]:
     return tuple(_label(cell.cell, cell.cell.link_label, own) for key, cell in of.items() if key not in without)
 
 

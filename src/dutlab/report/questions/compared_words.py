@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.compare import Comparison, Verdict
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.together import Together
 from dutlab.printable import printable
@@ -61,13 +61,19 @@ _DESIGN = {
     RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
 }
 
+_STRETCHES = (
+    "Measured one after the other in one run: the intervals do not cover what changed between these two stretches of it, so only "
+    "changes beyond {least} count (--least). Plan the modes in turn (repeats, order: shuffled) to see smaller ones."
+)
+
 
 def _about_design(pair: ComparedPair) -> str:
     rounds = max(len(c.pair.first) for c in pair.comparisons)
     fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
     most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
+    said = _STRETCHES if pair.design is RunOrder.ONE_AFTER_THE_OTHER and not any(pair.runs) else _DESIGN[pair.design]
     alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
-    return _DESIGN[pair.design].format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
 
 
 _ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
@@ -90,7 +96,7 @@ def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[
         parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
         said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
     yield from said
-    shares = [c.provable * 100 for c in found if c.provable is not None and c.words == _UNPROVEN]
+    shares = [c.provable * 100 for c in found if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
     if shares:
         ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
         yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"

@@ -9,11 +9,11 @@ from math import ceil
 from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
 from dutlab.errors import InputError
 from dutlab.measures import Better
+from dutlab.report.model.contests import CompareRequest, cell_label
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.words import unit_for, with_two_digits
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
-from dutlab.report.questions.compared import CompareRequest, cell_label
 from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure

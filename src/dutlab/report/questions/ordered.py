@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from dutlab.analysis.design import RunOrder
-from dutlab.analysis.order import Contest, Entrant, Order, PlacedPair, orders
+from dutlab.analysis.answers import PlacedPair, Standing
 from dutlab.errors import InputError
-from dutlab.plan.cell import Cell
 from dutlab.printable import printable
+from dutlab.report.model.contests import CompareRequest, contests_of, decided
 from dutlab.report.model.words import plural, unit_for, with_two_digits
-from dutlab.report.questions.compared import CompareRequest, cell_label, compared_by, insist_on_directions, insist_on_figures, own_words
+from dutlab.report.questions.compared import insist_on_figures
 from dutlab.report.questions.sides import ComparedRun
-from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, key_of, name_words
+from dutlab.store.cell_figures import cells_of
 
 _MOST_NAMED = 8
 """Ties of one order that are named one by one."""
-_LEAST = RunOrder.IN_TURN.least
 
 
-def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) -> tuple[Order, ...]:
+def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) -> tuple[Standing, ...]:
     """An order for everything that several modes, or levels of factors, were measured with in any of `runs`.
 
-    Raises InputError where there is no such thing, and for a figure that no run has; ValueError for a least change that is none.
+    Raises InputError where there is no such thing, and for a figure that no run has; DirectionUnknown; ValueError for a least change that
+    is none.
     """
     asked = asked or CompareRequest()
     insist_on_figures(asked.figures, runs)
-    of_runs = [cells_of(run.records) for run in runs]
-    cells = {key: found for of_run in of_runs for key, found in of_run.items()}
-    contests = list(_contests(of_runs, list(cells.values()), asked))
-    insist_on_directions(contests)
-    found = orders(contests, least=_LEAST if asked.least is None else asked.least)
+    found = decided(contests_of([cells_of(run.records) for run in runs], asked), asked)
     if not found:
         raise InputError(f"{', '.join(run.name for run in runs)}: no two modes or levels were measured alike", remedy="an order needs two")
-    return found
+    return tuple(standing for _, standing in found)
 
 
-def _contests(of_runs: Sequence[dict[CellKey, CellFigures]], cells: Sequence[CellFigures], asked: CompareRequest) -> Iterator[Contest]:
-    own = own_words(c.cell for c in cells)
-    alike: dict[object, list[CellFigures]] = defaultdict(list)
-    for c in cells:
-        alike[c.cell.workload, c.cell.links, tuple(sorted(c.cell.params.items()))].append(c)
-    for same in alike.values():
-        varied = {name for c in same for name in c.cell.factors if len({of.cell.factors.get(name) for of in same}) > 1} - {"mode"}
-        for name, figure in compared_by(same, asked.figures):
-            entrants = [Entrant(_entrant(c.cell, varied), _repeats(of_runs, key_of(c.cell), name, figure)) for c in same]
-            if len(have := tuple(e for e in entrants if any(e.runs))) > 1:
-                yield Contest(_place(same[0].cell, name, own[key_of(same[0].cell)]), figure, have, asked.side_of(figure))
-
-
-def _repeats(of_runs: Sequence[dict[CellKey, CellFigures]], key: CellKey, name: str, figure: str) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(r.value for r in of[key].readings(name, figure)) if key in of else () for of in of_runs)
-
-
-def _entrant(cell: Cell, varied: set[str]) -> str:
-    return " · ".join([cell.mode, *(f"{name} {level}" for name, level in cell.factors.items() if name in varied)])
-
-
-def _place(cell: Cell, name: str, own: str) -> str:
-    size = cell.setting.size
-    words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
-    return " · ".join(filter(None, (words, own)))
-
-
-def order_rows(order: Order) -> tuple[list[str], list[list[str]]]:
+def order_rows(order: Standing) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of an order's table: place, cell, and the median in each run."""
     unit = unit_for(order.contest.figure, [v for p in order.places for v in p.medians if v is not None])
     heads = ["place", "cell", *(f"run {n}" for n in range(1, len(order.places[0].medians) + 1))]
@@ -79,7 +46,7 @@ def order_rows(order: Order) -> tuple[list[str], list[list[str]]]:
     return heads, rows
 
 
-def order_words(order: Order) -> Iterator[str]:
+def order_words(order: Standing) -> Iterator[str]:
     """What may be said of the order, in sentences; the first is the answer."""
     runs = len(order.places[0].medians)
     told, pairs = len(order.proven), len(order.pairs)
@@ -102,13 +69,13 @@ def order_words(order: Order) -> Iterator[str]:
         yield f"So few repeats could prove no order of {len(order.places)} cells: repeat more often, or add runs."
 
 
-def method_words(order: Order) -> str:
+def method_words(order: Standing) -> str:
     """How it was found; the same of all orders of one question."""
     tests = plural(order.tests, "pair")
     return f"Repeats are compared within each run (Mann-Whitney, Holm over {tests}); differences beyond {order.least * 100:g} % count."
 
 
-def _ties(order: Order, runs: int) -> Iterator[str]:
+def _ties(order: Standing, runs: int) -> Iterator[str]:
     for pair in order.ties[:_MOST_NAMED]:
         yield f"{pair.better} and {pair.worse} share a place: no difference is proven{_tie_order(pair) if runs > 1 else ''}."
     if (more := len(order.ties) - _MOST_NAMED) > 0:

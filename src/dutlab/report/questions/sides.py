@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import InputError
+from dutlab.printable import printable
 from dutlab.spec.factors import VERSION
 from dutlab.store.cell_figures import without_details
 from dutlab.store.needed import needed_cells
@@ -57,6 +58,12 @@ def _open_run(run: RunFolder) -> ComparedRun:
         faults.append(f"{run.name}: {short} trials of the plan have no record that can be read")
     hosts = {name: {k: v for k, v in facts.items() if k != "host"} for name, facts in run.hosts().items()}
     return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
+
+
+def insist_different(runs: Sequence[Path]) -> None:
+    """Raises InputError for a run that would be compared with itself."""
+    if again := next((path for path, n in Counter(path.resolve() for path in runs).items() if n > 1), None):
+        raise InputError(f"{printable(again.name)} is named twice", remedy="name two runs; one run alone compares its modes")
 
 
 def side_names(sides: Sequence[Sequence[ComparedRun]]) -> list[str]:

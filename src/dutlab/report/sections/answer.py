@@ -16,7 +16,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of, column_words, in_order, plural, setting_words, size_order
-from dutlab.report.sections.headline import NO_DIFFERENCE, spread_sentence
+from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.workloads import main_figures, plug_of, settable
@@ -47,7 +47,7 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
     tables = tuple(table for _, table in of)
     values = [cell for table in tables for row in table.rows for cell in row.cells if isinstance(cell, Figure | Missing)]
     return Answer(
-        fast=tuple(_fast(report, of)),
+        fast=tuple(_fast(report, of, book)),
         sure=tuple(_sure(report, tables, values)),
         limited="" if report.busy else _limited(report.limits, groups),
         next=tuple(_next(report, values)),
@@ -209,7 +209,7 @@ def _verdict(row: LimitRow | None) -> str:
     return f"{row.words.removeprefix('limited by ')} ({row.confidence})" if row.confidence else "not known"
 
 
-def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
+def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook) -> Iterator[str]:
     if report.busy:
         yield report.busy
         return
@@ -217,8 +217,9 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     if len(report.headlines) > MOST_SENTENCES:
         yield from _many(report, tables)
     else:
-        several = len(report.headlines) > 1 or len(tables) > 1
-        yield from (f"{h.about}: {h.sentence}" if several else h.sentence for h in report.headlines)
+        yield from (f"{h.about}: {h.sentence}" for h in report.headlines)
+    if report.headlines:
+        yield from overall_words(book.answers.overall)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
         if any(c.figure == "knee_iops" for c in table.columns):
@@ -251,10 +252,7 @@ def _is_nothing(table: Table, i: int, cell: Cell) -> bool:
 
 def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
     """More comparisons than a reader keeps in mind: how often each mode was the fastest, and the range of each table."""
-    won = Counter(h.fastest for h in report.headlines if h.difference != NO_DIFFERENCE)
-    even = sum(h.difference == NO_DIFFERENCE for h in report.headlines)
-    said = [f"{label} is the fastest in {n}" for label, n in won.most_common()] + ([f"no difference shown in {even}"] if even else [])
-    yield f"Of {len(report.headlines)} comparisons of modes, {', '.join(said)}."
+    yield f"Of {len(report.headlines)} comparisons: {', '.join(counted(report.headlines))}."
     yield from (said for _, table in tables for said in _ranges(table))
 
 
@@ -345,7 +343,8 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     for note in report.notes:
         told = note.number in marks and (note.grade != "note" or note.number not in common)
         if told or note.grade == "severe" or (bare and note.grade == "warning"):
-            yield f"[{note.number}] {note.grade}: {note.text} ({plural(len(note.trials), 'trial')})."
+            every = len(report.trials) > 1 and len(note.trials) == len(report.trials)
+            yield f"[{note.number}] {note.grade}: {note.text} ({'all ' if every else ''}{plural(len(note.trials), 'trial')})."
 
 
 def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:

@@ -68,7 +68,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     for asked in dict.fromkeys(_asked(g, groups) for g in groups):
         cells = {g.label: g for g in groups if _asked(g, groups) == asked}
         named = [(label, value_of(g, g.cell.link_label, "rebuilding_iops", book)) for label in labels if (g := cells.get(label))]
-        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding_iops")) is not None:
+        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding_iops", book)) is not None:
             return found
     return None
 

@@ -9,6 +9,7 @@ from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import COUNTER, Head, trials_table
 from dutlab.spec.workloads.connections import ConnectionsSetting
 from dutlab.store.run_folder import RunFolder
@@ -66,6 +67,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             *(of_test for name in _TRIALS if (of_test := trials_table(name, _TRIALS[name], groups, _heads)) is not None),
         ),
         words=tuple(_words(groups)),
+        answer=tuple(bounds(groups, ("connections_lower_per_s", "concurrent_connections"), book, lambda _: NO_UPPER)),
         deviations=tuple(_short(groups)),
     )
 

@@ -11,7 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import by_words, size_order
-from dutlab.report.sections.headline import compared
+from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.generators import GeneratorsSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
@@ -110,13 +110,13 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
 def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[Headline]:
     """Which generator gets most through at the first frame size that two have, a link and sending host."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
+        found = []
         for size in dict.fromkeys(g.cell.setting.size for g in groups):
             same = [g for g in groups if link in _flows(g) and g.cell.setting.size == size]
             named = [(_line_name(g), value_of(g, link, "received_pps", book)) for g in same]
             what = f"{size}-byte frames" if size.isdigit() else size
-            if (found := compared(f"generators, {what} through {label}, link {link}", named, "received_pps")) is not None:
-                yield found
-                break
+            found.append(compared(f"generators, {what} through {label}, link {link}", named, "received_pps", book))
+        yield from first_of([h for h in found if h is not None])
 
 
 def _line_name(group: Group) -> str:

@@ -29,7 +29,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     workload, tables = groups[0].cell.workload, list[Table]()
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))
-    found = [(table, headline(workload, table)) for table in tables]
+    found = [(table, headline(workload, table, book)) for table in tables]
     several = len(tables) > 1
     title = tables[0].title.removeprefix("TCP ")
     return Section(
@@ -45,7 +45,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def headline(workload: str, table: Table) -> Headline | None:
+def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
     """Of the sum over all links where there is one, else of the first column with two figures."""
     for i in sorted(range(len(table.columns)), key=lambda i: (not table.columns[i].sum, i)):
         column = table.columns[i]
@@ -53,7 +53,7 @@ def headline(workload: str, table: Table) -> Headline | None:
             continue
         named = [(row.label, cell) for row in table.rows if row.label and not isinstance(cell := row.cells[i], str | float)]
         about = f"{workload} through {link_words(column.links, column.link)}"
-        if (found := compared(about, named, column.figure)) is not None:
+        if (found := compared(about, named, column.figure, book)) is not None:
             return found
     return None
 

@@ -1,21 +1,34 @@
-"""The answer, before anything else: the fastest and the slowest mode, how far they are apart, and whether repeats bear it out."""
+"""The answer, before anything else: which cell is the fastest, and whether it is proven. All sentences of the rule are made here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from dutlab.analysis.answers import AnswerKind, Standing
+from dutlab.analysis.compare import Comparison
+from dutlab.analysis.together import Together
+from dutlab.analysis.verdict import Reason, Verdict
+from dutlab.measures import is_speed
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, HeadlineFigure, LimitRow
-from dutlab.report.model.table import Figure, Value, common_unit, figure_text
+from dutlab.report.model.table import Figure, Missing, Value, common_unit, figure_text
+from dutlab.report.model.words import Unit, plural, unit_for
+from dutlab.stats.rank import p_words
 from dutlab.stats.summary import median
+from dutlab.workloads import plug_of
 
-NO_DIFFERENCE = "no difference shown"
+_MOST_NAMED = 4
+NOT_PLANNED = "not part of the plan"
 
 
 def with_limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]) -> Headline:
     """`router: limited by line rate (shown)`; both in one where they are the same. `of_trial` has the verdicts by label and trial."""
     out = {}
-    for label in (headline.fastest, headline.slowest):
+    for label in (of.label for of in headline.figures):
         row = next((of_trial[label, t] for t in headline.trials if (label, t) in of_trial), None)
         if row is not None:
             out[label] = f"{row.words}{f' ({row.confidence})' if row.confidence else ''}"
@@ -43,35 +56,229 @@ def link_words(links: tuple[str, ...], link: str) -> str:
     return f"links {driven} at once, their sum" if link == "+".join(links) else f"link {link} while {driven} are driven"
 
 
-def compared(about: str, named: Sequence[tuple[str, Value]], figure: str) -> Headline | None:
-    """The fastest and the slowest of what is named, and whether their repeats bear the difference out. None with fewer than two figures.
+def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: NoteBook) -> Headline | None:
+    """What may be said of the cells that are named, by the one rule for answers. None with fewer than two figures.
 
-    A result of 0 has no rank. Both are told as a table of them would: in the unit that suits them, with the digits that their spread
+    A result of 0 has no rank. Values are told as a table of them would: in the unit that suits them, with the digits that their spread
     leaves.
     """
-    have = [(label, v) for label, v in named if isinstance(v, Figure) and v.median]
+    have = {label: v for label, v in named if isinstance(v, Figure) and v.median}
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
         return None
-    unit = common_unit(figure, [v for _, v in have])
-    (top, best), (low, worst) = max(have, key=lambda h: h[1].median), min(reversed(have), key=lambda h: h[1].median)
-    less = (1 - worst.median / best.median) if best.median else 0.0
-    overlap = worst.high >= best.low
-    if overlap:
-        sentence = f"No difference shown: the repeats of {top} and {low}, the furthest apart, overlap."
-    else:
-        how = "medians" if best.n != worst.n else "one trial each, spread unknown" if best.n == 1 else f"medians of {best.n}"
-        sentence = f"{top} is the fastest at {figure_text(best, unit)}, {low} the slowest at {figure_text(worst, unit)} ({how})."
-        close = [label for label, v in have if label != top and v.high >= best.low]
-        if close:
-            sentence += f" {' and '.join(close)} overlaps with {top}." if len(close) == 1 else f" {' and '.join(close)} overlap with {top}."
+    standing, names = book.answers.standing(figure, list(have.items()))
+    less = standing.contest.better == "lower"
+    ordered = sorted(have, key=lambda label: have[label].median, reverse=not less)
+    top, low = ordered[0], ordered[-1]
+    values = _Values(have, common_unit(figure, list(have.values())), standing, names)
+    ends = values.between(top, low)
+    fastest = values.name(standing.places[0].label) if standing.kind is AnswerKind.FASTEST else ""
+    last = standing.places[-1] if standing.places else None
+    slowest = values.name(last.label) if last is not None and last.first == len(standing.places) > 1 else ""
+    ratio = values.ratio(top, low)
     return Headline(
         about=about,
-        fastest=top,
-        fastest_value=figure_text(best, unit),
-        slowest=low,
-        slowest_value=figure_text(worst, unit),
-        difference=NO_DIFFERENCE if overlap else f"{less * 100:.0f} % less",
-        sentence=sentence,
-        figures=tuple(HeadlineFigure(label, v.link, figure, v.trials) for label, v in ((top, best), (low, worst))),
-        severe=best.severe or worst.severe,
+        kind=standing.kind.value,
+        reason=ends.reason.value if ends is not None and ends.reason is not None else "",
+        fastest=fastest,
+        fastest_value=values.text(fastest) if fastest else "",
+        slowest=slowest,
+        slowest_value=values.text(slowest) if slowest else "",
+        ratio=ratio[0],
+        ratio_low=ratio[1],
+        ratio_high=ratio[2],
+        p=None if ends is None else ends.p,
+        sentence="; ".join((values.sentence(fastest, slowest, top, low), *caveats(named))) + ".",
+        figures=tuple(HeadlineFigure(label, have[label].link, figure, have[label].trials) for label in (top, low)),
+        severe=have[top].severe or have[low].severe,
     )
+
+
+class _Values:
+    """The values of named cells, and the sentences that a standing of them makes."""
+
+    def __init__(self, have: Mapping[str, Figure], unit: Unit, standing: Standing, names: Mapping[str, str]) -> None:
+        self._have, self._unit, self._standing, self._names = have, unit, standing, names
+        self._labels = {name: label for label, name in names.items()}
+        self._speed = is_speed(standing.contest.figure)
+
+    def name(self, label: str) -> str:
+        """What a cell is called here."""
+        return self._names[label]
+
+    def text(self, name: str) -> str:
+        """Its value with its unit."""
+        return figure_text(self._have[name], self._unit)
+
+    def between(self, first: str, second: str) -> Comparison | None:
+        """The comparison of two cells, whichever is the first in it."""
+        return self._standing.between(self._labels[first], self._labels[second])
+
+    def ratio(self, first: str, second: str) -> tuple[float | None, float | None, float | None]:
+        """The second over the first, with its interval."""
+        found = self.between(first, second)
+        if found is None or found.ratio is None:
+            return None, None, None
+        entrants = [e.label for e in self._standing.contest.entrants]
+        turned = entrants.index(self._labels[first]) > entrants.index(self._labels[second])
+        inside = found.ratio.interval
+        if inside is None:
+            return (1 / found.ratio.ratio if turned else found.ratio.ratio), None, None
+        low, high = (1 / inside.high, 1 / inside.low) if turned else (inside.low, inside.high)
+        return (1 / found.ratio.ratio if turned else found.ratio.ratio), low, high
+
+    def sentence(self, fastest: str, slowest: str, top: str, low: str) -> str:
+        """What the standing says, without a stop."""
+        kind = self._standing.kind
+        if kind is AnswerKind.EQUIVALENT:
+            return f"{_and(list(self._have))} are equivalent"
+        if kind is AnswerKind.FASTEST:
+            return self._fastest(fastest, slowest)
+        if kind is AnswerKind.SHARED:
+            return self._shared(slowest)
+        among = ", the furthest apart" if len(self._have) > 2 else ""  # noqa: PLR2004 -- two are always the furthest apart
+        both = f"{top} ({self.text(top)}) and {low} ({self.text(low)}){among}"
+        return f"no difference is proven between {both}: {self._why(top, low)}"
+
+    def _fastest(self, fastest: str, slowest: str) -> str:
+        best, worst = ("fastest", "slowest") if self._speed else ("best", "worst")
+        said = f"{fastest} is the {best} at {self.text(fastest)}"
+        if slowest:
+            return f"{said}, {slowest} the {worst} at {self.text(slowest)} ({self._how(fastest, slowest)})"
+        rest = [self.name(p.label) for p in self._standing.places[1:]]
+        shown = [f"{name} at {self.text(name)}" for name in rest[:_MOST_NAMED]]
+        more = f" and {len(rest) - _MOST_NAMED} more" if len(rest) > _MOST_NAMED else ""
+        return f"{said} ({self._counts([fastest, *rest])}), before {_and(shown)}{more}"
+
+    def _shared(self, slowest: str) -> str:
+        first = [self.name(label) for label in self._standing.best]
+        shown = [f"{name} ({self.text(name)})" for name in first[:_MOST_NAMED]]
+        more = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
+        best = "fastest" if self._speed else "best"
+        said = f"no single {best}: {_and(shown)}{more} share the first place, no difference between them is proven"
+        worst = "slowest" if self._speed else "worst"
+        return f"{said}, and {slowest} is the {worst} at {self.text(slowest)}" if slowest else said
+
+    def _how(self, first: str, second: str) -> str:
+        """`medians of 6, ratio 0.58, 95 % interval 0.57 to 0.59`."""
+        ratio, low, high = self.ratio(first, second)
+        said = self._counts([first, second])
+        if ratio is not None and self._have[first].at_least:
+            return f"{said}, ratio at most {_share(ratio)}"
+        if ratio is not None:
+            said += f", ratio {_share(ratio)}"
+        return said if low is None or high is None else f"{said}, 95 % interval {_share(low)} to {_share(high)}"
+
+    def _counts(self, names: Sequence[str]) -> str:
+        counts = {self._have[name].n for name in names}
+        return f"medians of {min(counts)}" if len(counts) == 1 else f"medians of {min(counts)} to {max(counts)}"
+
+    def _why(self, top: str, low: str) -> str:
+        found = self.between(top, low)
+        reason = None if found is None else found.reason
+        if found is None or reason is Reason.ONE_REPEAT:
+            return "one repeat shows no spread"
+        if reason is Reason.EQUAL:
+            return "their values are equal"
+        if reason is Reason.BOUND:
+            return "a bound is not the result, which may be larger"
+        inside = found.ratio.interval if found.ratio is not None else None
+        if reason is Reason.INTERVAL and inside is not None:
+            return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, holds 1"
+        return found.why.replace("; ", ", ") if reason is Reason.TOO_FEW else found.why.partition("; ")[0]
+
+
+NO_UPPER = "no upper bound was found"
+
+
+def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why: Callable[[Group], str]) -> Iterator[str]:
+    """Say of each result that is only a bound that it is one, and `why`: it is so much or more. Many are counted."""
+    found = []
+    for of in groups:
+        names = {name: None for r in of.measured for name in r.figures}
+        link = max(names, key=lambda name: (name.count("+"), name == of.cell.link_label), default=of.cell.link_label)
+        for figure in figures:
+            value = value_of(of, link, figure, book)
+            if isinstance(value, Figure) and value.at_least:
+                size = of.cell.setting.size
+                where = ", ".join(
+                    filter(None, (of.label, f"{size} bytes" if size.isdigit() else size, f"{plug_of(of.cell.workload).place} {link}"))
+                )
+                found.append(f"{where}: {figure_text(value, unit_for(figure, [value.median]))}: {why(of)}.")
+    if len(found) > _MOST_NAMED:
+        yield f"{plural(len(found), 'result')} of {len(groups) * len(figures)} are bounds, so much or more: {NO_UPPER}."
+    else:
+        yield from found
+
+
+def first_of(found: Sequence[Headline], cells: str = "cells") -> tuple[Headline, ...]:
+    """The first of several cells' headlines, saying what the others come to; nothing of none."""
+    if len(found) < 2:  # noqa: PLR2004 -- one cell speaks for itself
+        return tuple(found)
+    said = f" In {len(found) - 1} more {cells}: {', '.join(counted(found[1:]))}." if len(found) > 2 else f" {_second(found[1])}"  # noqa: PLR2004 -- the others are several
+    return (replace(found[0], sentence=f"{found[0].sentence}{said}"),)
+
+
+def _second(headline: Headline) -> str:
+    return f"{headline.about}: {headline.sentence}"
+
+
+def counted(found: Sequence[Headline]) -> Iterator[str]:
+    """`router is the fastest in 5`, `no single fastest in 1`, `no difference is proven in 2 (one repeat)`."""
+    for label, n in Counter(h.fastest for h in found if h.fastest).most_common():
+        yield f"{label} is the fastest in {n}"
+    if shared := sum(h.kind == AnswerKind.SHARED.value for h in found):
+        yield f"no single fastest in {shared}"
+    if unproven := [h for h in found if not h.fastest and h.kind != AnswerKind.SHARED.value]:
+        reasons = {h.reason for h in unproven}
+        yield f"no difference is proven in {len(unproven)}{f' ({next(iter(reasons))})' if len(reasons) == 1 and any(reasons) else ''}"
+
+
+def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
+    """What all cells together say of the modes: the one that is proven before most others; nothing where nothing is proven."""
+    modes = list(dict.fromkeys(first for first, _ in overall))
+    wins = {
+        mode: [(other, of) for (first, other), of in overall.items() if first == mode and of.verdict is Verdict.WORSE] for mode in modes
+    }
+    best = max(modes, key=lambda mode: len(wins[mode]), default="")
+    if not best or not wins[best]:
+        return
+    shown = sorted(wins[best], key=lambda won: -won[1].ratio)
+    told = _and([f"{mode} (ratio {_share(of.ratio)})" for mode, of in shown[:_MOST_NAMED]])
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    first = "is the fastest, before" if len(shown) == len(modes) - 1 else "is before"
+    yield f"All {shown[0][1].cells} cells together: {best} {first} {told}{more}; {p_words(max(of.p for _, of in shown))}."
+
+
+def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:
+    """What is disturbed, missing or doubted severely, cell by cell; once where it is so of all."""
+    of: dict[str, list[str]] = {}
+    for label, value in named:
+        for what in _doubts_of(value):
+            of.setdefault(what, []).append(label)
+    for what, labels in of.items():
+        if len(labels) == len(named) > 1:
+            yield f"all {len(named)}: {what}"
+        else:
+            more = len(labels) - _MOST_NAMED
+            yield f"{_and(labels[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}: {what}"
+
+
+def _doubts_of(value: Value) -> Iterator[str]:
+    if isinstance(value, Missing):
+        if value.why != NOT_PLANNED:
+            yield f"no result, {value.why.partition(':')[0]}"
+        return
+    if value.n < value.planned:
+        yield f"{value.n} of {plural(value.planned, 'repeat')}"
+    if value.disturbed:
+        yield "disturbed by other work"
+    elif value.severe:
+        yield "severe doubt"
+
+
+def _and(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}"  # noqa: PLR2004 -- four digits either way

@@ -11,9 +11,11 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
+from dutlab.report.sections.headline import bounds
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.units import si
 
 _Row = Mapping[str, int | float | str | None]
 _COLUMNS = (
@@ -57,6 +59,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         tables=(Table("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=tuple(dict.fromkeys(notes)),
+        answer=tuple(bounds(groups, ("max_received_pps",), book, _ended)),
     )
 
 
@@ -69,11 +72,27 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
     )
     said = f"{group.label}, {group.cell.setting.size}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
-        said += f"at most {figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
+        said += (
+            f"{'' if most.at_least else 'at most '}{figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
+        )
         said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
         return f"{said}saturated {figure_text(at, SECONDS)} after the ramp began, at {figure_text(point, unit)}."
-    return f"{said}not saturated." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
+    return f"{said}{_ended(group)}." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
+
+
+def _ended(group: Group) -> str:
+    """`the ramp ended at its target, 1 Gb/s, without saturation`; the target is each way."""
+    percent = group.cell.params.get("target_percent")
+    lines = [
+        of["max_received_bps_l1"] / of["max_line_ratio"]
+        for r in group.measured
+        for of in r.figures.values()
+        if of.get("max_line_ratio") and "max_received_bps_l1" in of
+    ]
+    if not lines or not isinstance(percent, int | float):
+        return "the ramp ended without saturation"
+    return f"the ramp ended at its target, {si(lines[0] * percent / 100, 'b/s')}, without saturation"
 
 
 def _names(group: Group) -> list[str]:

@@ -9,7 +9,8 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import asked_words, bit_rate_unit
+from dutlab.report.model.words import asked_words
+from dutlab.report.sections.headline import compared
 from dutlab.spec.known import INSIDE_ONLY
 from dutlab.store.read import hosts_along
 from dutlab.store.run_folder import RunFolder
@@ -106,11 +107,7 @@ def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: Not
 
 
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
-    """The slowest and the fastest pair in a sentence, of those through which anything came; nothing where fewer than two have a figure."""
+    """What may be said of the pairs of hosts, of those through which anything came; nothing where fewer than two have a figure."""
     pairs = [(" to ".join(pair_of(g)), value_of(g, link, "goodput_bps", book)) for g in groups]
-    found = sorted(((v.median, pair) for pair, v in pairs if isinstance(v, Figure) and v.median), key=lambda f: f[0])
-    if len(found) < 2:  # noqa: PLR2004 -- one pair is neither
-        return ""
-    (low, slowest), (high, fastest) = found[0], found[-1]
-    unit = bit_rate_unit([high])
-    return f"{label}, link {link}: {fastest} is the fastest pair at {unit.text(high)}, {slowest} the slowest at {unit.text(low)}."
+    found = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
+    return "" if found is None else f"{found.about}: {found.sentence}"

@@ -11,7 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import alike_names, asked_words, slug_of
-from dutlab.report.sections.headline import NO_DIFFERENCE, compared, link_words
+from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec, in_figures
 from dutlab.store.run_folder import RunFolder
 
@@ -58,7 +58,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead=f"Each stream has an account of its own. Its rates are over the whole trial, pauses counted: {told}.",
         tables=tuple(tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
-        headlines=tuple(sorted(found, key=lambda h: h.difference == NO_DIFFERENCE)),
+        headlines=tuple(sorted(found, key=lambda h: bool(h.reason))),
         answer=tuple(_blocked(groups, book)),
     )
 
@@ -110,7 +110,7 @@ def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
         for link in cells[0].cell.links:
             figure = _StreamOfGroup(cells[0], spec).figure("received_{}_pps")
             about = f"multi-stream, stream {spec.name} through {link_words(cells[0].cell.links, link)}"
-            if found := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure):
+            if found := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure, book):
                 yield found
 
 

@@ -10,8 +10,9 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import bit_rate_unit, latency_text, pps_text
+from dutlab.report.model.words import bit_rate_unit, duration_words, latency_text, pps_text
 from dutlab.report.sections import latency_times
+from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -112,7 +113,9 @@ def _of_size(figures: Mapping[str, float]) -> Iterator[str]:
             yield f"{name.upper()} not found"
         else:
             on_wire = bit_rate_unit([rate]).text(rate) if (rate := figures.get(f"{name}_lower_bps_l1")) is not None else ""
-            yield f"{name.upper()} {pps_text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{' or more' if upper is None else ''}"
+            sent = f" in {duration_words(figures['search_sent_s'])}" if "search_sent_s" in figures else ""
+            bound = f": {NO_UPPER}{sent}" if upper is None else ""
+            yield f"{name.upper()} {'≥ ' if bound else ''}{pps_text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{bound}"
     if (median := figures.get("half_latency_p50_ns")) is not None:
         yield f"median latency at half of the NDR {latency_text(median)}, 99.9 % within {latency_text(figures['half_latency_p999_ns'])}"
     else:

@@ -13,9 +13,9 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import size_order
-from dutlab.report.sections.headline import compared
+from dutlab.report.sections.headline import bounds, compared, first_of
 from dutlab.report.sections.rescored import Rescored, rescored
-from dutlab.report.sections.search_words import deviations, findings
+from dutlab.report.sections.search_words import deviations, findings, no_upper
 from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -41,7 +41,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         tables=(*tables, *([_other_definitions(again)] if again else [])),
         curves=tuple(_courses(groups)),
         words=tuple(findings(groups, names, book)),
-        headlines=tuple(h for name in names[:1] if (h := _headline(name, groups, labels, book)) is not None),
+        answer=tuple(bounds(groups, [f"{name}_lower_pps" for name in names], book, no_upper)),
+        headlines=tuple(h for name in names[:1] for h in _headline(name, groups, labels, book)),
         deviations=tuple(deviations(groups)),
     )
 
@@ -113,15 +114,15 @@ def _share(rate: float | None, of: float | None) -> float | None:
     return None if rate is None or of is None else rate / of
 
 
-def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
-    """Modes against one another, at the first size and links that more than one has."""
+def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
+    """Modes against one another, at the first size and links that more than one has, and how often so at the others."""
+    found = []
     for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], links, f"{name}_lower_pps", book)) for label in labels if label in cells]
         what = f"{size}-byte frames" if size.isdigit() else size
-        if (found := compared(f"{name}, {what} through link {links}", named, f"{name}_lower_pps")) is not None:
-            return found
-    return None
+        found.append(compared(f"{name}, {what} through link {links}", named, f"{name}_lower_pps", book))
+    return first_of([h for h in found if h is not None])
 
 
 def _place(group: Group) -> tuple[str, str]:

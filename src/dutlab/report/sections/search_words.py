@@ -9,9 +9,10 @@ from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, figure_text
-from dutlab.report.model.words import Unit, plural, pps_text
+from dutlab.report.model.words import Unit, duration_words, plural, pps_text
+from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.search import SearchSetting
-from dutlab.stats.summary import summarise
+from dutlab.stats.summary import median, summarise
 
 REPEATS_WITHIN = 0.03
 """Searches of one cell that differ by more are explained, as far as their trials can."""
@@ -36,10 +37,16 @@ def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
     if isinstance(low, Figure) and isinstance(high, Figure):
         return f"{what} lies between {figure_text(low, unit)} and {figure_text(high, unit)}."
     if isinstance(low, Figure):
-        return f"{what} lies at {figure_text(low, unit)} or above: no upper bound was found."
+        return f"{what} is {figure_text(low, unit)}: {no_upper(group)}."
     if isinstance(high, Figure):
         return f"{what} lies below {figure_text(high, unit)}: no lower bound was found."
     return f"{what} was not found."
+
+
+def no_upper(group: Group) -> str:
+    """`no upper bound was found in 15 s`: the time for which searches of the cell sent."""
+    sent = [of["search_sent_s"] for r in group.measured for of in r.figures.values() if "search_sent_s" in of]
+    return f"{NO_UPPER} in {duration_words(median(sent))}" if sent else NO_UPPER
 
 
 def _repeats(name: str, group: Group) -> Iterator[str]:

@@ -166,7 +166,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     figure = "at_100_pps_per_w"
     cells = {g.label: g for g in groups}
     named = [(label, value_of(g, g.cell.link_label, figure, book)) for label in labels if (g := cells.get(label))]
-    return compared("frames a second and watt at 100 %", named, figure)
+    return compared("frames a second and watt at 100 %", named, figure, book)
 
 
 def _extremes(group: Group, book: NoteBook) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import COUNTER, Head, rows_of, trials_table
 from dutlab.spec.workloads.state import StateSetting
 from dutlab.store.run_folder import RunFolder
@@ -57,6 +58,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         ),
         curves=tuple(_curves(groups)),
         words=tuple(_words(groups)),
+        answer=tuple(bounds(groups, ("setup_lower_per_s", "concurrent_flows"), book, lambda _: NO_UPPER)),
         deviations=(
             "state: flows are of UDP and carry one frame each way; RFC 9411 measures with whole TCP and HTTP connections",
             *_short(groups),

@@ -13,7 +13,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import in_order
-from dutlab.report.sections.headline import compared
+from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
@@ -60,7 +60,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         tables=(Table("storage-limit", "Peak, knee and least depth", columns, tuple(rows), book.common(marks)),),
         curves=tuple(_curves(groups)),
         words=tuple(dict.fromkeys(f"{_about(g)}: {note}." for g in groups for r in g.measured for note in r.notes)),
-        headlines=tuple(found for found in [_headline(groups, labels, book)] if found is not None),
+        headlines=_headline(groups, labels, book),
     )
 
 
@@ -99,14 +99,14 @@ def _points(group: Group, figure: str) -> tuple[tuple[float, float], ...]:
     return tuple((depth, median(values)) for depth, values in sorted(found.items()))
 
 
-def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
-    """Modes against one another, at the first place and block size that several have."""
+def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
+    """Modes against one another, at the first place and block size that several have, and how often so at the others."""
+    found = []
     for (place, block), same in groupby(groups, key=lambda g: (_place(g), _block(g))):
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], place[1], "peak_iops", book)) for label in labels if label in cells]
-        if (found := compared(f"{place[2]}, {block}, {place[1]}", named, "peak_iops")) is not None:
-            return found
-    return None
+        found.append(compared(f"{place[2]}, {block}, {place[1]}", named, "peak_iops", book))
+    return first_of([h for h in found if h is not None])
 
 
 def _place(group: Group) -> tuple[int, str, str]:

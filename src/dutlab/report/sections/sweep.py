@@ -14,7 +14,7 @@ from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
-from dutlab.report.sections.headline import compared, link_words
+from dutlab.report.sections.headline import compared, first_of, link_words
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
@@ -60,7 +60,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         rates = _rates(f"{slug}-rates", same, every)
         tables += [rates, every, *(_every(f"{slug}-of-{link}", same, link, labels, book) for link in links if link != together)]
         drawings.append(DrawnTable("sizes", every.slug, below=rates.slug))
-        headlines += [h for h in [_headline(links, every)] if h is not None]
+        headlines += _headline(links, every, book)
     times = tuple(latency_times.words(groups))
     return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), words=times, headlines=tuple(headlines))
 
@@ -168,12 +168,12 @@ def _sizes(groups: Sequence[Group]) -> list[str]:
     return sorted({g.cell.setting.size for g in groups}, key=size_order)
 
 
-def _headline(links: tuple[str, ...], every: Table) -> Headline | None:
-    """Headline on received frames per second, at the first size that two modes have."""
+def _headline(links: tuple[str, ...], every: Table, book: NoteBook) -> tuple[Headline, ...]:
+    """Headline on received frames per second, at the first size that two modes have, and how often so at the others."""
     at = _place(every, RATE)
+    found = []
     for size in dict.fromkeys(row.size for row in every.rows):
         named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]
         what = f"{size}-byte frames" if size.isdigit() else size
-        if (found := compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, RATE)) is not None:
-            return found
-    return None
+        found.append(compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, RATE, book))
+    return first_of([h for h in found if h is not None], "sizes")

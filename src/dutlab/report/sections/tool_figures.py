@@ -12,7 +12,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
-from dutlab.report.sections.headline import compared
+from dutlab.report.sections.headline import compared, first_of
 from dutlab.store.run_folder import RunFolder
 
 _WAYS = ("read", "write", "trim", "mixed")
@@ -54,20 +54,20 @@ class _Table:
             if _is_shown(place, group)
         ]
 
-    def headline(self, book: NoteBook) -> Headline | None:
+    def headlines(self, book: NoteBook) -> tuple[Headline, ...]:
         """Of the first figure of which more is better: modes asked the same of the same drives; of one mode its drives, each alone."""
         name = next((name for name in self.figures if better_of(name) == "higher"), "")
         if not name:  # nothing is fastest in times or losses
-            return None
+            return ()
         one_mode = len({g.label for g in self.groups}) == 1
         alike = {id(g): (self.asked[id(g)], len(g.cell.links) if one_mode else g.cell.link_label) for g in self.groups}
+        found = []
         for key in dict.fromkeys(alike.values()):
             same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]
             named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
-            if found := compared(about, named, name):
-                return found
-        return None
+            found.append(compared(about, named, name, book))
+        return first_of([h for h in found if h is not None])
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -90,7 +90,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead=f"Figures reported by the tool: {asked_words(cell.setting, cell.tool, without=cell.params.keys() - alike)}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
-        headlines=tuple(found for table in tables if table.direction or len(tables) == 1 if (found := table.headline(book)) is not None),
+        headlines=tuple(found for table in tables if table.direction or len(tables) == 1 for found in table.headlines(book)),
     )
 
 

@@ -1,0 +1,270 @@
+"""The one rule for answers: what may be said of cells that compete.
+
+Everything that says which of several cells is the fastest, that one is slower than another, or that no difference is proven, asks `decide`.
+Cells that differ in mode and levels only are a contest. Every two of them are compared (dutlab.analysis.compare), and p is adjusted (Holm)
+over all pairs of all contests that are decided at once: those of one run, or of several.
+
+Of several runs, repeats are compared within their own run only: what a new set-up changes for all cells alike touches no order. A cell's
+place is a range: behind every cell that is proven better, before every cell that is proven worse. So cells between which no difference is
+proven share a place, and all ranges together are right with 95 % (M. Mogstad, J. Romano, A. Shaikh, D. Wilhelm, Review of Economic Studies
+91, 2024: ranks by pairwise comparisons).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import isfinite
+
+from dutlab.analysis.compare import Comparison, Margin, Pair, compare
+from dutlab.analysis.design import RunOrder
+from dutlab.analysis.verdict import Reason, Verdict
+from dutlab.measures import Better, UnknownDirection, direction_of
+from dutlab.stats.summary import median
+
+
+class AnswerKind(enum.Enum):
+    """What may be said of a contest."""
+
+    FASTEST = "fastest"
+    """One cell is proven better than every other one."""
+    SHARED = "shared"
+    """Some cells are proven worse than others, but several share the first place."""
+    EQUIVALENT = "equivalent"
+    """All are equivalent within the margin that was asked for."""
+    NOT_PROVEN = "not proven"
+    """No difference between any two is proven."""
+    ALONE = "alone"
+    """Fewer than two cells have a value."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One cell of a contest."""
+
+    label: str
+    runs: tuple[tuple[float, ...], ...]
+    """Its repeats in each run; empty where a run has none."""
+    blocks: tuple[tuple[int, ...], ...] = ()
+    """The block of each value; empty: 1, 2, 3 and so on."""
+    levels: tuple[str, ...] = ()
+    """Levels of factors other than the mode, in words."""
+    at_least: bool = False
+    """A value is a bound: the figure is so much or more."""
+    disturbed: int = 0
+    """Values that other work disturbed."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """All repeats, run by run."""
+        return tuple(value for of in self.runs for value in of)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Cells that differ in mode and levels only, by one figure."""
+
+    label: str
+    figure: str
+    entrants: tuple[Entrant, ...]
+    better: Better = ""
+    """Which values are the better ones; without one that of the figure's name, if it is known."""
+    whole: bool = True
+    """All links and directions of the cells together, not one of several."""
+    stretches: frozenset[tuple[str, str]] = frozenset()
+    """Pairs of labels whose cells were measured one after the other and not in turn."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
+
+    def design(self, first: str, second: str) -> RunOrder:
+        """How two of its cells lie in time."""
+        if max(len(e.runs) for e in self.entrants) > 1:
+            return RunOrder.WITHIN_RUNS
+        alone = {(first, second), (second, first)} & self.stretches
+        return RunOrder.ONE_AFTER_THE_OTHER if alone else RunOrder.IN_TURN
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A cell with its place, 1 for the best."""
+
+    label: str
+    first: int
+    last: int
+    """The place lies from `first` to `last`; equal where it is proven."""
+    medians: tuple[float | None, ...]
+    """In each run."""
+
+
+@dataclass(frozen=True)
+class PlacedPair:
+    """Two cells, the better first: by what is proven, else by more pairs of repeats."""
+
+    better: str
+    worse: str
+    comparison: Comparison
+    """Of the two in the order of the contest."""
+    against: tuple[int, ...]
+    """Runs, from 0, in which the medians lie the other way round."""
+
+    @property
+    def p(self) -> float:
+        """Adjusted for all pairs that were decided at once."""
+        return 1.0 if self.comparison.p is None else self.comparison.p
+
+    @property
+    def proven(self) -> bool:
+        """Whether the one is proven better."""
+        return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What may be said of a contest."""
+
+    contest: Contest
+    kind: AnswerKind
+    places: tuple[Placed, ...]
+    """The best first."""
+    pairs: tuple[PlacedPair, ...]
+    unranked: tuple[tuple[str, str, Comparison], ...]
+    """Labels and comparison of pairs of which one side has no value."""
+    least: float
+    """The least relative difference that counts."""
+    tests: int
+    """Pairs that p was adjusted for, of all contests together."""
+
+    @property
+    def could_prove(self) -> bool:
+        """Whether so many repeats could tell any pair apart at all."""
+        return any(pair.comparison.could_prove for pair in self.pairs)
+
+    @property
+    def proven(self) -> tuple[PlacedPair, ...]:
+        """Pairs of which one is proven better."""
+        return tuple(pair for pair in self.pairs if pair.proven)
+
+    @property
+    def ties(self) -> tuple[PlacedPair, ...]:
+        """Pairs between which no difference is proven."""
+        return tuple(pair for pair in self.pairs if not pair.proven)
+
+    @property
+    def exceptions(self) -> tuple[PlacedPair, ...]:
+        """Proven pairs that lie the other way round in a run."""
+        return tuple(pair for pair in self.proven if pair.against)
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The cells that are proven worse than none."""
+        return tuple(p.label for p in self.places if p.first == 1)
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why no difference between the best and the worst by their medians is proven."""
+        ends = {self.places[0].label, self.places[-1].label} if self.places else set()
+        return next((pair.comparison.reason for pair in self.pairs if {pair.better, pair.worse} == ends), None)
+
+    def between(self, first: str, second: str) -> Comparison | None:
+        """The comparison of two cells, as the contest has them; None where it was not made."""
+        every = [*((pair.better, pair.worse, pair.comparison) for pair in self.pairs), *self.unranked]
+        return next((found for a, b, found in every if {a, b} == {first, second}), None)
+
+    def among(self, labels: Collection[str]) -> Standing:
+        """What the same comparisons say of some of the cells."""
+        kept = tuple(e for e in self.contest.entrants if e.label in labels)
+        pairs = tuple(pair for pair in self.pairs if pair.better in labels and pair.worse in labels)
+        unranked = tuple(of for of in self.unranked if of[0] in labels and of[1] in labels)
+        return _standing(replace(self.contest, entrants=kept), pairs, unranked, self.least, self.tests)
+
+
+def decide(contests: Sequence[Contest], *, least: float | None = None, margin: float | Margin | None = None) -> tuple[Standing, ...]:
+    """One standing a contest, in their order; `least` and `margin` are as of `compare`. Values that are not numbers are left out.
+
+    Raises ValueError for a least difference or a margin that is none, UnknownDirection.
+    """
+    if unknown := [contest.figure for contest in contests if not contest.better]:
+        raise UnknownDirection(unknown)
+    couples = [(n, a, b) for n, contest in enumerate(contests) for a, b in combinations(contest.entrants, 2)]
+    found = compare([_pair(contests[n], a, b) for n, a, b in couples], margin=margin, least=least)
+    tests = sum(c.p is not None for c in found)
+    made: list[list[PlacedPair]] = [[] for _ in contests]
+    unranked: list[list[tuple[str, str, Comparison]]] = [[] for _ in contests]
+    for (n, a, b), comparison in zip(couples, found, strict=True):
+        if comparison.p is None:
+            unranked[n].append((a.label, b.label, comparison))
+        else:
+            made[n].append(_placed(a, b, comparison, less=contests[n].better == "lower"))
+    return tuple(
+        _standing(contest, tuple(made[n]), tuple(unranked[n]), _least(made[n], least), tests) for n, contest in enumerate(contests)
+    )
+
+
+def _least(pairs: Sequence[PlacedPair], asked: float | None) -> float:
+    return max((pair.comparison.least for pair in pairs), default=asked or 0.0)
+
+
+def _pair(contest: Contest, a: Entrant, b: Entrant) -> Pair:
+    design = contest.design(a.label, b.label)
+    first_at, second_at = (_at(e, design) for e in (a, b))
+    levels = a.levels if a.levels == b.levels else ()
+    label = " · ".join([*levels, *filter(None, [contest.label])])
+    return Pair(
+        label, contest.figure, a.values, b.values, design, first_at, second_at, contest.whole, contest.better,
+        at_least=(a.at_least, b.at_least), disturbed=(a.disturbed, b.disturbed),
+    )  # fmt: skip
+
+
+def _at(entrant: Entrant, design: RunOrder) -> tuple[int, ...]:
+    """The run of each value, or its block."""
+    if design is RunOrder.WITHIN_RUNS:
+        return tuple(run for run, of in enumerate(entrant.runs) for _ in of)
+    return tuple(n for of in entrant.blocks for n in of)
+
+
+def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> PlacedPair:
+    """The better is the proven one, else that of more pairs of repeats."""
+    sign = -1 if less else 1
+    strata = [(x, y) for x, y in zip(a.runs, b.runs, strict=True) if x and y]
+    lead = sign * sum((x > y) - (x < y) for first, second in strata for x in first for y in second)
+    if comparison.verdict in {Verdict.BETTER, Verdict.WORSE}:
+        lead = 1 if comparison.verdict is Verdict.WORSE else -1
+    better, worse = (a, b) if lead >= 0 else (b, a)
+    against = tuple(
+        n
+        for n, (x, y) in enumerate(zip(better.runs, worse.runs, strict=True))
+        if x and y and sign * median(x) < sign * median(y)
+    )  # fmt: skip
+    return PlacedPair(better.label, worse.label, comparison, against)
+
+
+def _standing(
+    contest: Contest, pairs: tuple[PlacedPair, ...], unranked: tuple[tuple[str, str, Comparison], ...], least: float, tests: int
+) -> Standing:
+    ranked = [e for e in contest.entrants if any(isfinite(v) for v in e.values)]
+    proven = [pair for pair in pairs if pair.proven]
+    wins = {e.label: sum(pair.better == e.label for pair in pairs) for e in ranked}
+    places = [
+        Placed(
+            e.label,
+            1 + sum(pair.worse == e.label for pair in proven),
+            len(ranked) - sum(pair.better == e.label for pair in proven),
+            tuple(median(of) if of else None for of in e.runs),
+        )
+        for e in ranked
+    ]
+    ordered = tuple(sorted(places, key=lambda p: (p.first, p.last, -wins[p.label])))
+    return Standing(contest, _kind(ordered, pairs), ordered, pairs, unranked, least, tests)
+
+
+def _kind(places: Sequence[Placed], pairs: Sequence[PlacedPair]) -> AnswerKind:
+    if len(places) < 2 or not pairs:  # noqa: PLR2004 -- one cell is compared with nothing
+        return AnswerKind.ALONE
+    if all(pair.comparison.verdict is Verdict.EQUIVALENT for pair in pairs):
+        return AnswerKind.EQUIVALENT
+    if not any(pair.proven for pair in pairs):
+        return AnswerKind.NOT_PROVEN
+    return AnswerKind.FASTEST if places[0].last == 1 else AnswerKind.SHARED

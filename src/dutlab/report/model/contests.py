@@ -1,0 +1,203 @@
+"""From records to contests: the cells of a run that differ in mode and levels only, as the one rule for answers wants them.
+
+The headline, `compare` of one run, `compare --order`, `effects` and the site make their contests here, so p is adjusted for the same pairs
+in all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import combinations
+
+from dutlab.analysis.answers import Contest, Entrant, Standing, decide
+from dutlab.analysis.compare import Comparison, Margin, Pair, turned
+from dutlab.analysis.design import in_turn
+from dutlab.analysis.together import Together, overall
+from dutlab.errors import DirectionUnknown, InputError
+from dutlab.measures import Better, side_of
+from dutlab.plan.cell import Cell
+from dutlab.report.model.words import alike_names, setting_words
+from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, key_of, name_words
+from dutlab.workloads import main_figures
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """What a comparison asks for."""
+
+    figures: Sequence[str] = ()
+    """Others than the main one of each cell."""
+    margin: float | Margin | None = None
+    """Asks whether both sides are equivalent within it; of all cells, or a function of the pair."""
+    least: float | None = None
+    """The least relative change that counts; None: that of the design."""
+    better: Mapping[str, Better] = field(default_factory=dict)
+    """Figure → which side of it is better, where its name does not tell; the empty name is every figure."""
+
+    def side_of(self, figure: str) -> Better:
+        """Which side of a figure is better; empty where it is not known. Raises InputError where `better` contradicts what is known."""
+        try:
+            return side_of(figure, self.better)
+        except ValueError as error:
+            raise InputError(str(error), remedy="leave it out of --better") from None
+
+
+OwnWords = Mapping[CellKey, str]
+"""Cell → what tells it from others like it."""
+CellsOfRun = Mapping[CellKey, CellFigures]
+Place = tuple[object, ...]
+"""A cell without its mode and levels."""
+
+
+@dataclass(frozen=True)
+class PlacedContest:
+    """A contest, and where its values are from."""
+
+    contest: Contest
+    place: Place
+    name: str
+    """Of what the figure is: the links together, or one of them."""
+    keys: tuple[CellKey, ...]
+    """The cell of each entrant."""
+
+
+def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str = "") -> list[PlacedContest]:
+    """A contest for everything that several modes, or levels of factors, were measured with in any of `runs`.
+
+    Of each pair, the cell of mode `base` is the first. Raises InputError where `asked.better` contradicts what is known.
+    """
+    cells = list({key: found for of_run in runs for key, found in of_run.items()}.values())
+    own = own_words(c.cell for c in cells)
+    alike: dict[Place, list[CellFigures]] = defaultdict(list)
+    for c in sorted(cells, key=lambda c: c.cell.mode != base):
+        alike[place_of(c.cell)].append(c)
+    stretches = _stretches(list(alike.values())) if len(runs) == 1 else frozenset()
+    found = []
+    for place, same in alike.items():
+        varied = {name for c in same for name in c.cell.factors if len({of.cell.factors.get(name) for of in same}) > 1} - {"mode"}
+        for name, figure in compared_by(same, asked.figures):
+            entrants = [_entrant(runs, c, varied, name, figure) for c in same]
+            if sum(any(e.runs) for e in entrants) > 1:
+                label = contest_label(same[0].cell, name, own[key_of(same[0].cell)])
+                whole = name in {c.names[0] for c in same}
+                contest = Contest(label, figure, tuple(entrants), asked.side_of(figure), whole, stretches)
+                found.append(PlacedContest(contest, place, name, tuple(key_of(c.cell) for c in same)))
+    return found
+
+
+def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tuple[PlacedContest, Standing]]:
+    """Each contest with its standing. Raises DirectionUnknown, ValueError for a margin or a least change that is none."""
+    insist_on_directions(of.contest for of in contests)
+    return list(zip(contests, decide([of.contest for of in contests], least=asked.least, margin=asked.margin), strict=True))
+
+
+def between_modes(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRun, first: str, second: str) -> tuple[Comparison, ...]:
+    """What the rule says of each cell of the second mode against that of the first with the same levels."""
+    out = []
+    for placed, standing in found:
+        of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
+        order = [e.label for e in placed.contest.entrants]
+        for (mode, levels), label in of.items():
+            other = of.get((second, levels))
+            if mode == first and other is not None and (c := standing.between(label, other)) is not None:
+                out.append(c if order.index(label) < order.index(other) else turned(c))
+    return tuple(out)
+
+
+def overall_of(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRun, modes: Sequence[str]) -> dict[tuple[str, str], Together]:
+    """What all cells of every two modes say at once, the second against the first, by the names of both in either order."""
+    made = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
+    return made | {(b, a): of.turned for (a, b), of in made.items()}
+
+
+def place_of(cell: Cell) -> Place:
+    """All of a cell but its mode, levels and repeat."""
+    return (cell.workload, cell.links, tuple(sorted(cell.params.items())))
+
+
+def entrant_label(cell: Cell, varied: Iterable[str]) -> str:
+    """`nat · mtu 9000`: the mode and the levels of the factors that are varied."""
+    return " · ".join([cell.mode, *_levels(cell, varied)])
+
+
+def _levels(cell: Cell, varied: Iterable[str]) -> tuple[str, ...]:
+    kept = set(varied)
+    return tuple(f"{name} {level}" for name, level in cell.factors.items() if name in kept)
+
+
+def _entrant(runs: Sequence[CellsOfRun], c: CellFigures, varied: set[str], name: str, figure: str) -> Entrant:
+    key = key_of(c.cell)
+    readings: list[tuple[CellFigure, ...]] = [of[key].readings(name, figure) if key in of else () for of in runs]
+    return Entrant(
+        entrant_label(c.cell, varied),
+        tuple(tuple(r.value for r in of) for of in readings),
+        tuple(tuple(r.repeat for r in of) for of in readings),
+        _all_levels(c.cell),
+        any(r.at_least for of in readings for r in of),
+        sum(r.disturbed for of in readings for r in of),
+    )
+
+
+def _all_levels(cell: Cell) -> tuple[str, ...]:
+    return tuple(f"{name} {level}" for name, level in cell.factors.items() if name != "mode")
+
+
+def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, str]]:
+    """Pairs of labels that did not take turns in time, over all cells that both have."""
+    moments: dict[tuple[str, str], list[tuple[list[datetime], list[datetime]]]] = defaultdict(list)
+    for same in alike:
+        varied = {name for c in same for name in c.cell.factors if len({of.cell.factors.get(name) for of in same}) > 1} - {"mode"}
+        for a, b in combinations(same, 2):
+            at = [r.started for r in a.records], [r.started for r in b.records]
+            moments[entrant_label(a.cell, varied), entrant_label(b.cell, varied)].append(at)
+    return frozenset(pair for pair, found in moments.items() if not in_turn(found))
+
+
+def contest_label(cell: Cell, name: str, own: str) -> str:
+    """`sweep 64 · link a`, with what tells the cell from others like it."""
+    size = cell.setting.size
+    words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
+    return " · ".join(filter(None, (words, own)))
+
+
+def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, figure) of everything that the cells are compared by: what is measured of all together first, then each direction."""
+    names = sorted(dict.fromkeys(name for c in cells for name in c.names), key=lambda name: (-name.count("+"), name))
+    out = []
+    for name in names:
+        have = list(dict.fromkeys(figure for c in cells for figure in c.figures(name)))
+        out += [(name, figure) for figure in (figures or main_figures(cells[0].cell.workload, have)) if figure in have]
+    return out
+
+
+def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
+    """Raises DirectionUnknown where nothing tells which side of a figure is better."""
+    if unknown := dict.fromkeys(of.figure for of in judged if not of.better):
+        raise DirectionUnknown(tuple(unknown))
+
+
+_ENDS = ("client", "server")
+
+
+def own_words(cells: Iterable[Cell]) -> OwnWords:
+    """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
+    alike = defaultdict[object, list[Cell]](list)
+    for cell in cells:
+        alike[cell.workload, cell.links, cell.setting.size].append(cell)
+    found = {}
+    for same in alike.values():
+        same_names = alike_names(cell.setting for cell in same)
+        for cell in same:
+            hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
+            words = setting_words(cell.setting, without={*same_names, *_ENDS})
+            found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
+    return found
+
+
+def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:
+    """`nat · sweep 64 · link a`; `link` in the words of `name_words`."""
+    varied = [f"{name} {level}" for name, level in factors.items() if name != "mode"]
+    return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", link])

@@ -1,0 +1,94 @@
+"""What the one rule for answers says of a run's cells, for the sections of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+
+from dutlab.analysis.answers import Contest, Entrant, Standing, decide
+from dutlab.analysis.design import in_turn
+from dutlab.analysis.together import Together
+from dutlab.measures import Better
+from dutlab.report.model.contests import CellsOfRun, CompareRequest, PlacedContest, contests_of, decided, overall_of
+from dutlab.report.model.table import Figure
+from dutlab.report.model.words import better_of
+from dutlab.store.cell_figures import cells_of, is_bound
+from dutlab.store.record import TrialRecord
+
+_Where = tuple[str, str, frozenset[int]]
+"""Figure, what it is of, and its trials."""
+
+
+class RunAnswers:
+    """The standings of a run, made once and where they are asked for."""
+
+    def __init__(self, records: Iterable[TrialRecord]) -> None:
+        self._records = {r.trial: r for r in records}
+        self._by_trials: dict[tuple[str, ...], Mapping[_Where, tuple[Standing, str]]] = {}
+        self._of_figures: dict[tuple[str, ...], Sequence[tuple[PlacedContest, Standing]]] = {}
+
+    def standing(self, figure: str, named: Sequence[tuple[str, Figure]]) -> tuple[Standing, Mapping[str, str]]:
+        """The standing of these cells, and the name of each by the label that it has there.
+
+        Where they are modes or levels of one cell, it is the standing that `compare`, and for figures that cells are not judged by
+        `compare --figure`, has of them too. Others (generators, drives) compete for themselves alone.
+        """
+        for figures in ((), (figure,)):
+            held = self._held(figures)
+            found = [held.get((figure, value.link, frozenset(value.trials))) for _, value in named]
+            known = [of for of in found if of is not None]
+            if len(known) == len(named) and len({id(standing) for standing, _ in known}) == 1:
+                names = {label: name for (_, label), (name, _) in zip(known, named, strict=True)}
+                return known[0][0].among(names), names
+        return self._alone(figure, named), {name: name for name, _ in named}
+
+    @cached_property
+    def overall(self) -> Mapping[tuple[str, str], Together]:
+        """What all cells of every two modes say at once, by what they are judged by; nothing where that is one cell."""
+        modes = list(dict.fromkeys(of.cell.mode for of in self._cells.values()))
+        return overall_of(self._standings(()), self._cells, modes)
+
+    @cached_property
+    def _cells(self) -> CellsOfRun:
+        return cells_of(self._records.values())
+
+    def _standings(self, figures: tuple[str, ...]) -> Sequence[tuple[PlacedContest, Standing]]:
+        """By what cells are judged by, or by these figures; those of which it is not known which side is better are left out."""
+        if figures not in self._of_figures:
+            asked = CompareRequest(figures)
+            self._of_figures[figures] = decided([of for of in contests_of([self._cells], asked) if of.contest.better], asked)
+        return self._of_figures[figures]
+
+    def _held(self, figures: tuple[str, ...]) -> Mapping[_Where, tuple[Standing, str]]:
+        if figures not in self._by_trials:
+            self._by_trials[figures] = dict(self._where(figures))
+        return self._by_trials[figures]
+
+    def _where(self, figures: tuple[str, ...]) -> Iterator[tuple[_Where, tuple[Standing, str]]]:
+        for of, standing in self._standings(figures):
+            figure = of.contest.figure
+            for key, e in zip(of.keys, of.contest.entrants, strict=True):
+                yield (figure, of.name, frozenset(r.trial for r in self._cells[key].readings(of.name, figure))), (standing, e.label)
+
+    def _alone(self, figure: str, named: Sequence[tuple[str, Figure]]) -> Standing:
+        """A contest of these cells only."""
+        held = {name: self._of(value, figure) for name, value in named}
+        entrants = tuple(
+            Entrant(
+                name,
+                (tuple(r.figures[value.link][figure] for r in held[name]),),
+                (tuple(r.cell.repeat for r in held[name]),),
+                at_least=any(is_bound(r, value.link, figure) for r in held[name]),
+            )
+            for name, value in named
+        )
+        moments = {name: [r.started for r in of] for name, of in held.items()}
+        stretches = frozenset((a, b) for a, b in combinations(moments, 2) if not in_turn([(moments[a], moments[b])]))
+        better: Better = better_of(figure) or "higher"
+        (standing,) = decide([Contest("", figure, entrants, better, stretches=stretches)])
+        return standing
+
+    def _of(self, value: Figure, figure: str) -> list[TrialRecord]:
+        found = sorted((self._records[t] for t in value.trials if t in self._records), key=lambda r: (r.started, r.trial))
+        return [r for r in found if figure in r.figures.get(value.link, ())]
