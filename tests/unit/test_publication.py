@@ -161,7 +161,9 @@ def test_a_run_of_several_drives_names_them_in_every_row_and_calls_them_drives(t
     assert answer.columns[0].head == "drive" and answer.rows[0].cells[0] == "drive d1 alone"
     assert "link" not in " ".join(report.answer.fast)
     assert {t.what.rpartition(", ")[2] for t in report.trials} == {"drive d1", "drive d2", "drive d1+d2"}
-    assert report.headlines and not any("d1+d2" in [of.label for of in h.figures] for h in report.headlines), "a sum is no rival of one of them"
+    assert report.headlines and not any("d1+d2" in [of.label for of in h.figures] for h in report.headlines), (
+        "a sum is no rival of one of them"
+    )
     assert name_words("d1+d2", ["d1", "d2"], "fio") == "drive d1+d2" and name_words("a", ["a"], "sweep") == "link a"
 
 

@@ -13,6 +13,7 @@ const FOREIGN: u64 = 40_000;
 /// A capture of one frame of 1500 bytes, of an `EtherType` for experiments, which no host answers.
 fn capture_of_a_foreign_frame() -> PathBuf {
     let mut frame = vec![0xff; 1500];
+    frame[0] = 0xfe; // of one station
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     // pcap: magic, version 2.4, zone, accuracy, longest packet, Ethernet; then seconds, microseconds, kept, whole length.
     let words = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1, 0, 0, 1500, 1500];

@@ -156,6 +156,9 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.requests = None;
+        if std::thread::panicking() {
+            let _ = self.child.kill(); // it may be halted, and would never end
+        }
         let _ = self.child.wait();
     }
 }
