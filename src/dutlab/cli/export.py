@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import EXPORTS
 from dutlab.cli.told import say
 
 if TYPE_CHECKING:
     from dutlab.store.run_folder import RunFolder
 
-_METRICS = {"metrics", "openmetrics"}
-_FILES = {"iperf3", "loadtest"}
+_METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "influx"), ("iperf3", "loadtest")
 
 
 @click.command()
-@click.argument("kind", metavar="KIND", type=click.Choice(EXPORTS))
+@click.argument("kind", metavar="KIND", type=click.Choice((*_METRICS, *_SAMPLES, *_FILES)))
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path),
               help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip

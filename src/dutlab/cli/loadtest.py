@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dutlab.cli.choices import GENERATORS
+from dutlab.choices import GENERATORS
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 from dutlab.cli.told import say
 from dutlab.errors import InputError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.choices import FORMATS, STYLES
+from dutlab.choices import FORMATS, STYLES
 from dutlab.cli.manner import print_answers
 from dutlab.cli.told import say, say_shaded, terminal
 

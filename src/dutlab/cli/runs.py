@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import STATUSES
+from dutlab.choices import STATUSES
 from dutlab.cli.told import line_width, say, table, tell
 from dutlab.printable import printable
 

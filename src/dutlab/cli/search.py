@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dutlab.cli.choices import PRESET
+from dutlab.choices import PRESET
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 
 

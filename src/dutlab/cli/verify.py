@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import METHODS
+from dutlab.choices import METHODS
 from dutlab.cli.told import say, table
 from dutlab.cli.userns import become_root
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab.choices import FORMATS
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.report.gather import gather, read_run, report_of
@@ -29,7 +30,6 @@ from dutlab.store.manifest import DERIVED
 from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file
 
-FORMATS = ("html", "md", "csv", "json")
 IMAGES = ("svg", "png")
 
 

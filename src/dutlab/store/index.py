@@ -62,18 +62,9 @@ _ALL = 2**62
 """More runs than there are, as a LIMIT that SQLite and PostgreSQL know."""
 
 
-STATUSES = {
-    "running": "a process is carrying it out now",
-    "finished": "it has its manifest",
-    "cut": "it has none, and nobody carries it out",
-    "damaged": "a file cannot be read",
-    "newer": "a newer dutlab wrote it",
-}
-
-
 @dataclass(frozen=True)
 class RunLine:
-    """A run as the index has it. `status` is one of STATUSES."""
+    """A run as the index has it. `status` is one of dutlab.choices.STATUSES."""
 
     name: str
     experiment: str

@@ -9,21 +9,13 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dutlab.choices import STYLES
 from dutlab.errors import InputError
 from dutlab.report.gather import ReadRun
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.model.words import plural
 from dutlab.report.plots.plot import Plot
-from dutlab.workloads import WORKLOADS
-
-STYLES: Mapping[str, str] = {
-    "review": "dutlab.report.pages.review_style",
-    **{name: plug.style for name, plug in WORKLOADS.items() if plug.style},
-    "storage": "dutlab.report.pages.storage_style",
-    "table": "dutlab.report.pages.table_style",
-}
-"""Style → the module whose `contents` makes its tables and plots."""
 
 
 @dataclass(frozen=True)
