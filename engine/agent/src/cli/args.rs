@@ -2,7 +2,7 @@
 
 use super::quantity;
 use super::rate::{self, Asked};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use dutlab_port::network::Network;
 use dutlab_protocol::plan::{self, ReplayTiming, Sizes};
 use dutlab_protocol::request::Backend;
@@ -139,7 +139,7 @@ pub struct ForwardTest {
     pub port: Port,
     /// The back end of OUT [default: that of IN]
     #[arg(long, value_enum)]
-    pub receive_backend: Option<BackendName>,
+    pub receive_backend: Option<Backend>,
     /// The CPUs that receive [default: those that send]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub receive_cpu: Vec<u32>,
@@ -276,8 +276,8 @@ pub struct Traffic {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub flows: u32,
     /// What the probe travels in
-    #[arg(long, value_enum, default_value_t = TransportName::Udp)]
-    pub transport: TransportName,
+    #[arg(long, value_enum, default_value_t = plan::Transport::Udp)]
+    pub transport: plan::Transport,
     /// Source port of the first flow
     #[arg(long, value_name = "PORT", default_value_t = 40_000)]
     pub source_port: u16,
@@ -335,8 +335,8 @@ pub struct Port {
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
     /// How frames get in and out
-    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
-    pub backend: BackendName,
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
     /// The CPUs that send, or receive: each sends on a thread of its own; with `af_xdp` each receive queue has its thread on one of them
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub cpu: Vec<u32>,
@@ -361,47 +361,4 @@ pub struct Output {
     /// No line a second on stderr
     #[arg(long)]
     pub quiet: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum TransportName {
-    Udp,
-    Tcp,
-    TcpSyn,
-    IcmpEcho,
-}
-
-impl From<TransportName> for plan::Transport {
-    fn from(t: TransportName) -> Self {
-        match t {
-            TransportName::Udp => Self::Udp,
-            TransportName::Tcp => Self::Tcp,
-            TransportName::TcpSyn => Self::TcpSyn,
-            TransportName::IcmpEcho => Self::IcmpEcho,
-        }
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum BackendName {
-    Auto,
-    Xdp,
-    AfXdp,
-    AfPacket,
-    Memory,
-    Pcap,
-}
-
-impl From<BackendName> for Backend {
-    fn from(b: BackendName) -> Self {
-        match b {
-            BackendName::Auto => Self::Auto,
-            BackendName::Xdp => Self::Xdp,
-            BackendName::AfXdp => Self::AfXdp,
-            BackendName::AfPacket => Self::AfPacket,
-            BackendName::Memory => Self::Memory,
-            BackendName::Pcap => Self::Pcap,
-        }
-    }
 }
