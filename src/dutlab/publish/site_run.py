@@ -118,7 +118,7 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
               ("Commands of each mode", "commands.html"), ("Files with their hashes", "files.html"))  # fmt: skip
     place = SitePlace(crumbs, described=_described(found), picture=wanted.picture)
     place = _write_run_page(folder, found, plots, place)
-    _write_commands(folder, found, [*read.run.set_aside_records(), *read.records], place)
+    _write_commands(folder, found, [*read.aside, *read.records], place)
     _write_files(path, folder, found, place)
     severe = tuple(dict.fromkeys(note.text for note in found.severe))
     return SiteRun(
