@@ -124,8 +124,9 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
     return SiteRun(
         wanted.folder, found.name, wanted.device, faults=(*found.faults, *faults),
         experiment=found.experiment, testbed=found.testbed, relative=found.lab is not None,
-        imported=any(n.kind == "IMPORTED" for n in found.notes), started=found.started, ended=found.ended, trials=len(found.trials),
-        unsuccessful=len(found.unsuccessful), manifest=found.manifest, fast=found.answer.fast, sure=found.answer.sure,
+        imported=any(n.kind == "IMPORTED" for n in found.notes), started=found.course.started, ended=found.course.ended,
+        trials=len(found.trials), unsuccessful=len(found.unsuccessful), manifest=found.manifest,
+        fast=found.answer.fast, sure=found.answer.sure,
         limited=found.answer.limited, severe=severe, modes=found.labels, claims=claims,
         figures=tuple(_figures(wanted, found, read.records)),
         excerpt=_excerpt(found, plots, wanted, place) if wanted.number else "",

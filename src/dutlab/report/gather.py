@@ -17,7 +17,7 @@ from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
+from dutlab.report.model.run_report import Conditions, Course, LimitRow, RunReport, Section, TrialLine, Watched
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
@@ -113,7 +113,7 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
 def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
     folder = _link(run.path, base)
-    records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
+    records, planned, faults = read.records, read.planned, list(read.faults)
     found_sections = sections(run, groups, order, book)
     aside, facts, watched = read.aside, read.facts, sample_means(run, groups, faults)
     means = core_means(watched)
@@ -123,8 +123,6 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
     of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)
     found_limits = (*limits(groups, bed), *of_drives)
-    started = min((r.started for r in records), default=None)
-    ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
     of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
@@ -134,15 +132,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
         lab=lab,
         folder=folder,
-        started=_moment(started),
-        ended=_moment(ended),
-        seconds=(ended - started).total_seconds() if started and ended else 0.0,
-        trials_planned=len(planned) or len(records),
-        seed=str(plan.get("seed", "not recorded")),
-        order=str(experiment.get("order") or plan.get("order") or "not recorded"),
-        repeats=max((c.repeat for c in cells), default=0),
-        repeat_rule=rule.words if (rule := repeat_rule(plan)) else "",
-        command=_command(run, read.resolved, plan.get("seed")),
+        course=_course(read, cells),
         manifest=_manifest(run),
         labels=order,
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
@@ -157,13 +147,13 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ),
         findings=read.findings,
         limits=found_limits,
-        losses=losses(groups),
-        cpus=cpus(means, groups, order, dut),
-        counters=counters(groups, order),
-        checks=checks(groups),
-        hosts=tuple(facts),
-        facts=fact_rows({host: {k: v for k, v in of.items() if k != "drives"} for host, of in facts.items()}),
-        tools=tools(records),
+        watched=Watched(losses(groups), cpus(means, groups, order, dut), counters(groups, order)),
+        conditions=Conditions(
+            checks(groups),
+            tuple(facts),
+            fact_rows({host: {k: v for k, v in of.items() if k != "drives"} for host, of in facts.items()}),
+            tools(records),
+        ),
         trials=tuple(
             _line(of_trial[n], g, run, folder, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
         ),
@@ -178,6 +168,21 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         simulated=_simulated(records),
     )
     return replace(made, answer=answer_of(made, groups, book))
+
+
+def _course(read: ReadRun, cells: Sequence[Cell]) -> Course:
+    started = min((r.started for r in read.records), default=None)
+    ended = max((r.ended for r in read.records), default=None)
+    return Course(
+        started=_moment(started),
+        ended=_moment(ended),
+        seconds=(ended - started).total_seconds() if started and ended else 0.0,
+        seed=str(read.plan.get("seed", "not recorded")),
+        order=str(read.experiment.get("order") or read.plan.get("order") or "not recorded"),
+        repeats=max((c.repeat for c in cells), default=0),
+        repeat_rule=rule.words if (rule := repeat_rule(read.plan)) else "",
+        command=_command(read),
+    )
 
 
 def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Section:
@@ -316,9 +321,9 @@ def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in told for name in names))
 
 
-def _command(run: RunFolder, resolved: Mapping[str, Any], seed: object) -> str:
+def _command(read: ReadRun) -> str:
     """As recorded; for runs that did not record it, the command that reads this folder's own files."""
-    said = resolved.get("command")
+    run, seed, said = read.run, read.plan.get("seed"), read.resolved.get("command")
     if isinstance(said, list) and all(isinstance(word, str) for word in said):
         return shlex.join(said)
     words = ["dutlab", "run", f"{run.name}/experiment.yaml", *(["--set", f"seed={seed}"] if isinstance(seed, int) else [])]

@@ -82,8 +82,8 @@ def _limits(r: RunReport) -> list[str]:
 
 
 def _certainty(r: RunReport) -> list[str]:
-    repeats = f"{r.experiment}: {plural(r.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
-    if r.repeats < 2:  # noqa: PLR2004 -- one is none
+    repeats = f"{r.experiment}: {plural(r.course.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
+    if r.course.repeats < 2:  # noqa: PLR2004 -- one is none
         repeats = f"{r.experiment}: measured once; the spread between repeats is unknown."
     severe = [f"{note.text[:1].upper()}{note.text[1:]} ({plural(len(note.trials), 'trial')})." for note in r.severe]
     return [repeats, *severe]
