@@ -57,9 +57,7 @@ def calibrate(
     duration: float,
     as_json: bool,
 ) -> None:
-    """Measure the rig without the DUT, to know its own limit.
-
-    What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
+    """What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
 
     \b
     Example:

@@ -25,12 +25,10 @@ _FOLDER = click.argument("folder", metavar="CAMPAIGN", type=click.Path(path_type
 
 @click.group()
 def campaign() -> None:
-    """Carry out many runs: experiments on testbeds, in versions, on several nights.
-
-    \b
+    """\b
     Example:
       dutlab campaign run nightly.yaml
-    """  # noqa: D301
+    """  # noqa: D205, D301, D415
 
 
 @campaign.command("run")

@@ -53,7 +53,7 @@ def check(
     form: str,
     as_json: bool,
 ) -> None:
-    """Fail (exit 1) when runs are worse than their baselines or lack a cell. For CI.
+    """For CI.
 
     With four runs or more in all each run counts once, and what changes from run to run is known. Where that is not known, only a change
     beyond 10 % counts (--least): of two runs, one after the other, and of a single run against fewer than ten.

@@ -28,12 +28,10 @@ LAB = "three-node"
 
 @click.group()
 def conductor() -> None:
-    """Run Conductor's configuration files unchanged: steps on several hosts in four phases.
-
-    \b
+    """\b
     Example:
       dutlab conductor run conductor.cfg --map source=bench.yaml/source --map sink=ssh:root@192.0.2.12
-    """  # noqa: D301
+    """  # noqa: D205, D301, D415
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))

@@ -19,7 +19,7 @@ _OF_ALL = {RUNS_FOLDER: "runs", "colour": "auto"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def config(*, as_json: bool) -> None:
-    """Show what the config file sets, and where: the runs folder, colours, and options of commands. Checks the whole file.
+    """Checks the whole file.
 
     \b
     Example:

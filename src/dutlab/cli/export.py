@@ -26,9 +26,7 @@ _METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "inf
               help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
 @click.option("--follow", is_flag=True, help="With metrics: write the file anew each second until the run ends.")
 def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool) -> None:
-    """Write runs for other programs: metrics of Prometheus, Parquet, CSV, InfluxDB, iperf3's and trex-loadtest's JSON.
-
-    KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
+    """KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
 
     \b
     Example:

@@ -27,9 +27,7 @@ MOST_PORTS = 64
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], as_json: bool) -> None:
-    """List the facts of hosts: processor, kernel, mitigations, memory, cards, offloads, rings, optics, drives.
-
-    Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
+    """Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
 
     \b
     Example:

@@ -37,7 +37,7 @@ MOST_WORDS = 20
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
 @click.pass_context
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
-    """Import other tools' files as a run and write its report. The name of a file stands for the device.
+    """The name of a file stands for the device.
 
     Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
 

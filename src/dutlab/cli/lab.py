@@ -15,12 +15,10 @@ from dutlab.errors import InputError, TestbedError
 
 @click.group()
 def lab() -> None:
-    """Build and use embedded labs made of network namespaces.
-
-    \b
+    """\b
     Example:
       dutlab lab up three-node && dutlab lab list
-    """  # noqa: D301
+    """  # noqa: D205, D301, D415
 
 
 def _insist_on_root() -> None:

@@ -42,12 +42,10 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 @click.group()
 def limits() -> None:
-    """Compute the most that links, tunnels, buses, drives, arrays and memory allow, with formula and source.
-
-    \b
+    """\b
     Example:
       dutlab limits tcp --speed 10G --mtu 9000
-    """  # noqa: D301
+    """  # noqa: D205, D301, D415
 
 
 @limits.command()

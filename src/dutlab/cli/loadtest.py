@@ -66,12 +66,10 @@ def loadtest(
     where: Where,
     **times: str,
 ) -> None:
-    """Ramp the load up to find where the DUT saturates: warm-up, linear ramp, hold.
-
-    \b
+    """\b
     Example:
       dutlab loadtest -p 64b -rt 50 -rd 60 -o router.json
-    """  # noqa: D301
+    """  # noqa: D205, D301, D415
     if output is not None and (several := [o for o, n in (("--mode", len(where.modes)), ("--link", len(where.links))) if n > 1]):
         raise click.UsageError(f"-o writes one ramp: give one {several[0]}")
     if output is not None and (where.repeats > 1 or output.exists()):

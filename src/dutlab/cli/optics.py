@@ -37,9 +37,7 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
 def optics(
     *, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], each: bool, csv_file: Path | None, as_json: bool
 ) -> None:
-    """List transceivers, their readings and threshold alarms.
-
-    With --each: asks for one module after the other, waits for the link, and writes a compatibility table.
+    """With --each: asks for one module after the other, waits for the link, and writes a compatibility table.
 
     \b
     Example:

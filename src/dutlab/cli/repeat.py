@@ -36,7 +36,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @RUNS
 @manner_options
 def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path, manner: Manner) -> None:
-    """Measure a run again: same experiment, testbed, order and seed. Lists what differs here, then compares both.
+    """Lists what differs here, then compares both.
 
     RUN may be somebody else's: what it would carry out is shown first, and nothing is done until you agree.
 

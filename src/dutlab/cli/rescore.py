@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON, rates in frames a second of each link.")
 def rescore(*, run_folder: Path, as_json: bool) -> None:
-    """Score the trials of a run under each definition of a limit. Measures nothing.
+    """Measures nothing.
 
     \b
     Example:

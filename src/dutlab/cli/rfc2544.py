@@ -22,15 +22,13 @@ from dutlab.units import number_or_text
 @click.option("--test", "tests", multiple=True, type=click.Choice([test.value for test in ALL_TESTS]), help="A test; repeatable.  [all]")
 @where_options
 def rfc2544(*, settings: tuple[str, ...], scale: float, sizes: tuple[str, ...], tests: tuple[str, ...], where: Where) -> None:
-    """Run the RFC 2544 tests: throughput, latency, frame loss, back-to-back frames, recovery, reset.
-
-    KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
+    """KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
     networks=1,256 (section 12), extension_headers=chain (RFC 5180), latency_repeats=2, burst_repeats=2.
 
     \b
     Example:
       dutlab rfc2544 --scale 0.01 --size 64 --size 1518 --link a latency_repeats=2 burst_repeats=2
-    """  # noqa: D301
+    """  # noqa: D205, D301
     from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
 
     written = [number_or_text(size) for size in sizes]

@@ -56,12 +56,10 @@ def runs(
     rebuild: bool,
     as_json: bool,
 ) -> None:
-    """List runs, newest first.
-
-    \b
+    """\b
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
-    """  # noqa: D301
+    """  # noqa: D205, D301, D415
     from dutlab.store.fleet_index import FleetIndex, asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -94,7 +92,7 @@ def runs(
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
 def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str) -> None:
-    """Query all runs in SQL (DuckDB). Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
+    """Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
     Example:

@@ -14,9 +14,7 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 @click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; repeatable.  [64]")
 @where_options
 def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], where: Where) -> None:
-    """Search the highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.
-
-    KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
+    """KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
 
     \b
     Example:

@@ -104,9 +104,7 @@ def test(
     runs: Path,
     manner: Manner,
 ) -> None:
-    """Measure a box between two ports of this machine in a few minutes: zero-loss rates and latency.
-
-    KEY=VALUE is any other setting of the workload quick-test.
+    """KEY=VALUE is any other setting of the workload quick-test.
 
     \b
     Example:

@@ -35,7 +35,7 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 @click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
-    """Test every method on devices whose answers are known; exit 1 when a figure is off. Takes about three minutes.
+    """Takes about three minutes.
 
     Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
     With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower. With --lab uml-truth: a router on
