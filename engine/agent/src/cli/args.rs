@@ -2,7 +2,8 @@
 
 use super::quantity;
 use super::rate::{self, Asked};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use dutlab_port::network::Network;
 use dutlab_protocol::plan::{self, ReplayTiming, Sizes};
 use dutlab_protocol::request::Backend;
@@ -138,7 +139,7 @@ pub struct ForwardTest {
     #[command(flatten)]
     pub port: Port,
     /// The back end of OUT [default: that of IN]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = named::<Backend>())]
     pub receive_backend: Option<Backend>,
     /// The CPUs that receive [default: those that send]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
@@ -276,7 +277,7 @@ pub struct Traffic {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub flows: u32,
     /// What the probe travels in
-    #[arg(long, value_enum, default_value_t = plan::Transport::Udp)]
+    #[arg(long, value_parser = named::<plan::Transport>(), default_value = "udp")]
     pub transport: plan::Transport,
     /// Source port of the first flow
     #[arg(long, value_name = "PORT", default_value_t = 40_000)]
@@ -335,7 +336,7 @@ pub struct Port {
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
     /// How frames get in and out
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    #[arg(long, value_parser = named::<Backend>(), default_value = "auto")]
     pub backend: Backend,
     /// The CPUs that send, or receive: each sends on a thread of its own; with `af_xdp` each receive queue has its thread on one of them
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
@@ -361,4 +362,10 @@ pub struct Output {
     /// No line a second on stderr
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// The names of a type of the protocol, without what it says of each: help that is a line an option stays so.
+fn named<T: ValueEnum + Clone + std::marker::Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+    let names = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.help(None::<&str>)));
+    PossibleValuesParser::new(names).try_map(|name| T::from_str(&name, false))
 }
