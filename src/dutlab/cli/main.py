@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import io
 import json
 import os
@@ -15,7 +16,6 @@ import click
 
 from dutlab.cli.told import say
 from dutlab.errors import DutlabError
-from dutlab.workloads import named
 
 SECTIONS = {
     "Measure": {
@@ -144,7 +144,8 @@ _HELP = {"-h", "--help"}
 @cache
 def _command(name: str) -> click.Command:
     """Its module is imported now; its help is the line of SECTIONS and what its docstring adds."""
-    command: click.Command = named(COMMANDS[name])
+    module, function = COMMANDS[name].split(":")
+    command: click.Command = getattr(importlib.import_module(module), function)
     said = next(said for of_section in SECTIONS.values() for other, (_, said) in of_section.items() if other == name)
     command.help = f"{said}\n\n{command.help or ''}"
     return command
