@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 
 from cells import setting_of
+from dutlab.choices import Benchmark
 from dutlab.methods.ports import Outcome, PowerCut, ResetKind
 from dutlab.methods.rfc2544 import throughput
 from dutlab.methods.rfc2544.context import Paced, SuiteContext
 from dutlab.spec.mixes import Mix
-from dutlab.spec.workloads.rfc2544 import Benchmark
 from dutlab.units import Pps
 from simulated import Dut, Simulation
 

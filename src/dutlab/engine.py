@@ -72,7 +72,7 @@ class TrafficPort:
     name: str
     interface: str
     namespace: str | None
-    backend: str
+    backend: protocol.Backend
     mac: str
     addresses: tuple[str, ...]
     notes: tuple[str, ...]
@@ -142,7 +142,7 @@ class TrafficEngine:
         interface: str,
         *,
         namespace: str | None = None,
-        backend: str = "auto",
+        backend: protocol.Backend = "auto",
         cpus: Sequence[int] = (),
         allow: Sequence[str] = (),
         isolated: bool = False,

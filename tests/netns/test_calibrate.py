@@ -9,8 +9,9 @@ import subprocess
 import pytest
 
 from dutlab import labs
+from dutlab.choices import Rig
 from dutlab.errors import LabError
-from dutlab.methods.calibrate import LOADS, Rig
+from dutlab.methods.calibrate import LOADS
 from dutlab.runner.headroom import RigLoad
 from dutlab.runner.rig import lab_rig
 from dutlab.spec.lab_files import description, lab_names

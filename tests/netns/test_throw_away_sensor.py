@@ -1,4 +1,4 @@
-"""A sensor that nobody knew before takes its settings, a module and a line in two lists; a lab's run reads it, reports it and answers SQL."""
+"""A sensor that nobody knew before takes its settings, a module and a line in a list; a lab's run reads it, reports it and answers SQL."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import importlib
 import json
 from unittest.mock import patch
 
-from dutlab.sensors import watch
 from dutlab.spec.sensors import SENSORS
 
 BACKLOG = r'''
-from dutlab.sensors import watch
 from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import Sample
 from dutlab.spec.sensors import SENSORS, SensorSpec
@@ -21,6 +19,7 @@ class BacklogSensor(SensorSpec):
     """Programs that run or wait for a core."""
 
     kind = "backlog"
+    made_by = "throw_away_sensor:BacklogLoop"
     measures = "the mean number of programs that run or wait, over a minute"
 
 
@@ -40,9 +39,7 @@ class BacklogLoop(ShellLoop):
         yield from self._costs(began_s)
 
 
-make = BacklogLoop
 SENSORS["backlog"] = BacklogSensor
-watch.MODULES["backlog"] = "throw_away_sensor"
 '''
 EXPERIMENT = """
 experiment: watched-lab
@@ -57,12 +54,12 @@ repeats: 2
 """
 
 
-def test_a_sensor_is_its_settings_a_module_and_two_lines_and_a_run_in_a_lab_reads_it(dutlab, tmp_path, monkeypatch):
+def test_a_sensor_is_its_settings_a_module_and_a_line_and_a_run_in_a_lab_reads_it(dutlab, tmp_path, monkeypatch):
     (tmp_path / "throw_away_sensor.py").write_text(BACKLOG)
     (tmp_path / "wrong.yaml").write_text(EXPERIMENT.replace("host: sink", "host: sinc"))
     (tmp_path / "right.yaml").write_text(EXPERIMENT)
     monkeypatch.syspath_prepend(tmp_path)
-    with patch.dict(SENSORS), patch.dict(watch.MODULES):
+    with patch.dict(SENSORS):
         importlib.import_module("throw_away_sensor")
         wrong = dutlab("run", "wrong.yaml")
         assert wrong.returncode == 2 and "sensors.queue.host: there is no host 'sinc'" in wrong.stderr, wrong.stderr

@@ -11,10 +11,11 @@ import pytest
 
 from cells import cell_of
 from disturbance import BusyMachine, no_sleep
+from dutlab.choices import Rig
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.labs.direct import direct_testbed
-from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, calibrate, headroom, mix_key
+from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, calibrate, headroom, mix_key
 from dutlab.methods.ports import Measured
 from dutlab.methods.rfc2544.deviations import BENCHMARK_NETWORKS
 from dutlab.methods.undisturbed import Undisturbed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dutlab.choices import IMPORTS
 from dutlab.interop.imported_run import Imported, ImportOptions
-from dutlab.interop.importers import KINDS
 
 
 def read(text: str) -> list[Imported]:
-    return KINDS["figures"].importer("table.csv", text.encode(), ImportOptions())
+    return IMPORTS["figures"].importer("table.csv", text.encode(), ImportOptions())
 
 
 def test_operations_watts_and_bytes_a_second_are_figures() -> None:

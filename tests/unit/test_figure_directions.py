@@ -16,13 +16,13 @@ from mutated_imports import whole_files
 import dutlab
 from dutlab.analysis.answers import Contest, Entrant, decide
 from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.choices import IMPORTS
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare as compare_command
 from dutlab.cli.effects import effects
 from dutlab.cli.import_files import import_files
 from dutlab.errors import DirectionUnknown, InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
-from dutlab.interop.importers import KINDS
 from dutlab.measures import MEASURES, MeasureUnit, UnknownDirection, direction_of, side_of
 from dutlab.report.model.words import better_of
 from golden import Golden
@@ -208,7 +208,7 @@ def test_the_list_has_every_figure_that_a_method_tool_or_importer_writes(golden:
 
 def read(kind: str, data: bytes) -> list[Imported]:
     try:
-        return KINDS[kind].importer("device.json", data, ImportOptions())
+        return IMPORTS[kind].importer("device.json", data, ImportOptions())
     except InputError:  # a test that was interrupted holds no result
         return []
 

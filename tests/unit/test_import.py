@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dutlab.choices import IMPORTS
 from dutlab.cli.import_files import import_files
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.interop.importers import KINDS
 from dutlab.report.gather import gather
 from dutlab.report.write import write_report
 from dutlab.store.run_folder import RunFolder
@@ -28,7 +28,7 @@ SENT = (
 
 
 def read(kind, name, data):
-    return KINDS[kind].importer(name, data, ImportOptions())
+    return IMPORTS[kind].importer(name, data, ImportOptions())
 
 
 def test_an_iperf3_file_keeps_its_figures_its_time_and_itself():
@@ -108,7 +108,7 @@ def test_an_ipgen_log_has_loss_by_sent_less_received():
     assert [(t.cell.params["frame_size"], t.measured.figures["a"]["received_pps"]) for t in trials] == [(64, 744048), (1518, 81274)]
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(IMPORTS))
 def test_what_is_none_of_a_kind_is_refused_by_name(kind):
     for data in (b"", b"\xff\xfe\x00", b"{}", b"[1, 2", b"a\nb\n"):
         with pytest.raises(InputError, match=r"odd\.txt"):

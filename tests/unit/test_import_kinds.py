@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutated_imports import whole_files
 
+from dutlab.choices import IMPORTS
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.interop.importers import KINDS, read_files
+from dutlab.interop.importers import read_files
 from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
 from dutlab.report.write import write_report
@@ -35,7 +36,7 @@ VALID = {"fio": FIO.read_bytes(), "flent": FLENT.read_bytes(), "trex-ndr": ndr()
 
 
 def read(kind, data, name="device.json"):
-    return KINDS[kind].importer(name, data, ImportOptions())
+    return IMPORTS[kind].importer(name, data, ImportOptions())
 
 
 def doubts(trial):
@@ -431,19 +432,19 @@ def test_a_number_that_no_float_holds_is_read_or_refused_by_name(kind, whole):
     numbers = [found.span() for found in re.finditer(rb"\d+", whole)]
     for (first, end), digits in zip(numbers[:: max(1, len(numbers) // 45)], cycle((25, 400, 5000)), strict=False):
         with suppress(InputError):
-            for trial in KINDS[kind].importer("odd", whole[:first] + b"9" * digits + whole[end:], ImportOptions()):
+            for trial in IMPORTS[kind].importer("odd", whole[:first] + b"9" * digits + whole[end:], ImportOptions()):
                 assert trial.cell.model_dump_json()
 
 
 def test_what_no_importer_foresaw_is_a_fault_of_its_file_and_the_others_are_read(tmp_path, monkeypatch):
-    right = KINDS["fio"].importer
+    right = IMPORTS["fio"].importer
 
     def broken(name, data, options):
         if data == b"odd":
             raise ZeroDivisionError("of the importer")
         return right(name, data, options)
 
-    monkeypatch.setattr(type(KINDS["fio"]), "importer", property(lambda _: broken))
+    monkeypatch.setattr(type(IMPORTS["fio"]), "importer", property(lambda _: broken))
     (tmp_path / "odd").write_bytes(b"odd")
     (tmp_path / "good").write_bytes(VALID["fio"])
     trials, faults = read_files("fio", [tmp_path / "odd", tmp_path / "good"], ImportOptions())

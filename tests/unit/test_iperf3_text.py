@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
+from dutlab.choices import IMPORTS
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
-from dutlab.interop.importers import KINDS
 from golden import Golden
 from outputs import output
 from refusal import refusals
@@ -74,7 +74,7 @@ UDP_SERVER_3_1 = output("step_figures", "iperf3-3.1-udp-server")
 
 
 def read(text: str, name: str = "runs/asus.txt") -> list[Imported]:
-    return KINDS["iperf3"].importer(name, text.encode(), ImportOptions())
+    return IMPORTS["iperf3"].importer(name, text.encode(), ImportOptions())
 
 
 def test_the_text_of_linux() -> None:

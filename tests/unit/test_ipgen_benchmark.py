@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from cells import cell_of
+from dutlab.choices import IMPORTS
 from dutlab.errors import InputError, SpecRefused, ToolFailed, ToolMissing
 from dutlab.hosts.local import LocalHost
 from dutlab.interop.imported_run import Imported, ImportOptions, write_imported
-from dutlab.interop.importers import KINDS, read_files
+from dutlab.interop.importers import read_files
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
 from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
@@ -47,7 +48,7 @@ Packet generation benchmark. pktsize=1500 with MEMCPY with CKSUM test start
 
 
 def imported(name: str, text: str) -> list[Imported]:
-    return KINDS["ipgen"].importer(name, text.encode(), ImportOptions())
+    return IMPORTS["ipgen"].importer(name, text.encode(), ImportOptions())
 
 
 def test_each_process_has_its_frames_a_second_over_its_whole_time_and_sizes_with_fcs():

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from dutlab.choices import IMPORTS
 from dutlab.errors import InputError, ToolFailed
 from dutlab.hosts.host import Done
 from dutlab.interop.imported_run import ImportOptions
-from dutlab.interop.importers import KINDS
 from dutlab.tools.generators import trafgen
 from dutlab.tools.generators.ipgen_log import parse_answer, parse_log
 from dutlab.tools.generators.pkt_gen_log import parse as parse_pkt_gen
@@ -71,7 +71,7 @@ def test_a_file_that_lacks_any_one_member_is_read_or_refused_by_its_name(kind: s
     for place in places[:: 1 + len(places) // MOST]:
         fault, trials = "", []
         try:
-            trials = KINDS[kind].importer("box.json", json.dumps(without(whole, place)).encode(), ImportOptions())
+            trials = IMPORTS[kind].importer("box.json", json.dumps(without(whole, place)).encode(), ImportOptions())
         except InputError as refused:
             fault = str(refused)
         assert trials or "box.json" in fault, place

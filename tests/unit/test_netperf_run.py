@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dutlab.choices import IMPORTS
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
-from dutlab.interop.importers import KINDS
 
 STREAM = """\
 MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET : demo
@@ -39,7 +39,7 @@ bytes  Bytes  bytes    bytes   secs.    per sec
 
 
 def read(text: str) -> list[Imported]:
-    return KINDS["netperf"].importer("runs/asus.txt", text.encode(), ImportOptions())
+    return IMPORTS["netperf"].importer("runs/asus.txt", text.encode(), ImportOptions())
 
 
 def test_a_stream_has_its_goodput_in_the_unit_that_its_headline_names() -> None:

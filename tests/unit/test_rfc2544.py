@@ -9,12 +9,13 @@ from ipaddress import ip_address
 import pytest
 
 from cells import cell_of, setting_of
+from dutlab.choices import Benchmark
 from dutlab.errors import MeasurementError, ToolFailed
 from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import frame_loss, latency, recovery, reset, suite, throughput
 from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Workload
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.units import BpsL1, Pps, Seconds
 from rfc2544_context import MAX, MIX, Resetting, Sleeper, stand
 from simulated import Dut, Simulation

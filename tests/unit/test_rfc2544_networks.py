@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from cells import setting_of
+from dutlab.choices import Benchmark
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import LinkEnd
 from dutlab.methods.ports import Bench
@@ -20,7 +21,7 @@ from dutlab.report.gather import gather
 from dutlab.spec.generators import ENGINE, GENERATORS
 from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Workload
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import BpsL1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import sys
 import time
@@ -37,6 +36,7 @@ from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, 
 from dutlab.spec.testbed import HostSpec
 from dutlab.systems.optics import dbm, optic_of
 from dutlab.systems.windows import WINDOWS
+from dutlab.workloads import named
 from outputs import output
 
 pytestmark = pytest.mark.timing
@@ -56,10 +56,8 @@ async def until(what: Callable[[], Any]) -> None:
 
 
 def test_every_kind_that_can_be_written_has_a_module_and_cores_are_watched_where_they_can_be() -> None:
-    assert SENSORS.keys() == watch.MODULES.keys()
-    for kind, module in watch.MODULES.items():
-        assert callable(importlib.import_module(module).make), kind
-        assert SENSORS[kind].measures
+    for kind, spec in SENSORS.items():
+        assert callable(named(spec.made_by)) and spec.measures, kind
     # A family whose cores cannot be watched has no such sensor.
     assert watch.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut", system=WINDOWS))) is None
     assert watch.make(CpuSensor(name="cpu"), SensorSite(LocalHost("dut"))) is not None
@@ -340,9 +338,10 @@ async def test_the_fault_of_a_trial_is_not_hidden_by_one_of_a_sensor(log: list[s
     assert "stop wall" in log
 
 
-async def test_a_new_kind_is_a_settings_class_a_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_kind_is_a_settings_class_and_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     class UptimeSensor(SensorSpec):
         kind = "uptime"
+        made_by = "thrown_away:make"
         measures = "seconds since the host's start"
 
     class Uptime(ShellLoop):
@@ -356,7 +355,6 @@ async def test_a_new_kind_is_a_settings_class_a_module_and_a_line(monkeypatch: p
     module = ModuleType("thrown_away")
     module.make = lambda spec, site: Uptime(spec.name, site, script)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "thrown_away", module)
-    monkeypatch.setattr(watch, "MODULES", {**watch.MODULES, "uptime": "thrown_away"})
     sensor = watch.make(UptimeSensor(name="up"), here())
     assert sensor is not None
     async with Watch([sensor]) as watching:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cells import cell_of, setting_of, shown_cell
+from dutlab.choices import Benchmark
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import GENERATORS
 from dutlab.spec.generators.ipgen import FrameWork
@@ -19,7 +20,7 @@ from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.connections import ConnectionsTest
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
-from dutlab.spec.workloads.rfc2544 import Benchmark, HeaderSet, Modifier
+from dutlab.spec.workloads.rfc2544 import HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.setting import Setting
 from dutlab.spec.workloads.soak_power import PowerPhase

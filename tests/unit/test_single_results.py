@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from dutlab.choices import STYLES
 from dutlab.cli.report import report
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.report.pages.publication import STYLES
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.setting import ImportedSetting, Setting

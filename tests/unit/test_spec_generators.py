@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 
 import pytest
 from pydantic import TypeAdapter
 
+from dutlab import choices
 from dutlab.errors import FaultKind, SpecRefused
 from dutlab.plan.trials import make_plan
 from dutlab.spec.generators import ENGINE, GENERATORS, Generator, GeneratorFeature
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.loader import experiment_of, load_testbed
 from dutlab.spec.traffic import Traffic
-from dutlab.tools.generators.registry import MODULES
+from dutlab.workloads import named
 
 TESTBED = """
 testbed: rig
@@ -67,11 +67,11 @@ def test_a_choice_is_read_back_from_its_text(kind):
         assert written.validate_json(written.dump_json(one)) == one
 
 
-def test_every_generator_but_the_engine_has_a_module_that_makes_it():
-    assert set(MODULES) | {"engine"} == set(GENERATORS)
+def test_every_generator_but_the_engine_has_what_makes_it():
+    assert [model.kind for model in GENERATORS.values()] == list(choices.GENERATORS)
     assert not [kind for kind, model in GENERATORS.items() if model.stepped and GeneratorFeature.PROFILE in model.lacks]
-    for module in MODULES.values():
-        assert list(inspect.signature(importlib.import_module(module).make).parameters) == ["model", "place"]
+    for kind, plug in choices.GENERATORS.items():
+        assert kind == ENGINE.kind or list(inspect.signature(named(plug.make)).parameters) == ["model", "place"]
 
 
 def test_the_engine_lacks_nothing_and_is_named_wherever_another_is_refused():

@@ -98,7 +98,7 @@ def test_what_limited_it_what_failed_and_facts_are_printed_too(tmp_path: Path) -
     for trial in told["trials"]:
         assert trial["status"] == "measured" or any(trial["why"] in line and trial["status"] in line for line in lines)
     assert not any("all held" in line for line in lines), "checks that held are folded"
-    assert any(line.startswith("fact ") and all(host in line for host in told["hosts"]) for line in lines)
+    assert any(line.startswith("fact ") and all(host in line for host in told["conditions"]["hosts"]) for line in lines)
 
 
 def test_report_prints_its_tables_and_writes_nothing(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> N
         path.write_text(json.dumps(record))
     written = {p.suffix: p.read_text() for p in write_report([run], formats=("html", "md", "json"), out=None)}
     made = json.loads(written[".json"])["runs"][0]
-    (lost,), (counted,) = made["losses"], made["counters"]
+    (lost,), (counted,) = made["watched"]["losses"], made["watched"]["counters"]
     assert [c["head"] for c in lost["columns"]] == ["what", "DUT in"], "a place where nothing was lost has no column"
     assert {(row["cells"][0], round(row["cells"][1], 2)) for row in lost["rows"]} == {("64 bytes, link a", 12.5)}
     assert [c["head"] for c in counted["columns"]] == ["host", "counter", *made["labels"]]
@@ -136,8 +136,8 @@ def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one
     tables = (
         *limit_tables(report.limits),
         *unsuccessful_tables(report.unsuccessful),
-        *check_tables(report.checks),
-        *fact_tables(report.facts, report.hosts),
+        *check_tables(report.conditions.checks),
+        *fact_tables(report.conditions.facts, report.conditions.hosts),
     )
     assert [table.slug for table in tables] == ["limits", "unsuccessful", "checks", "facts", "other-facts"]
     for table in tables:
@@ -147,7 +147,7 @@ def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one
     lost = tables[1].rows[0]
     assert f'<a href="{lost.cells[0].links[0][1]}">{lost.cells[0]}</a>' in page, "a trial's number leads to its row"
     assert f'<td class="status {lost.cells[2]}">' in page
-    assert f'<td colspan="{len(report.hosts)}">' in page, "what is the same on all hosts is said once"
+    assert f'<td colspan="{len(report.conditions.hosts)}">' in page, "what is the same on all hosts is said once"
 
 
 def test_a_check_that_did_not_hold_is_marked_and_shown_unasked() -> None:

@@ -18,7 +18,7 @@ OTHER_MEANINGS = {
     ("cli/export.py", "iperf3"): "a kind of file that is written",
     ("cli/main.py", "*"): "names of commands",
     ("systems/linux_facts/machine.py", "iperf3"): "the program",
-    ("interop/importers.py", "*"): "names of programs whose files are read",
+    ("choices.py", "*"): "names of programs whose files are read",
     ("plan/trials.py", "iperf3"): "the program",
     ("spec/goals.py", "rfc2544"): "a preset of goals",
     ("spec/workloads/frames.py", "rfc2544"): "a set of frame sizes",

@@ -124,6 +124,7 @@ pub struct Vlan {
 /// The header in front of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Transport {
     /// UDP datagrams.
     #[default]

@@ -123,6 +123,7 @@ impl Cpus {
 /// How frames get in and out of a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum), value(rename_all = "snake_case"))]
 pub enum Backend {
     /// The fastest that works here.
     #[default]

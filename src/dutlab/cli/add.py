@@ -19,12 +19,12 @@ _BY = click.option("--by", default="", metavar="NAME", help="Who says so: the re
 @click.option("--caption", required=True, metavar="TEXT", help="What it shows.")
 @_BY
 def attach(*, run: Path, file: Path, caption: str, by: str) -> None:
-    """Add a file to a run: a photograph, a thermal image, a schedule. The report shows pictures, and the hash of each file.
+    """The report shows pictures, and the hash of each file.
 
     \b
     Example:
       dutlab attach runs/2026-11-21T0801Z-firewall-modes-3f2a heat.jpg --caption "The box after an hour at full load"
-    """  # noqa: D301
+    """
     _add(run, caption, by, file)
 
 
@@ -33,12 +33,10 @@ def attach(*, run: Path, file: Path, caption: str, by: str) -> None:
 @click.argument("text", metavar="TEXT")
 @_BY
 def note(*, run: Path, text: str, by: str) -> None:
-    """Add a note to a run: a caveat, the terms of a loan, who reviewed it.
-
-    \b
+    """\b
     Example:
       dutlab note runs/2026-11-21T0801Z-firewall-modes-3f2a "The vendor lent the device for two weeks." --by "A. Reviewer"
-    """  # noqa: D301
+    """
     _add(run, text, by, None)
 
 

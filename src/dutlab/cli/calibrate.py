@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import RIGS
+from dutlab.choices import Rig
 from dutlab.cli.one_workload import DEFAULT_LAB, lab_of
 from dutlab.cli.options import LAB_WORDS, LINK_WORDS, TESTBED_WORDS
 from dutlab.cli.quantities import DURATION
@@ -20,7 +20,7 @@ from dutlab.errors import InputError
 from dutlab.units import Seconds, si
 
 if TYPE_CHECKING:
-    from dutlab.methods.calibrate import Rig, RigPoint
+    from dutlab.methods.calibrate import RigPoint
     from dutlab.runner.headroom import RigLoad
     from dutlab.spec.generators import GeneratorModel
     from dutlab.spec.testbed import Testbed
@@ -35,10 +35,12 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
 @click.option(
     "--loop",
     "rig",
-    flag_value=RIGS[0],
+    flag_value=Rig.LOOPED.value,
     help="Do not ask: source and sink are cabled to one another.",
 )
-@click.option("--alone", "rig", flag_value=RIGS[1], help="Do not ask: measure the generator alone, with the cables as they are.")
+@click.option(
+    "--alone", "rig", flag_value=Rig.GENERATOR.value, help="Do not ask: measure the generator alone, with the cables as they are."
+)
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
 @click.option("--link", "links", multiple=True, default=("a",), metavar="LINKS", help=f"{LINK_WORDS}  [a]")
 @click.option("--generator", "generators", multiple=True, help="What sends; repeatable.  [engine]")
@@ -55,19 +57,16 @@ def calibrate(
     duration: float,
     as_json: bool,
 ) -> None:
-    """Measure the rig without the DUT, to know its own limit.
-
-    What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
+    """What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
 
     \b
     Example:
       dutlab calibrate --sizes 64,1518,imix
       dutlab calibrate --sizes 64 --generator engine --generator trafgen
       dutlab calibrate --testbed testbed.yaml --loop
-    """  # noqa: D301
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.headroom import RigLoad  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
@@ -89,7 +88,7 @@ def calibrate(
             become_root()
         found, where = run_in_order(_of_lab(name, standing, loads, Seconds(duration)))
     else:
-        if rig != RIGS[1] and set(generators) - {ENGINE.kind}:
+        if rig != Rig.GENERATOR.value and set(generators) - {ENGINE.kind}:
             raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
         found, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
@@ -139,12 +138,11 @@ def _ask_for_loop(testbed: Testbed) -> str:
     cables = "; ".join(f"{link.source} to {link.sink}" for link in testbed.links.values())
     say(f"Cable source and sink to one another, without the DUT: {cables}.", err=True)
     click.prompt("Press Enter when it is done", default="", show_default=False, err=True)
-    return RIGS[0]
+    return Rig.LOOPED.value
 
 
 async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import disturbed_by_environment, lab_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
@@ -154,7 +152,6 @@ async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], dur
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
-    from dutlab.methods.calibrate import Rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.rig import disturbed_by_environment, machines_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it

@@ -25,12 +25,10 @@ _FOLDER = click.argument("folder", metavar="CAMPAIGN", type=click.Path(path_type
 
 @click.group()
 def campaign() -> None:
-    """Carry out many runs: experiments on testbeds, in versions, on several nights.
-
-    \b
+    """\b
     Example:
       dutlab campaign run nightly.yaml
-    """  # noqa: D301
+    """
 
 
 @campaign.command("run")
@@ -44,7 +42,7 @@ def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> No
     \b
     Example:
       dutlab campaign run nightly.yaml
-    """  # noqa: D301
+    """
     from dutlab.runner.campaign_folder import CampaignFolder, CampaignState, RunStanding  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -65,7 +63,7 @@ def resume(*, folder: Path, as_json: bool) -> None:
     \b
     Example:
       dutlab campaign resume campaigns/nightly
-    """  # noqa: D301
+    """
     from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     found = CampaignFolder(folder)
@@ -82,7 +80,7 @@ def status(*, folder: Path, as_json: bool) -> None:
     \b
     Example:
       dutlab campaign status campaigns/nightly
-    """  # noqa: D301
+    """
     from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     found = CampaignFolder(folder)
@@ -97,7 +95,7 @@ def keep(*, folder: Path) -> None:
     \b
     Example:
       dutlab campaign keep campaigns/nightly
-    """  # noqa: D301
+    """
     from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
 
     found = CampaignFolder(folder)
@@ -118,7 +116,7 @@ def fetch(*, runs: tuple[str, ...], into: Path) -> None:
     Example:
       dutlab campaign fetch 2026-11-21T0801Z-firewall-modes-3f2a
       dutlab report $(dutlab campaign fetch s3://measurements/runs/2026-11-21T0801Z-firewall-modes-3f2a)
-    """  # noqa: D301
+    """
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.object_store import fetch_run, is_address  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -148,7 +146,7 @@ def scheduler(*, listen: str, dashboard: int | None) -> None:
     Example:
       dutlab campaign scheduler
       DUTLAB_FLEET_TLS=/etc/dutlab/fleet dutlab campaign scheduler --listen tls://192.0.2.1:8786
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.fleet.scheduler import schedule  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.fleet.security import insist_on_dask  # noqa: PLC0415 -- `--help` needs none of it
@@ -167,7 +165,7 @@ def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
     \b
     Example:
       dutlab campaign worker --scheduler tcp://127.0.0.1:8786 --testbed three-node
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.fleet.security import insist_on_dask  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.fleet.worker import work  # noqa: PLC0415 -- `--help` needs none of it
@@ -185,7 +183,7 @@ def place(*, folder: Path, number: int) -> None:
     \b
     Example:
       dutlab campaign place campaigns/nightly 3
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.fleet.leases import lease_store  # noqa: PLC0415 -- `--help` needs none of it

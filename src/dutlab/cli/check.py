@@ -56,7 +56,7 @@ def check(
     form: str,
     as_json: bool,
 ) -> None:
-    """Fail (exit 1) when runs are worse than their baselines or lack a cell. For CI.
+    """For CI.
 
     The first line says what change would have been seen. Where that is more than is allowed, nothing is passed: exit 2, "cannot tell".
     Allowed is the --threshold, or three times the smallest change that counts.
@@ -68,7 +68,7 @@ def check(
     Example:
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline baseline/router.json --format junit > check.xml
-    """  # noqa: D301
+    """
     from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.checked import Checked  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
 def claims(*, run: Path, out: Path | None) -> None:
-    """Write a claim card for each headline of a run, or for its answer: figures, limit, conditions, hash of the raw data.
-
-    \b
+    """\b
     Example:
       dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
-    """  # noqa: D301
+    """
     from dutlab.report.questions.claims import as_text, cards  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.manifest import DERIVED  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.replace import file_name, folder_in, replace_file  # noqa: PLC0415 -- `--help` needs none of it
@@ -40,12 +38,10 @@ def claims(*, run: Path, out: Path | None) -> None:
 @click.option("--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of the run.  [as the card says]")
 @click.pass_context
 def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | None) -> None:
-    """Recompute claims from the raw files of their run; exit 1 unless all hold.
-
-    \b
+    """\b
     Example:
       dutlab verify-claim runs/2026-11-21T0801Z-firewall-modes-3f2a/report/claim-1-iperf3-through-link-a.json
-    """  # noqa: D301
+    """
     from dutlab.report.questions.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
 
     read = [(read_card(card), card) for card in cards]

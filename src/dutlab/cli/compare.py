@@ -75,13 +75,11 @@ def compare(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare runs cell by cell, with the first or with those of --against; or the modes of one run.
-
-    \b
+    """\b
     Example:
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
       dutlab compare runs/*-ipsec-ciphers-* --order
-    """  # noqa: D301
+    """
     from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it

@@ -28,12 +28,10 @@ LAB = "three-node"
 
 @click.group()
 def conductor() -> None:
-    """Run Conductor's configuration files unchanged: steps on several hosts in four phases.
-
-    \b
+    """\b
     Example:
       dutlab conductor run conductor.cfg --map source=bench.yaml/source --map sink=ssh:root@192.0.2.12
-    """  # noqa: D301
+    """
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
@@ -71,7 +69,7 @@ def run(
     \b
     Example:
       dutlab conductor run conductor.cfg --map client1=local --dry-run
-    """  # noqa: D301
+    """
     test = _read(file, strict=strict, no_limit=no_limit, translate=translate)
     wanted = _wanted(test, clients)
     given = _maps(maps, test)
@@ -111,7 +109,7 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
     \b
     Example:
       dutlab conductor convert conductor.cfg --map client1=source -o experiment.yaml
-    """  # noqa: D301
+    """
     from ruamel.yaml import YAML  # noqa: PLC0415 -- only this command writes YAML here
 
     from dutlab.interop.conductor import plain_name  # noqa: PLC0415 -- `--help` needs none of it

@@ -19,12 +19,12 @@ _OF_ALL = {RUNS_FOLDER: "runs", "colour": "auto"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def config(*, as_json: bool) -> None:
-    """Show what the config file sets, and where: the runs folder, colours, and options of commands. Checks the whole file.
+    """Checks the whole file.
 
     \b
     Example:
       dutlab config
-    """  # noqa: D301
+    """
     found = read_config()
     rows = [(key, built_in, "built in") for key, built_in in _OF_ALL.items()] if found is None else list(_rows(found))
     if as_json:

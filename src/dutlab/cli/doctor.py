@@ -30,15 +30,13 @@ _LABEL_WIDTH = 11
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
-    """List what distorts results, with evidence, cost, fix and undo.
-
-    Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. Lists the largest impact
+    """Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. Lists the largest impact
     first. Exit status: 0 no finding, 1 findings, 2 wrong input, 3 a host cannot be reached.
 
     \b
     Example:
       dutlab doctor --testbed testbed.yaml
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 
     if testbed is not None and lab is not None:

@@ -25,12 +25,10 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw them: FILE.svg or FILE.png.")
 @_JSON
 def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot: Path | None, as_json: bool) -> None:
-    """Estimate the effect of each factor, and list effects that the cells cannot separate.
-
-    \b
+    """\b
     Example:
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
-    """  # noqa: D301
+    """
     from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import cells_of_table, effects_of_run, judged_by  # noqa: PLC0415 -- `--help` needs none of it
@@ -79,12 +77,10 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
 @click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G: costs in cycles too.")
 @_JSON
 def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -> None:
-    """Compute what each mode costs per packet, in nanoseconds and cycles, by frame size.
-
-    \b
+    """\b
     Example:
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
-    """  # noqa: D301
+    """
     from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.model.words import size_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it

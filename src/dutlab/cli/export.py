@@ -11,32 +11,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import EXPORTS
 from dutlab.cli.told import say
 
 if TYPE_CHECKING:
     from dutlab.store.run_folder import RunFolder
 
-_METRICS = {"metrics", "openmetrics"}
-_FILES = {"iperf3", "loadtest"}
+_METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "influx"), ("iperf3", "loadtest")
 
 
 @click.command()
-@click.argument("kind", metavar="KIND", type=click.Choice(EXPORTS))
+@click.argument("kind", metavar="KIND", type=click.Choice((*_METRICS, *_SAMPLES, *_FILES)))
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path),
               help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
 @click.option("--follow", is_flag=True, help="With metrics: write the file anew each second until the run ends.")
 def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool) -> None:
-    """Write runs for other programs: metrics of Prometheus, Parquet, CSV, InfluxDB, iperf3's and trex-loadtest's JSON.
-
-    KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
+    """KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
 
     \b
     Example:
       dutlab export metrics runs/2026-11-21T0801Z-soak-3f2a -o /var/lib/prometheus/node-exporter/dutlab.prom --follow
       dutlab export parquet runs/2026-11-21T0801Z-soak-3f2a -o samples.parquet
-    """  # noqa: D301
+    """
     if follow and (kind not in _METRICS or out is None):
         raise click.UsageError("--follow goes with metrics or openmetrics, and -o FILE")
     if kind in _METRICS:

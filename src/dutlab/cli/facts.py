@@ -27,14 +27,12 @@ MOST_PORTS = 64
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], as_json: bool) -> None:
-    """List the facts of hosts: processor, kernel, mitigations, memory, cards, offloads, rings, optics, drives.
-
-    Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
+    """Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
 
     \b
     Example:
       dutlab facts --port eth1
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.sections.facts import fact_rows  # noqa: PLC0415 -- `--help` needs none of it
 

@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 def history(
     *, experiment: str, folder: Path, fleet: bool, figures: tuple[str, ...], betters: tuple[str, ...], plot: Path | None, as_json: bool
 ) -> None:
-    """Find where a figure changed over all runs of an experiment, and between which runs.
-
-    \b
+    """\b
     Example:
       dutlab history firewall-modes --plot pictures
-    """  # noqa: D301
+    """
     from dutlab.report.questions.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it

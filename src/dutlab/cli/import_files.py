@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import IMPORTS
+from dutlab.choices import IMPORTS
 from dutlab.cli.manner import Manner
 from dutlab.cli.options import RUNS
 from dutlab.cli.told import say, say_words
@@ -26,7 +26,7 @@ MOST_WORDS = 20
 
 
 @click.command("import")
-@click.argument("kind", metavar="KIND", type=click.Choice(IMPORTS))
+@click.argument("kind", type=click.Choice(IMPORTS))
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--line-rate",
@@ -37,17 +37,16 @@ MOST_WORDS = 20
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
 @click.pass_context
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
-    """Import other tools' files as a run and write its report. The name of a file stands for the device.
+    """The name of a file stands for the device.
 
-    KIND is conductor, figures, fio, flent, iperf3, ipgen, loadtest, netperf, pkt-gen or trex-ndr.
     Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
 
     \b
     Example:
       dutlab import loadtest vpp-imix.json danos-imix.json --line-rate 1G
-    """  # noqa: D301
+    """
     from dutlab.interop.imported_run import ImportOptions, write_imported  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.interop.importers import KINDS, read_files  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.importers import read_files  # noqa: PLC0415 -- `--help` needs none of it
 
     try:
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))
@@ -59,7 +58,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     try:
         trials, faults = read_files(kind, named, options)
         name = f"{kind}-{paths[0].stem}" if len(paths) == 1 else f"{kind}-import"
-        run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=KINDS[kind].bed)
+        run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=IMPORTS[kind].bed)
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
     _say(_notes(trials), err=as_json)

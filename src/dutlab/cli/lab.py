@@ -15,12 +15,10 @@ from dutlab.errors import InputError, TestbedError
 
 @click.group()
 def lab() -> None:
-    """Build and use embedded labs made of network namespaces.
-
-    \b
+    """\b
     Example:
       dutlab lab up three-node && dutlab lab list
-    """  # noqa: D301
+    """
 
 
 def _insist_on_root() -> None:
@@ -39,7 +37,7 @@ def up(*, name: str, label: str | None) -> None:
     \b
     Example:
       dutlab lab up three-node --label mine
-    """  # noqa: D301
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -58,7 +56,7 @@ def list_(*, as_json: bool) -> None:
     \b
     Example:
       dutlab lab list
-    """  # noqa: D301
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
 
     standing = labs.standing()
@@ -82,7 +80,7 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
     \b
     Example:
       dutlab lab shell mine dut nft list ruleset
-    """  # noqa: D301
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.labs import guest_shell  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.labs.state import StateFolder  # noqa: PLC0415 -- `--help` needs none of it
@@ -109,7 +107,7 @@ def down(*, given: tuple[str, ...]) -> None:
     \b
     Example:
       dutlab lab down mine
-    """  # noqa: D301
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 

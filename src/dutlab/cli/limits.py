@@ -42,12 +42,10 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 @click.group()
 def limits() -> None:
-    """Compute the most that links, tunnels, buses, drives, arrays and memory allow, with formula and source.
-
-    \b
+    """\b
     Example:
       dutlab limits tcp --speed 10G --mtu 9000
-    """  # noqa: D301
+    """
 
 
 @limits.command()
@@ -61,7 +59,7 @@ def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: b
     \b
     Example:
       dutlab limits ethernet --speed 10G --frame 64 --frame imix
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.ethernet import ethernet_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     means = {size: _mean(size) for size in sizes or map(str, RFC2544_FRAME_SIZES)}
@@ -82,7 +80,7 @@ def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: 
     \b
     Example:
       dutlab limits tcp --speed 10G --mtu 1500 --timestamps --rtt 1ms
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.ethernet import tcp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     trip = None if rtt is None else Seconds(rtt)
@@ -102,7 +100,7 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
     \b
     Example:
       dutlab limits udp --speed 10G --ip 6
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.ethernet import udp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     say_ceilings(computed(lambda: udp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags)), as_json=as_json)
@@ -127,7 +125,7 @@ def tunnel(
     \b
     Example:
       dutlab limits tunnel esp-aes-gcm wireguard --speed 10G --nat-t
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.tunnel import tunnel_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     chosen = [_with_nat_t(t) if nat_t else t for t in TUNNELS if t.name in kinds or not kinds]
@@ -159,7 +157,7 @@ def pcie(
     \b
     Example:
       dutlab limits pcie --gen 4 --width 4 --payload 256 --devices 32 --uplink-gen 4 --uplink-width 16 --uplinks 2 --spec 7GB/s
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings, shared_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     shared = (devices, uplink_gen, uplink_width)
@@ -186,7 +184,7 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
     \b
     Example:
       dutlab limits disk sas3 --lanes 4
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.storage import disk_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     say_ceilings(computed(lambda: disk_ceilings(interface, lanes)), as_json=as_json)
@@ -214,7 +212,7 @@ def raid(
     \b
     Example:
       dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.storage import Array, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
@@ -254,7 +252,7 @@ def ladder(
     \b
     Example:
       dutlab limits ladder --drives 32 --read-iops 610200 --uplink 3x16 --uplinks 4 --payload 256 --measured 9999k
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.ladder import Load  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.analysis.ceilings.ladder import ladder as of_parts  # noqa: PLC0415
     from dutlab.analysis.ceilings.path import Path as DataPath  # noqa: PLC0415
@@ -283,7 +281,7 @@ def memory(*, mts: float, channels: int, as_json: bool) -> None:
     \b
     Example:
       dutlab limits memory --mts 4800 --channels 8
-    """  # noqa: D301
+    """
     from dutlab.analysis.ceilings.storage import memory_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     say_ceilings(computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)

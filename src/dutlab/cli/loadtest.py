@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dutlab.cli.choices import GENERATORS
+from dutlab.choices import GENERATORS
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 from dutlab.cli.told import say
 from dutlab.errors import InputError
@@ -66,12 +66,10 @@ def loadtest(
     where: Where,
     **times: str,
 ) -> None:
-    """Ramp the load up to find where the DUT saturates: warm-up, linear ramp, hold.
-
-    \b
+    """\b
     Example:
       dutlab loadtest -p 64b -rt 50 -rd 60 -o router.json
-    """  # noqa: D301
+    """
     if output is not None and (several := [o for o, n in (("--mode", len(where.modes)), ("--link", len(where.links))) if n > 1]):
         raise click.UsageError(f"-o writes one ramp: give one {several[0]}")
     if output is not None and (where.repeats > 1 or output.exists()):

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from functools import cache
 
 import click
 
@@ -131,13 +132,23 @@ SECTIONS = {
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
-"""What a command is for → its name → module:function, and the first line of its help, for which no module need be loaded."""
+"""What a command is for → its name → module:function, and what its help begins with: the list of commands loads none of their modules."""
 COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """Records are many objects and next to no cycles: Python's own 700 takes a seventh of the CPU time of a report of 20,000 trials. A short
 command makes fewer objects than this."""
 _HELP = {"-h", "--help"}
+
+
+@cache
+def _command(name: str) -> click.Command:
+    """Its module is imported now; its help is the line of SECTIONS and what its docstring adds."""
+    module, function = COMMANDS[name].split(":")
+    command: click.Command = getattr(importlib.import_module(module), function)
+    said = next(said for of_section in SECTIONS.values() for other, (_, said) in of_section.items() if other == name)
+    command.help = f"{said}\n\n{command.help or ''}"
+    return command
 
 
 class LazyGroup(click.Group):
@@ -149,9 +160,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
         if cmd_name not in COMMANDS:
             return None
-        module, name = COMMANDS[cmd_name].split(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        return _command(cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, and of a mistyped command says which it may have been."""
@@ -217,7 +226,7 @@ def dutlab() -> None:
     \b
     Example:
       dutlab demo --quick
-    """  # noqa: D301 -- \b is click's mark for text to keep as it is
+    """
 
 
 def _open_closed_streams() -> None:

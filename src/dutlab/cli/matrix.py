@@ -29,12 +29,10 @@ def matrix(
     rate: str | None,
     where: Where,
 ) -> None:
-    """Measure iperf3 between every two hosts, in both directions, one pair at a time: a table, shaded as a heat map.
-
-    \b
+    """\b
     Example:
       dutlab matrix --testbed home.yaml -P 4
-    """  # noqa: D301
+    """
     body = {
         "streams": streams,
         "duration": duration,

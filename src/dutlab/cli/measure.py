@@ -29,16 +29,14 @@ class _Measure(click.Command):
 @port_options
 @where_options
 def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
-    """Measure one workload without an experiment file.
-
-    KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. Two ports of this
+    """KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. Two ports of this
     machine are a testbed by themselves, with a box between them.
 
     \b
     Example:
       dutlab measure sweep frame_sizes=64,1518 duration=10s --link a+b --mode nat
       dutlab measure latency eth1 eth2 rate=100kpps
-    """  # noqa: D301
+    """
     insist_on_workload(workload)
     settings, names = split_words(words, workload)
     if not names:

@@ -37,14 +37,12 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
 def optics(
     *, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], each: bool, csv_file: Path | None, as_json: bool
 ) -> None:
-    """List transceivers, their readings and threshold alarms.
-
-    With --each: asks for one module after the other, waits for the link, and writes a compatibility table.
+    """With --each: asks for one module after the other, waits for the link, and writes a compatibility table.
 
     \b
     Example:
       dutlab optics root@192.0.2.1 --port eth4 --each --csv box-of-optics.csv
-    """  # noqa: D301
+    """
     from dutlab.cli.facts import collect, hosts_named  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.sections.optics import head, optic_rows  # noqa: PLC0415 -- `--help` needs none of it

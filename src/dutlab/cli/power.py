@@ -18,14 +18,12 @@ from dutlab.errors import InputError
 @click.option("--lab", metavar="LABEL", help="A lab that stands, in place of a testbed file: its guests have a power of their own.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_json: bool) -> None:
-    """Read or switch the power of a host: on, off, or off and on again.
-
-    The testbed file says what switches the host, and whether dutlab may. A guest of a lab may always be switched.
+    """The testbed file says what switches the host, and whether dutlab may. A guest of a lab may always be switched.
 
     \b
     Example:
       dutlab power dut cycle --testbed testbed.yaml
-    """  # noqa: D301
+    """
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.power import HostPower  # noqa: PLC0415 -- `--help` needs none of it

@@ -24,16 +24,14 @@ _MOST = 10
 @click.option("--url", default="", metavar="URL", help="Where the site will be, for its feed and for pictures that links to it show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the site's index.json.")
 def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, title: str, url: str, as_json: bool) -> None:
-    """Write a static site of runs and devices: pages, raw files with hashes, checked claims, a feed; or merge several.
-
-    Any web server shows it, and a browser from the folder. A site in DIR keeps the runs that it has. It gets copies of the run
+    """Any web server shows it, and a browser from the folder. A site in DIR keeps the runs that it has. It gets copies of the run
     folders: look first whether addresses, serial numbers and photographs in them may be read by everybody.
 
     \b
     Example:
       dutlab publish runs/2026-11-21T0801Z-firewall-modes-3f2a site --devices devices.yaml --title "My bench"
       dutlab publish --merge site another-site corpus
-    """  # noqa: D301
+    """
     from dutlab.publish.devices import read_devices  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.publish.site import INDEX, SiteRequest, merge  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.publish.site import publish as publish_runs  # noqa: PLC0415 -- as above

@@ -36,7 +36,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @RUNS
 @manner_options
 def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path, manner: Manner) -> None:
-    """Measure a run again: same experiment, testbed, order and seed. Lists what differs here, then compares both.
+    """Lists what differs here, then compares both.
 
     RUN may be somebody else's: what it would carry out is shown first, and nothing is done until you agree.
 
@@ -44,7 +44,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     Example:
       dutlab repeat runs/2026-11-21T0801Z-firewall-modes-3f2a
       dutlab repeat downloads/2026-11-21T0801Z-firewall-modes-3f2a --dry-run
-    """  # noqa: D301
+    """
     from dutlab.cli.compare import computed, lines_of  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.run import ask_trust  # noqa: PLC0415 -- `--help` needs none of it

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.choices import FORMATS, STYLES
+from dutlab.choices import FORMATS, STYLES
 from dutlab.cli.manner import print_answers
 from dutlab.cli.told import say, say_shaded, terminal
 
@@ -23,15 +23,13 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
               help="Where to write; - writes one format to standard output.  [beside the run]")  # fmt: skip
 def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, out: Path | None) -> None:
-    """Write the report of runs: tables, plots, doubts and what was done.
-
-    \b
+    """\b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format json -o - | jq .runs[].answer
-    """  # noqa: D301
+    """
     from dutlab.report.write import (  # noqa: PLC0415 -- `--help` needs none of it
         print_publication,
         print_report,
@@ -71,13 +69,11 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
 @click.option("--sample", "samples", metavar="NAME", multiple=True, help="Instead, a sample over time; repeatable.")
 @_OUT
 def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None) -> None:
-    """Write each plot of the report to its own file.
-
-    \b
+    """\b
     Example:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --sample cpu0_softirq_percent
-    """  # noqa: D301
+    """
     from dutlab.report.write import write_plots, write_sample_plots  # noqa: PLC0415 -- `--help` needs none of it
 
     written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)

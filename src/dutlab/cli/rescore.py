@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON, rates in frames a second of each link.")
 def rescore(*, run_folder: Path, as_json: bool) -> None:
-    """Score the trials of a run under each definition of a limit. Measures nothing.
+    """Measures nothing.
 
     \b
     Example:
       dutlab rescore runs/2026-11-21T0801Z-ndr-pdr-3f2a
-    """  # noqa: D301
+    """
     from dutlab.report.sections.rescored import ramps, rescored_run  # noqa: PLC0415 -- `--help` needs none of it
 
     found, risen = rescored_run(run_folder), ramps(run_folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dutlab.cli.choices import RFC2544_TESTS
+from dutlab.choices import ALL_TESTS
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 from dutlab.units import number_or_text
 
@@ -19,24 +19,22 @@ from dutlab.units import number_or_text
     metavar="BYTES",
     help="A frame size or mix; repeatable; rfc5180: those for IPv6.  [those of section 9.1]",
 )
-@click.option("--test", "tests", multiple=True, type=click.Choice(RFC2544_TESTS), help="A test; repeatable.  [all]")
+@click.option("--test", "tests", multiple=True, type=click.Choice([test.value for test in ALL_TESTS]), help="A test; repeatable.  [all]")
 @where_options
 def rfc2544(*, settings: tuple[str, ...], scale: float, sizes: tuple[str, ...], tests: tuple[str, ...], where: Where) -> None:
-    """Run the RFC 2544 tests: throughput, latency, frame loss, back-to-back frames, recovery, reset.
-
-    KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
+    """KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
     networks=1,256 (section 12), extension_headers=chain (RFC 5180), latency_repeats=2, burst_repeats=2.
 
     \b
     Example:
       dutlab rfc2544 --scale 0.01 --size 64 --size 1518 --link a latency_repeats=2 burst_repeats=2
-    """  # noqa: D301
+    """
     from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
 
     written = [number_or_text(size) for size in sizes]
     body = {
         "scale": scale,
         "frame_sizes": (sizes[0] if len(sizes) == 1 and sizes[0] in SIZES_OF else written) or None,
-        "tests": [name for name in RFC2544_TESTS if name in tests] or None,
+        "tests": [test.value for test in ALL_TESTS if test.value in tests] or None,
     }
     measure_workload("rfc2544", body, settings, where)

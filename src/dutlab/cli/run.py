@@ -40,16 +40,14 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 @RUNS
 @manner_options
 def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) -> None:
-    """Run the whole job on the embedded lab: benchmark a Linux router and firewall, write the report.
-
-    With storage: drives of a lab raw, as RAID 10 and RAID 5, with a drive lost and rebuilt, after what theory says of each.
+    """With storage: drives of a lab raw, as RAID 10 and RAID 5, with a drive lost and rebuilt, after what theory says of each.
 
     \b
     Example:
       dutlab demo --quick
       dutlab demo storage
       dutlab demo --lab uml-router
-    """  # noqa: D301
+    """
     from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
 
     if quick and (job or lab != "three-node"):
@@ -113,13 +111,11 @@ def run(
     take_over: bool,
     manner: Manner,
 ) -> None:
-    """Run an experiment and write its report.
-
-    \b
+    """\b
     Example:
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
       dutlab run old.yaml new.yaml --interleave
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.in_turn import run_in_turn  # noqa: PLC0415 -- `--help` needs none of it
@@ -173,12 +169,10 @@ def _consoles(manner: Manner) -> Callable[[int], Console]:
 @_TRUST
 @manner_options
 def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> None:
-    """Continue an interrupted run: undo its changes, then run every trial without a record.
-
-    \b
+    """\b
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
@@ -211,12 +205,10 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
 @_TRUST
 @click.option("--reset", is_flag=True, help="Run the Reset phase of a conducted test that was killed before it.")
 def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
-    """Undo the changes of an interrupted run: restore the DUT and the ports, remove the lab, free the hosts.
-
-    \b
+    """\b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
@@ -266,13 +258,13 @@ def ask_trust(error: NotOurs) -> None:
 @click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
-    """Show the trials of an experiment, their order, duration and ceilings. Touches no host.
+    """Touches no host.
 
     \b
     Example:
       dutlab plan examples/firewall-modes/experiment.yaml
       dutlab plan examples/firewall-modes/experiment.yaml --testbed testbed.yaml
-    """  # noqa: D301
+    """
     from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
     from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import STATUSES
+from dutlab.choices import STATUSES
 from dutlab.cli.told import line_width, say, table, tell
 from dutlab.printable import printable
 
@@ -56,12 +56,10 @@ def runs(
     rebuild: bool,
     as_json: bool,
 ) -> None:
-    """List runs, newest first.
-
-    \b
+    """\b
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
-    """  # noqa: D301
+    """
     from dutlab.store.fleet_index import FleetIndex, asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -94,14 +92,14 @@ def runs(
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
 def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str) -> None:
-    """Query all runs in SQL (DuckDB). Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
+    """Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
     Example:
       dutlab query "SELECT mode, frame_size, median(value) FROM trials JOIN figures USING (run, trial)
         WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
       dutlab query "SELECT kind, grade, count(*) FROM doubts GROUP BY ALL ORDER BY 3 DESC"
-    """  # noqa: D301
+    """
     from dutlab.store.ask import ask, ask_source  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import opened  # noqa: PLC0415 -- `--help` needs none of it

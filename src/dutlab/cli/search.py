@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dutlab.cli.choices import PRESET
+from dutlab.choices import PRESET
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 
 
@@ -14,12 +14,10 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 @click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; repeatable.  [64]")
 @where_options
 def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], where: Where) -> None:
-    """Search the highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.
-
-    KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
+    """KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
 
     \b
     Example:
       dutlab search --preset quick --size 64 --size imix --mode router --mode nat budget=5min
-    """  # noqa: D301
+    """
     measure_workload("search", {"preset": preset, "frame_sizes": list(sizes) or ["64"]}, settings, where)

@@ -60,14 +60,12 @@ def serve(
     experiments: Path | None,
     as_json: bool,
 ) -> None:
-    """Serve pages to watch runs, read reports, compare, and compute limits; to this machine's browsers alone unless asked.
-
-    \b
+    """\b
     Example:
       dutlab serve
       dutlab serve --control --experiments experiments
       dutlab serve --control --socket ~/dutlab.socket
-    """  # noqa: D301
+    """
     _check_options(fleet=fleet, prefix=prefix, has_socket=socket is not None, has_key=tls_key is not None, has_cert=tls_cert is not None,
                    has_experiments=experiments is not None, with_control=with_control)  # fmt: skip
     if not fleet and not folder.is_dir():

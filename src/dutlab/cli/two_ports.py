@@ -104,15 +104,13 @@ def test(
     runs: Path,
     manner: Manner,
 ) -> None:
-    """Measure a box between two ports of this machine in a few minutes: zero-loss rates and latency.
-
-    KEY=VALUE is any other setting of the workload quick-test.
+    """KEY=VALUE is any other setting of the workload quick-test.
 
     \b
     Example:
       dutlab test eth1 eth2
       dutlab test --lab
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 
     settings, names = split_words(words, _QUICK_TEST)

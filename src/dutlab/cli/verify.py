@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.choices import METHODS
+from dutlab.choices import METHODS
 from dutlab.cli.told import say, table
 from dutlab.cli.userns import become_root
 
@@ -35,7 +35,7 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 @click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
-    """Test every method on devices whose answers are known; exit 1 when a figure is off. Takes about three minutes.
+    """Takes about three minutes.
 
     Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
     With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower. With --lab uml-truth: a router on
@@ -47,7 +47,7 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
       dutlab verify --method rfc2544 --method loadtest
       dutlab verify --storage
       dutlab verify --lab uml-truth
-    """  # noqa: D301
+    """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.methods.known import CASES  # noqa: PLC0415 -- `--help` needs none of it
 

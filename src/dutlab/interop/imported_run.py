@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
+from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
@@ -78,7 +78,6 @@ def moment_in(text: object) -> datetime | None:
         return None
 
 
-Bed = Literal["one", "unknown"]
 """Whether all that was imported stood in one testbed, or nobody knows: then no mode tells anything of what limited another."""
 
 

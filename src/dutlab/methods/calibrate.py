@@ -16,10 +16,10 @@ A result's headroom is what the rig does with the same frames on the same links 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dutlab.choices import Rig
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.ledger import failed_frames, made_frames
@@ -29,15 +29,6 @@ from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
 from dutlab.units import Pps, Seconds
-
-
-class Rig(enum.Enum):
-    """How much of the rig is measured."""
-
-    LOOPED = "looped"
-    """Generator, cables and sink: nothing but the DUT is missing."""
-    GENERATOR = "generator-alone"
-
 
 LOADS = (None, 0.9, 0.5, 0.1)
 """None is full speed, the rest are shares of what came back then."""

@@ -118,14 +118,15 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
               ("Commands of each mode", "commands.html"), ("Files with their hashes", "files.html"))  # fmt: skip
     place = SitePlace(crumbs, described=_described(found), picture=wanted.picture)
     place = _write_run_page(folder, found, plots, place)
-    _write_commands(folder, found, [*read.run.set_aside_records(), *read.records], place)
+    _write_commands(folder, found, [*read.aside, *read.records], place)
     _write_files(path, folder, found, place)
     severe = tuple(dict.fromkeys(note.text for note in found.severe))
     return SiteRun(
         wanted.folder, found.name, wanted.device, faults=(*found.faults, *faults),
         experiment=found.experiment, testbed=found.testbed, relative=found.lab is not None,
-        imported=any(n.kind == "IMPORTED" for n in found.notes), started=found.started, ended=found.ended, trials=len(found.trials),
-        unsuccessful=len(found.unsuccessful), manifest=found.manifest, fast=found.answer.fast, sure=found.answer.sure,
+        imported=any(n.kind == "IMPORTED" for n in found.notes), started=found.course.started, ended=found.course.ended,
+        trials=len(found.trials), unsuccessful=len(found.unsuccessful), manifest=found.manifest,
+        fast=found.answer.fast, sure=found.answer.sure,
         limited=found.answer.limited, severe=severe, modes=found.labels, claims=claims,
         figures=tuple(_figures(wanted, found, read.records)),
         excerpt=_excerpt(found, plots, wanted, place) if wanted.number else "",

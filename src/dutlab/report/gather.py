@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import LimitRow, RunReport, Section, TrialLine
+from dutlab.report.model.run_report import Conditions, Course, LimitRow, RunReport, Section, TrialLine, Watched
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
@@ -44,6 +44,7 @@ from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_o
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
 
+T = TypeVar("T")
 RFC2544_TRIAL_S = 60
 RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
 
@@ -53,11 +54,20 @@ class ReadRun:
     """A run folder, read: what every form of report is made from."""
 
     run: RunFolder
+    resolved: Mapping[str, Any]
     experiment: Mapping[str, Any]
     testbed: Mapping[str, Any]
     plan: Mapping[str, Any]
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
+    aside: list[TrialRecord]
+    """Of attempts that do not count."""
+    lost: list[TrialRecord]
+    """Of those the ones that lost a host."""
+    facts: Mapping[str, Mapping[str, Any]]
+    """Of hosts."""
+    findings: tuple[Finding, ...]
+    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
     groups: Sequence[Group]
     labels: tuple[str, ...]
     """In their order."""
@@ -74,14 +84,20 @@ def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
 
 def _read_run(run: RunFolder, first_note: int) -> ReadRun:
     faults: list[str] = []
+    resolved, plan = run.resolved, run.plan
     records = list(run.readable_records(faults))
-    experiment, testbed = _mapping(run.resolved.get("experiment")), _mapping(run.resolved.get("testbed"))
-    plan = run.plan
+    experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
+    attempts = _or_fault(run.set_aside_records, faults) or []
+    facts = _or_fault(run.hosts, faults) or {}
     planned = needed_cells(plan, records)
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
-    return ReadRun(run, experiment, testbed, plan, planned, records, groups, order, book, faults)
+    return ReadRun(
+        run, resolved, experiment, testbed, plan, planned, records,
+        [record for _, record in attempts], [record for reason, record in attempts if reason is AttemptReason.HOST_LOST],
+        facts, findings_of(run, faults), groups, order, book, faults,
+    )  # fmt: skip
 
 
 def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
@@ -98,20 +114,16 @@ def report_of(read: ReadRun, base: Path) -> RunReport:
 def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
     folder = _link(run.path, base)
-    records, plan, planned, faults = read.records, read.plan, read.planned, list(read.faults)
+    records, planned, faults = read.records, read.planned, list(read.faults)
     found_sections = sections(run, groups, order, book)
-    aside = _set_aside(run, faults)
-    lost = _set_aside(run, faults, AttemptReason.HOST_LOST) if aside else []
-    watched, facts = sample_means(run, groups, faults), _hosts(run, faults)
+    aside, facts, watched = read.aside, read.facts, sample_means(run, groups, faults)
     means = core_means(watched)
-    lab, dut = _lab(testbed, records), dut_of(run.resolved)
+    lab, dut = _lab(testbed, records), dut_of(read.resolved)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
     bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
     of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)
     found_limits = (*limits(groups, bed), *of_drives)
-    started = min((r.started for r in records), default=None)
-    ended = max((r.ended for r in records), default=None)
     of_trial = {r.trial: r for r in records}
     of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
@@ -121,15 +133,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
         lab=lab,
         folder=folder,
-        started=_moment(started),
-        ended=_moment(ended),
-        seconds=(ended - started).total_seconds() if started and ended else 0.0,
-        trials_planned=len(planned) or len(records),
-        seed=str(plan.get("seed", "not recorded")),
-        order=str(experiment.get("order") or plan.get("order") or "not recorded"),
-        repeats=max((c.repeat for c in cells), default=0),
-        repeat_rule=rule.words if (rule := repeat_rule(plan)) else "",
-        command=_command(run, run.resolved, plan.get("seed")),
+        course=_course(read, cells),
         manifest=_manifest(run),
         labels=order,
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
@@ -142,15 +146,15 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *optics_section(facts),
             *drives,
         ),
-        findings=findings_of(run, faults),
+        findings=read.findings,
         limits=found_limits,
-        losses=losses(groups),
-        cpus=cpus(means, groups, order, dut),
-        counters=counters(groups, order),
-        checks=checks(groups),
-        hosts=tuple(facts),
-        facts=fact_rows({host: {k: v for k, v in of.items() if k != "drives"} for host, of in facts.items()}),
-        tools=tools(records),
+        watched=Watched(losses(groups), cpus(means, groups, order, dut), counters(groups, order)),
+        conditions=Conditions(
+            checks(groups),
+            tuple(facts),
+            fact_rows({host: {k: v for k, v in of.items() if k != "drives"} for host, of in facts.items()}),
+            tools(records),
+        ),
         trials=tuple(
             _line(of_trial[n], g, run, folder, book) if n in of_trial else _undone(n, planned[n], g) for g in groups for n in g.planned
         ),
@@ -158,13 +162,28 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         additions=tuple(shown_additions(run.path, folder, faults)),
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
-        repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(lost)))),
+        repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
         per_cpu=per_cpu(groups, aside),
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
         simulated=_simulated(records),
     )
     return replace(made, answer=answer_of(made, groups, book))
+
+
+def _course(read: ReadRun, cells: Sequence[Cell]) -> Course:
+    started = min((r.started for r in read.records), default=None)
+    ended = max((r.ended for r in read.records), default=None)
+    return Course(
+        started=_moment(started),
+        ended=_moment(ended),
+        seconds=(ended - started).total_seconds() if started and ended else 0.0,
+        seed=str(read.plan.get("seed", "not recorded")),
+        order=str(read.experiment.get("order") or read.plan.get("order") or "not recorded"),
+        repeats=max((c.repeat for c in cells), default=0),
+        repeat_rule=rule.words if (rule := repeat_rule(read.plan)) else "",
+        command=_command(read),
+    )
 
 
 def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Section:
@@ -199,25 +218,15 @@ def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:
     return {name: mtu for name, link in links.items() if isinstance(mtu := _mapping(link).get("mtu"), int)}
 
 
-def _hosts(run: RunFolder, faults: list[str]) -> dict[str, dict[str, Any]]:
+def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
+    """What `read` finds; what is damaged becomes a fault. Raises NewerRun."""
     try:
-        return run.hosts()
+        return read()
     except NewerRun:
         raise
     except StoreError as error:
         faults.append(str(error))
-        return {}
-
-
-def _set_aside(run: RunFolder, faults: list[str], reason: AttemptReason | None = None) -> list[TrialRecord]:
-    """Attempts that do not count; of those with this reason alone, if one is given."""
-    try:
-        return run.set_aside_records(reason)
-    except NewerRun:
-        raise
-    except StoreError as error:
-        faults.append(str(error))
-        return []
+    return None
 
 
 def _of_drives(
@@ -236,16 +245,12 @@ def _of_drives(
 
 def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
-    try:
-        if not (saved := run.findings()):
-            return ()
-        from dutlab.analysis.doctor import Finding, by_price  # noqa: PLC0415 -- many rules, and most runs of steps have no finding
+    if not (saved := _or_fault(run.findings, faults)):
+        return ()
+    from dutlab.analysis.doctor import Finding, by_price  # noqa: PLC0415 -- many rules, and most runs of steps have no finding
 
+    try:
         return tuple(by_price([Finding.from_json(data) for data in saved]))
-    except NewerRun:
-        raise
-    except StoreError as error:
-        faults.append(str(error))
     except (KeyError, TypeError) as error:
         faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
     return ()
@@ -317,9 +322,9 @@ def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in told for name in names))
 
 
-def _command(run: RunFolder, resolved: Mapping[str, Any], seed: object) -> str:
+def _command(read: ReadRun) -> str:
     """As recorded; for runs that did not record it, the command that reads this folder's own files."""
-    said = resolved.get("command")
+    run, seed, said = read.run, read.plan.get("seed"), read.resolved.get("command")
     if isinstance(said, list) and all(isinstance(word, str) for word in said):
         return shlex.join(said)
     words = ["dutlab", "run", f"{run.name}/experiment.yaml", *(["--set", f"seed={seed}"] if isinstance(seed, int) else [])]

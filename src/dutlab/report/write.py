@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab.choices import FORMATS
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.report.gather import gather, read_run, report_of
@@ -29,7 +30,6 @@ from dutlab.store.manifest import DERIVED
 from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file
 
-FORMATS = ("html", "md", "csv", "json")
 IMAGES = ("svg", "png")
 
 
@@ -89,8 +89,13 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[
         for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
             yield from _wrapped(words, width)
         of_sections = (table for section in r.sections for table in section.tables)
-        of_run = (*limit_tables(r.limits), *unsuccessful_tables(r.unsuccessful), *check_tables(r.checks), *fact_tables(r.facts, r.hosts))
-        for table in (*of_sections, *r.losses, *(cpu.table for cpu in r.cpus), *of_run):
+        of_run = (
+            *limit_tables(r.limits),
+            *unsuccessful_tables(r.unsuccessful),
+            *check_tables(r.conditions.checks),
+            *fact_tables(r.conditions.facts, r.conditions.hosts),
+        )
+        for table in (*of_sections, *r.watched.losses, *(cpu.table for cpu in r.watched.cpus), *of_run):
             if not table.folded:
                 yield from ("", *terminal_table(table, width=width, colour=colour))
         yield from ("", *_notes(r, width))

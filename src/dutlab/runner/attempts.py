@@ -34,7 +34,10 @@ class Attempts:
     _said_busy: bool = False
 
     def __post_init__(self) -> None:
-        for record in (*self.folder.set_aside_records(), *(self.folder.record(n) for n in sorted(self.folder.finished()))):
+        for record in (
+            *(record for _, record in self.folder.set_aside_records()),
+            *(self.folder.record(n) for n in sorted(self.folder.finished())),
+        ):
             self._known.setdefault(record.trial, []).append(record)
 
     @property

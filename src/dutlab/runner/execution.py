@@ -16,13 +16,13 @@ from itertools import groupby
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.choices import Rig
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
 from dutlab.dut.mode import Mode, UndoStep
 from dutlab.ending import ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
-from dutlab.methods.calibrate import Rig
 from dutlab.plan.plan import Trial
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.guest_watch import MOST_LOST, GuestLost

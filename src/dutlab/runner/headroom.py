@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, Rig, doubts_of_headroom, full_speed, headroom, mix_key
+from dutlab.choices import Rig
+from dutlab.methods.calibrate import HEADROOM, LOADS, LOADS_ALONE, doubts_of_headroom, full_speed, headroom, mix_key
 from dutlab.methods.ports import Measured, flow_names
 from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, GeneratorFeature, GeneratorModel

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dutlab import labs
+from dutlab.choices import Rig
 from dutlab.ending import closing
 from dutlab.errors import HostError, MeasurementError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
 from dutlab.hosts.reach import hosts_of
-from dutlab.methods.calibrate import DURATION, Rig, RigPoint, calibrate
+from dutlab.methods.calibrate import DURATION, RigPoint, calibrate
 from dutlab.methods.undisturbed import Undisturbed
 from dutlab.runner.headroom import RigLoad
 from dutlab.sensors.cpu_account import accounts_of

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, cast
 
@@ -17,23 +17,7 @@ from dutlab.extras import how_to_add
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
 from dutlab.spec.sensors import SensorSpec
-
-MODULES: Mapping[str, str] = {
-    "cpu": "dutlab.sensors.cores",
-    "hwmon": "dutlab.sensors.hwmon",
-    "processor": "dutlab.sensors.processor",
-    "optics": "dutlab.sensors.modules",
-    "perf": "dutlab.sensors.perf",
-    "command": "dutlab.sensors.command",
-    "meter": "dutlab.sensors.meter",
-    "redfish": "dutlab.sensors.redfish",
-    "ipmi": "dutlab.sensors.ipmi",
-    "ipmi-local": "dutlab.sensors.ipmi_local",
-    "snmp": "dutlab.sensors.snmp",
-    "mqtt": "dutlab.sensors.mqtt",
-    "nut": "dutlab.sensors.nut",
-}
-
+from dutlab.workloads import named
 
 _LIBRARIES = {"snmp": "pysnmp", "mqtt": "paho"}
 _PROGRAMS = {"ipmi": "ipmitool"}
@@ -54,7 +38,7 @@ def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
 
 def make(spec: SensorSpec, site: SensorSite) -> Sensor | None:
     """The sensor that `spec` describes, at `site`; None where a system of that family cannot be watched so."""
-    return cast("Sensor | None", importlib.import_module(MODULES[spec.kind]).make(spec, site))
+    return cast("Sensor | None", named(spec.made_by)(spec, site))
 
 
 class Watch:

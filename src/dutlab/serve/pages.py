@@ -18,6 +18,7 @@ from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceiling
 from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
 from dutlab.analysis.ceilings.tunnel import TUNNELS, tunnel_ceilings
 from dutlab.analysis.doctor import Finding
+from dutlab.choices import STATUSES
 from dutlab.errors import DutlabError, InputError
 from dutlab.interop.metrics import RunMetrics
 from dutlab.publish.site_run import linked_pictures
@@ -36,7 +37,7 @@ from dutlab.serve.live import RunState
 from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
 from dutlab.store.find import is_running
-from dutlab.store.index import STATUSES, Wanted, choices, count_runs, figures_of, list_runs
+from dutlab.store.index import Wanted, choices, count_runs, figures_of, list_runs
 from dutlab.store.manifest import DERIVED, MANIFEST, PAUSE
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, UnitError, parse_amount, parse_bit_rate

@@ -7,7 +7,7 @@
 
     watch: [cpu, hwmon]                        # of an experiment: on the DUT, with the defaults of the kind
 
-One class a kind; sensors/watch.py names what carries each out.
+One class a kind, which names what carries it out.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ class SensorSpec(SpecModel):
     runs_there: ClassVar[bool] = True
     """It runs on its host, which a command must reach; otherwise on the machine that dutlab runs on, and only measures its host."""
     kind: ClassVar[str]
+    made_by: ClassVar[str]
+    """Takes (the spec, SensorSite) and returns its Sensor, or None where a system cannot be watched so; as `module:name`."""
     measures: ClassVar[str]
     """In words, for lists and reports."""
 
@@ -124,6 +126,7 @@ class CpuSensor(SensorSpec):
     """Cores."""
 
     kind = "cpu"
+    made_by = "dutlab.sensors.cores:make"
     measures = "what each core does, by kind of work, and what its network softirq handles"
 
 
@@ -131,6 +134,7 @@ class HwmonSensor(SensorSpec):
     """What the hardware monitors of a host tell."""
 
     kind = "hwmon"
+    made_by = "dutlab.sensors.hwmon:make"
     measures = "temperatures, fans and power that a host's kernel knows (hwmon and thermal zones of Linux, sysctl of a BSD)"
 
 
@@ -138,6 +142,7 @@ class ProcessorSensor(SensorSpec):
     """What processors tell of themselves."""
 
     kind = "processor"
+    made_by = "dutlab.sensors.processor:make"
     measures = "energy (RAPL, never the power at the wall), frequency, and throttling by heat, of a Linux host's processors"
 
 
@@ -145,6 +150,7 @@ class OpticsSensor(SensorSpec):
     """What the modules in a host's ports tell."""
 
     kind = "optics"
+    made_by = "dutlab.sensors.modules:make"
     measures = "temperature and light of the modules in a host's ports"
 
     every: Period = Duration(10.0)
@@ -154,6 +160,7 @@ class PerfSensor(SensorSpec):
     """Where the cycles go."""
 
     kind = "perf"
+    made_by = "dutlab.sensors.perf:make"
     measures = "where the processor time of a Linux host goes, by function (perf): a flame graph in the report"
 
     frequency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 99
@@ -164,6 +171,7 @@ class CommandSensor(SensorSpec):
     """Any command that prints one number."""
 
     kind = "command"
+    made_by = "dutlab.sensors.command:make"
     measures = "the number that a command prints"
 
     command: Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
@@ -190,6 +198,7 @@ class RedfishSensor(HttpDevice, AskedSensor):
     """A server's management controller that speaks Redfish."""
 
     kind = "redfish"
+    made_by = "dutlab.sensors.redfish:make"
     measures = "power, temperatures and fans, as a management controller tells them by Redfish"
 
     every: Period = Duration(5.0)
@@ -199,6 +208,7 @@ class IpmiSensor(IpmiDevice, AskedSensor):
     """A server's management controller that speaks IPMI 2.0."""
 
     kind = "ipmi"
+    made_by = "dutlab.sensors.ipmi:make"
     measures = "power (DCMI), temperatures, fans and voltages, as a management controller tells them by IPMI"
 
     level: Literal["USER", "OPERATOR", "ADMINISTRATOR"] = "USER"
@@ -210,6 +220,7 @@ class LocalIpmiSensor(SensorSpec):
     """A host's own management controller, asked by the host."""
 
     kind = "ipmi-local"
+    made_by = "dutlab.sensors.ipmi_local:make"
     measures = "power (DCMI), temperatures, fans and voltages, as a host's own management controller tells the host"
 
     every: Period = Duration(10.0)
@@ -231,6 +242,7 @@ class SnmpSensor(SnmpDevice, NumberSensor):
     """An object of an SNMP agent."""
 
     kind = "snmp"
+    made_by = "dutlab.sensors.snmp:make"
     measures = "one object of an SNMP agent: a PDU, a UPS, a switch; counters as their rate"
 
 
@@ -238,6 +250,7 @@ class MqttSensor(NumberSensor):
     """A topic of an MQTT broker."""
 
     kind = "mqtt"
+    made_by = "dutlab.sensors.mqtt:make"
     measures = "what a meter publishes to an MQTT broker"
 
     address: Annotated[At, BeforeValidator(address_of(1883))]
@@ -259,6 +272,7 @@ class NutSensor(NumberSensor):
     """A variable of Network UPS Tools."""
 
     kind = "nut"
+    made_by = "dutlab.sensors.nut:make"
     measures = "a variable of an uninterruptible power supply, from Network UPS Tools"
 
     address: Annotated[At, BeforeValidator(address_of(3493))]
@@ -270,6 +284,7 @@ class MeterSensor(HttpDevice, NumberSensor):
     """A power meter that tells by HTTP."""
 
     kind = "meter"
+    made_by = "dutlab.sensors.meter:make"
     measures = "what a meter on the network says, asked by HTTP: a Shelly, a Tasmota, an mFi mPower, or anything that answers in JSON"
 
     model: PlugModel | None = None

@@ -10,42 +10,21 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from dutlab.errors import StoreError
 from dutlab.store.find import is_running, run_folders
+from dutlab.store.fleet_tables import IN_FOLDER, INDEX_TABLES
 from dutlab.store.packs import TABLES as PACK_TABLES
 from dutlab.store.run_readers import FoundRun, KnownRun, found_runs
 from dutlab.store.run_rows import FINISHED, damaged_rows
 
 INDEX = ".index.sqlite"
 _VERSION = 6
-_TABLES = """
-CREATE TABLE runs (
-  name TEXT PRIMARY KEY, seen TEXT NOT NULL, folder INTEGER NOT NULL, experiment TEXT, testbed TEXT, lab INTEGER, started TEXT, ended TEXT,
-  planned INTEGER, measured INTEGER, failed INTEGER, refused INTEGER, disturbed INTEGER, status TEXT NOT NULL,
-  modes TEXT, worst_doubt TEXT, fault TEXT
-) STRICT;
-CREATE TABLE trials (
-  run TEXT NOT NULL, trial INTEGER NOT NULL, mode TEXT, factors TEXT, workload TEXT, tool TEXT, links TEXT, frame_size TEXT,
-  repeat INTEGER, attempt INTEGER, status TEXT, why TEXT, started TEXT, seconds REAL, doubts TEXT, samples INTEGER, counts INTEGER,
-  PRIMARY KEY (run, trial)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE figures (
-  run TEXT NOT NULL, trial INTEGER NOT NULL, link TEXT NOT NULL, figure TEXT NOT NULL, value REAL, PRIMARY KEY (run, trial, link, figure)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE doubts (
-  run TEXT NOT NULL, trial INTEGER NOT NULL, kind TEXT NOT NULL, grade TEXT NOT NULL, about TEXT, text TEXT, detail TEXT, remedy TEXT
-) STRICT;
-CREATE INDEX doubts_by_run ON doubts (run);
-CREATE INDEX runs_by_experiment ON runs (experiment, started);
-"""
-_COLUMNS = (
-    "name, experiment, testbed, lab, started, ended, planned, measured, failed, refused, disturbed, status, modes, worst_doubt, fault"
-)
+_TABLES = "; ".join(statement.format(**IN_FOLDER) for statement in INDEX_TABLES)
 _KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
 _OF_THE_INDEX = frozenset({"seen", "folder"})
 """Columns by which it knows what it has read."""
@@ -62,18 +41,9 @@ _ALL = 2**62
 """More runs than there are, as a LIMIT that SQLite and PostgreSQL know."""
 
 
-STATUSES = {
-    "running": "a process is carrying it out now",
-    "finished": "it has its manifest",
-    "cut": "it has none, and nobody carries it out",
-    "damaged": "a file cannot be read",
-    "newer": "a newer dutlab wrote it",
-}
-
-
 @dataclass(frozen=True)
 class RunLine:
-    """A run as the index has it. `status` is one of STATUSES."""
+    """A run as the index has it. `status` is one of dutlab.choices.STATUSES."""
 
     name: str
     experiment: str
@@ -91,6 +61,9 @@ class RunLine:
     modes: tuple[str, ...]
     worst_doubt: str
     fault: str
+
+
+_COLUMNS = tuple(column.name for column in fields(RunLine))
 
 
 @dataclass(frozen=True)
@@ -163,7 +136,7 @@ class RunIndex(Protocol):
 def list_runs(connection: RunIndex, wanted: Wanted, *, limit: int = _ALL, skip: int = 0) -> tuple[RunLine, ...]:
     """The newest `limit` runs (all without one) that are `wanted`, newest first, without the first `skip`."""
     where, values = wanted.where()
-    select = f"SELECT {_COLUMNS} FROM runs WHERE {where} ORDER BY name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
+    select = f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
     return tuple(_line(row) for row in connection.execute(select, (*values, limit, skip)))
 
 
@@ -215,7 +188,7 @@ def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]
 
 
 def _line(row: Sequence[Any]) -> RunLine:
-    told = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    told = dict(zip(_COLUMNS, row, strict=True))
     return RunLine(**{**told, "lab": bool(told["lab"]), "modes": tuple(json.loads(told["modes"]))})
 
 
@@ -258,7 +231,7 @@ def _make(connection: sqlite3.Connection, *, rebuild: bool = False) -> None:
         if rebuild or _version(connection) != _VERSION:
             for table in (*(table for table, _ in _HOLDERS), "packs"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
-            for statement in f"{_TABLES}{PACK_TABLES}PRAGMA user_version = {_VERSION}".split(";"):
+            for statement in f"{_TABLES};{PACK_TABLES}PRAGMA user_version = {_VERSION}".split(";"):
                 connection.execute(statement)
 
 
@@ -357,7 +330,7 @@ def question_columns(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def insert_rows(connection: Any, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:  # noqa: ANN401 - of either database
-    """Adds rows of tables, which all have the columns of _TABLES in their order."""
+    """Adds rows of tables, which all have the columns of INDEX_TABLES in their order."""
     for table, of_table in rows.items():
         if of_table:
             connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(of_table[0]))})", of_table)  # noqa: S608 - our own words

@@ -272,14 +272,14 @@ class RunFolder:
         """Keeps a finished trial as an attempt that does not count; the trial can be done again. Raises StoreError."""
         return set_aside(self.path, trial, reason)
 
-    def set_aside_records(self, reason: AttemptReason | None = None) -> list[TrialRecord]:
-        """The records of those attempts, none of which counts; only those with `reason`, if it is given. Raises NewerRun, StoreError."""
-        found = [(a, _read_record(a.folder, a.trial)) for a in self.attempts() if reason in (None, a.reason)]
+    def set_aside_records(self) -> list[tuple[AttemptReason, TrialRecord]]:
+        """Why each of those attempts does not count, and its record. Raises NewerRun, StoreError."""
+        found = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
         return [
-            as_disturbed(record, record.why or "the other trials of its cell were calmer")
-            if a.reason is AttemptReason.DISTURBED
-            else record
-            for a, record in found
+            (reason, as_disturbed(record, record.why or "the other trials of its cell were calmer"))
+            if reason is AttemptReason.DISTURBED
+            else (reason, record)
+            for reason, record in found
         ]
 
     def samples_path(self, trial: int) -> Path | None:

@@ -2,6 +2,7 @@
 
 use super::quantity;
 use super::rate::{self, Asked};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dutlab_port::network::Network;
 use dutlab_protocol::plan::{self, ReplayTiming, Sizes};
@@ -138,8 +139,8 @@ pub struct ForwardTest {
     #[command(flatten)]
     pub port: Port,
     /// The back end of OUT [default: that of IN]
-    #[arg(long, value_enum)]
-    pub receive_backend: Option<BackendName>,
+    #[arg(long, value_parser = named::<Backend>())]
+    pub receive_backend: Option<Backend>,
     /// The CPUs that receive [default: those that send]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub receive_cpu: Vec<u32>,
@@ -276,8 +277,8 @@ pub struct Traffic {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub flows: u32,
     /// What the probe travels in
-    #[arg(long, value_enum, default_value_t = TransportName::Udp)]
-    pub transport: TransportName,
+    #[arg(long, value_parser = named::<plan::Transport>(), default_value = "udp")]
+    pub transport: plan::Transport,
     /// Source port of the first flow
     #[arg(long, value_name = "PORT", default_value_t = 40_000)]
     pub source_port: u16,
@@ -335,8 +336,8 @@ pub struct Port {
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
     /// How frames get in and out
-    #[arg(long, value_enum, default_value_t = BackendName::Auto)]
-    pub backend: BackendName,
+    #[arg(long, value_parser = named::<Backend>(), default_value = "auto")]
+    pub backend: Backend,
     /// The CPUs that send, or receive: each sends on a thread of its own; with `af_xdp` each receive queue has its thread on one of them
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub cpu: Vec<u32>,
@@ -363,45 +364,8 @@ pub struct Output {
     pub quiet: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub enum TransportName {
-    Udp,
-    Tcp,
-    TcpSyn,
-    IcmpEcho,
-}
-
-impl From<TransportName> for plan::Transport {
-    fn from(t: TransportName) -> Self {
-        match t {
-            TransportName::Udp => Self::Udp,
-            TransportName::Tcp => Self::Tcp,
-            TransportName::TcpSyn => Self::TcpSyn,
-            TransportName::IcmpEcho => Self::IcmpEcho,
-        }
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum BackendName {
-    Auto,
-    Xdp,
-    AfXdp,
-    AfPacket,
-    Memory,
-    Pcap,
-}
-
-impl From<BackendName> for Backend {
-    fn from(b: BackendName) -> Self {
-        match b {
-            BackendName::Auto => Self::Auto,
-            BackendName::Xdp => Self::Xdp,
-            BackendName::AfXdp => Self::AfXdp,
-            BackendName::AfPacket => Self::AfPacket,
-            BackendName::Memory => Self::Memory,
-            BackendName::Pcap => Self::Pcap,
-        }
-    }
+/// The names of a type of the protocol, without what it says of each: help that is a line an option stays so.
+fn named<T: ValueEnum + Clone + std::marker::Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+    let names = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.help(None::<&str>)));
+    PossibleValuesParser::new(names).try_map(|name| T::from_str(&name, false))
 }

@@ -9,7 +9,7 @@ use dutlab_port::neighbour;
 use dutlab_port::network::Network;
 use dutlab_protocol::plan::{Flows, RawFrame, RawStream, Replay, SendPlan, Stream, Vlan};
 use dutlab_protocol::reply::Opened;
-use dutlab_protocol::request::{Cpus, Guard, Open};
+use dutlab_protocol::request::{Backend, Cpus, Guard, Open};
 use dutlab_wire::Mac;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const RESOLVE: Duration = Duration::from_secs(1);
 /// Sending ends after this when nothing else is said.
 const USUAL_NS: u64 = 10_000_000_000;
 /// The request that opens a port.
-pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendName, cpus: &[u32]) -> Open {
+pub fn open(name: &str, iface: &str, port: &args::Port, backend: Backend, cpus: &[u32]) -> Open {
     let allow = match &port.allow[..] {
         [] => Guard::default().allow,
         given => given.iter().map(ToString::to_string).collect(),
@@ -27,7 +27,7 @@ pub fn open(name: &str, iface: &str, port: &args::Port, backend: args::BackendNa
     Open {
         port: name.to_owned(),
         iface: iface.to_owned(),
-        backend: backend.into(),
+        backend,
         cpu: Cpus::Several(cpus.to_vec()),
         receive_cpu: Cpus::default(),
         guard: Guard { allow, isolated: port.isolated },
@@ -123,7 +123,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         source,
         destination: to,
         answers: false,
-        transport: t.transport.into(),
+        transport: t.transport,
         extension_headers: Vec::new(),
         vary: t.vary.clone(),
         source_port: if t.flows > 1 { t.source_port } else { t.source_port.wrapping_add(i) },

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dutlab.methods.known import counts, rates, times
 from dutlab.methods.known.case import Case, FaultyDevice, Known
 
-__all__ = ["CASES", "METHODS", "Case", "FaultyDevice", "Known"]
+__all__ = ["CASES", "Case", "FaultyDevice", "Known"]
 
 CASES: tuple[Case, ...] = (*counts.CASES, *times.CASES, *rates.CASES)
 """Every known device; those that take longest come last."""
-METHODS = tuple(dict.fromkeys(case.method for case in CASES))
-"""The methods that are tried on them."""

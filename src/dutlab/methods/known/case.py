@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dutlab.choices import KnownMethod
 from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Bench, Method
 from dutlab.plan.cell import Cell
@@ -58,7 +59,7 @@ class Case:
     """A device, and how it is measured. `wrong` is what it does, in the words of the program that is it."""
 
     name: str
-    method: str
+    method: KnownMethod
     wrong: tuple[str, ...]
     measure: Measure
     seconds: float = 2.0

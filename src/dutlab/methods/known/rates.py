@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dutlab.choices import Benchmark
 from dutlab.methods import loadtest
 from dutlab.methods.known.case import DRAINED, FRAME, LINK, Case, FaultyDevice, Known, found_by, policed, policer
 from dutlab.methods.ports import NO_TIME, Bench
@@ -17,7 +18,7 @@ from dutlab.methods.rfc2544.deviations import BURST_LIMIT_S
 from dutlab.methods.search import method as search
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.loadtest import LoadtestSetting
-from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting
+from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.spec.workloads.search import SearchSetting
 from dutlab.stats.rescore import LOSS_THRESHOLD
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds

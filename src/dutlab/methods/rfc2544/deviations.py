@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_network
 
+from dutlab.choices import Benchmark
 from dutlab.methods.ports import IPAddress
 from dutlab.methods.rfc2544.context import LEAST_DRAIN_S, RESIDUAL_S
 from dutlab.methods.rfc2544.modifiers import routing_s
@@ -12,7 +13,7 @@ from dutlab.methods.rfc2544.recovery import LEAST_S, OVERLOAD_S
 from dutlab.methods.rfc2544.reset import OFF_S
 from dutlab.methods.rfc2544.throughput import LINE_RATE
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions
-from dutlab.spec.workloads.rfc2544 import Benchmark, Modifier, Rfc2544Setting
+from dutlab.spec.workloads.rfc2544 import Modifier, Rfc2544Setting
 from dutlab.units import RFC2544_FRAME_SIZES, SHORTEST_IPV6_FRAME
 
 LATENCY_REPEATS = 20  # RFC 2544 section 26.2

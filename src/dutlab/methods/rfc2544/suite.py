@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 
+from dutlab.choices import Benchmark
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
@@ -26,7 +27,7 @@ from dutlab.methods.rfc2544.deviations import deviations
 from dutlab.methods.rfc2544.modifiers import modifiers_of
 from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.rfc2544 import Benchmark, Rfc2544Setting
+from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.units import Pps, line_rate
 
 

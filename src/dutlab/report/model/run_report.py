@@ -284,6 +284,44 @@ class ShownAddition:
 
 
 @dataclass(frozen=True)
+class Course:
+    """How the run was carried out, and how to do it again."""
+
+    started: str
+    ended: str
+    seconds: float
+    seed: str
+    order: str
+    repeats: int
+    """At most, of any cell."""
+    repeat_rule: str
+    """When a cell was repeated enough, in words; empty where all were repeated alike."""
+    command: str
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What happened meanwhile on the path and on the hosts."""
+
+    losses: tuple[Table, ...]
+    """Where frames got lost; none where no counter could tell."""
+    cpus: tuple[Cpu, ...]
+    counters: tuple[Table, ...]
+    """Those that grew."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What was measured, and with what."""
+
+    checks: tuple[CheckLine, ...]
+    hosts: tuple[str, ...]
+    facts: tuple[FactRow, ...]
+    tools: tuple[tuple[str, str], ...]
+    """Name, and its version or what it says of itself."""
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One run."""
 
@@ -294,17 +332,7 @@ class RunReport:
     """Name of the embedded lab; its figures are relative."""
     folder: str
     """Relative to the report."""
-    started: str
-    ended: str
-    seconds: float
-    trials_planned: int
-    seed: str
-    order: str
-    repeats: int
-    """At most, of any cell."""
-    repeat_rule: str
-    """When a cell was repeated enough, in words; empty where all were repeated alike."""
-    command: str
+    course: Course
     manifest: str | None
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""
     labels: tuple[str, ...]
@@ -314,15 +342,8 @@ class RunReport:
     findings: tuple[Finding, ...]
     """What distorts results on the testbed, as it was examined before the trials; largest impact first."""
     limits: tuple[LimitRow, ...]
-    losses: tuple[Table, ...]
-    """Where frames got lost; none where no counter could tell."""
-    cpus: tuple[Cpu, ...]
-    counters: tuple[Table, ...]
-    """Those that grew."""
-    checks: tuple[CheckLine, ...]
-    hosts: tuple[str, ...]
-    facts: tuple[FactRow, ...]
-    tools: tuple[tuple[str, str], ...]
+    watched: Watched
+    conditions: Conditions
     trials: tuple[TrialLine, ...]
     notes: tuple[DoubtNote, ...]
     deviations: tuple[str, ...]

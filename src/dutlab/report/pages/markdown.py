@@ -28,9 +28,9 @@ def markdown(runs: Sequence[RunReport]) -> str:
 def _parts(r: RunReport) -> Iterable[str]:
     yield f"# {text(r.experiment)}"
     yield (
-        f"Run {text(r.name)} on testbed {text(r.testbed)}, {text(r.started)}: "
-        f"{plural(len(r.trials), 'trial')} in {duration_words(r.seconds)}, "
-        f"{plural(r.repeats, 'repeat')}, order {text(r.order)} (seed {text(r.seed)})."
+        f"Run {text(r.name)} on testbed {text(r.testbed)}, {text(r.course.started)}: "
+        f"{plural(len(r.trials), 'trial')} in {duration_words(r.course.seconds)}, "
+        f"{plural(r.course.repeats, 'repeat')}, order {text(r.course.order)} (seed {text(r.course.seed)})."
     )
     if r.lab is not None:
         yield "> **Embedded lab: relative figures.** Compare modes with one another; the absolute figures say nothing about real hardware."
@@ -111,7 +111,7 @@ def _limits(r: RunReport) -> Iterable[str]:
 
 
 def _watched(r: RunReport) -> Iterable[str]:
-    for head, tables in (("Where frames got lost", r.losses), ("What the cores did", [cpu.table for cpu in r.cpus])):
+    for head, tables in (("Where frames got lost", r.watched.losses), ("What the cores did", [cpu.table for cpu in r.watched.cpus])):
         yield f"## {head}" if tables else ""
         yield from _tables(tables, r)
 
@@ -162,13 +162,13 @@ def _additions(r: RunReport) -> Iterable[str]:
 def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Conditions"
     yield text(" ".join(method_words(r)))
-    yield from _tables(check_tables(r.checks), r)
-    if r.tools:
-        yield "\n".join(f"- {text(name)}: {text(said)}" for name, said in r.tools)
-    yield from _tables((t for t in fact_tables(r.facts, r.hosts) if not t.folded), r)
+    yield from _tables(check_tables(r.conditions.checks), r)
+    if r.conditions.tools:
+        yield "\n".join(f"- {text(name)}: {text(said)}" for name, said in r.conditions.tools)
+    yield from _tables((t for t in fact_tables(r.conditions.facts, r.conditions.hosts) if not t.folded), r)
     yield "## Repeat it"
-    yield f"Each cell was {text(r.repeat_rule)}." if r.repeat_rule else ""
-    yield "\n".join(f"    {line}" for line in r.command.splitlines())
+    yield f"Each cell was {text(r.course.repeat_rule)}." if r.course.repeat_rule else ""
+    yield "\n".join(f"    {line}" for line in r.course.command.splitlines())
     yield (
         f"[MANIFEST.sha256]({r.folder}/MANIFEST.sha256), whose own SHA-256 is {r.manifest}."
         if r.manifest

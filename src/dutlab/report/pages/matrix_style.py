@@ -53,7 +53,7 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:
-    hosts = hosts_of(of_pair, hosts_along(read.run.resolved))
+    hosts = hosts_of(of_pair, hosts_along(read.resolved))
     rows = [
         Row("", (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts)))
         for client in hosts

@@ -15,10 +15,10 @@ def _where(r: RunReport) -> str:
     if any(n.kind == "IMPORTED" for n in r.notes):
         return "Imported, not measured by dutlab: the conditions are those of its source."
     if r.lab is not None:
-        return (
-            f"Measured {r.started} in the embedded lab {r.lab}: all hosts are network namespaces of one machine, so figures are relative."
-        )
-    return f"Measured {r.started} on testbed {r.testbed}" + (f" with hosts {', '.join(r.hosts)}." if r.hosts else ".")
+        where = f"in the embedded lab {r.lab}: all hosts are network namespaces of one machine, so figures are relative"
+    else:
+        where = f"on testbed {r.testbed}" + (f" with hosts {', '.join(hosts)}" if (hosts := r.conditions.hosts) else "")
+    return f"Measured {r.course.started} {where}."
 
 
 def _what(r: RunReport) -> list[str]:
@@ -41,26 +41,27 @@ def _links(links: list[str]) -> str:
 
 
 def _order(r: RunReport) -> str:
+    course = r.course
     done = sum(t.status == "measured" for t in r.trials)
-    lasted = f" in {duration_words(r.seconds)}" if r.seconds else ""
-    repeats = "" if r.repeat_rule else f", {plural(r.repeats, 'repeat')} each"
-    rule = f" Each cell was {r.repeat_rule}." if r.repeat_rule else ""
+    lasted = f" in {duration_words(course.seconds)}" if course.seconds else ""
+    repeats = "" if course.repeat_rule else f", {plural(course.repeats, 'repeat')} each"
+    rule = f" Each cell was {course.repeat_rule}." if course.repeat_rule else ""
     have = "has" if len(r.trials) == 1 else "have"
-    return f"{done} of {plural(len(r.trials), 'trial')} {have} a result{lasted}{repeats}, order {r.order} (seed {r.seed}).{rule}"
+    return f"{done} of {plural(len(r.trials), 'trial')} {have} a result{lasted}{repeats}, order {course.order} (seed {course.seed}).{rule}"
 
 
 def _tools(r: RunReport) -> str:
-    return f"Tools: {'; '.join(f'{name} {said}' for name, said in r.tools)}." if r.tools else ""
+    return f"Tools: {'; '.join(f'{name} {said}' for name, said in tools)}." if (tools := r.conditions.tools) else ""
 
 
 def _checks(r: RunReport) -> str:
-    if not r.checks:
+    if not (checks := r.conditions.checks):
         return ""
-    broken = [c for c in r.checks if c.broken]
-    modes = len({c.mode for c in r.checks})
-    pings = sum(c.by_ping for c in r.checks)
+    broken = [c for c in checks if c.broken]
+    modes = len({c.mode for c in checks})
+    pings = sum(c.by_ping for c in checks)
     how = "with pings where an end of a link does not run the engine" if pings else "with real frames"
-    said = f"Before its trials each of {plural(modes, 'mode')} was verified {how}, by {plural(len(r.checks), 'check')} in all"
+    said = f"Before its trials each of {plural(modes, 'mode')} was verified {how}, by {plural(len(checks), 'check')} in all"
     return f"{said}; {plural(len(broken), 'check')} did not hold at least once." if broken else f"{said}; all held."
 
 

@@ -9,21 +9,13 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dutlab.choices import STYLES
 from dutlab.errors import InputError
 from dutlab.report.gather import ReadRun
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.model.words import plural
 from dutlab.report.plots.plot import Plot
-from dutlab.workloads import WORKLOADS
-
-STYLES: Mapping[str, str] = {
-    "review": "dutlab.report.pages.review_style",
-    **{name: plug.style for name, plug in WORKLOADS.items() if plug.style},
-    "storage": "dutlab.report.pages.storage_style",
-    "table": "dutlab.report.pages.table_style",
-}
-"""Style → the module whose `contents` makes its tables and plots."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +82,8 @@ def _limits(r: RunReport) -> list[str]:
 
 
 def _certainty(r: RunReport) -> list[str]:
-    repeats = f"{r.experiment}: {plural(r.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
-    if r.repeats < 2:  # noqa: PLR2004 -- one is none
+    repeats = f"{r.experiment}: {plural(r.course.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
+    if r.course.repeats < 2:  # noqa: PLR2004 -- one is none
         repeats = f"{r.experiment}: measured once; the spread between repeats is unknown."
     severe = [f"{note.text[:1].upper()}{note.text[1:]} ({plural(len(note.trials), 'trial')})." for note in r.severe]
     return [repeats, *severe]

@@ -18,8 +18,8 @@ def plots_of(report: RunReport) -> list[Plot]:
     found = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
     curves = [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
     flames = [flame_plot(flame) for s in report.sections for flame in s.flames]
-    cores = [cpu_plot(cpu, report.labels) for cpu in report.cpus]
-    source = f"{report.name} · {report.started} · dutlab"
+    cores = [cpu_plot(cpu, report.labels) for cpu in report.watched.cpus]
+    source = f"{report.name} · {report.course.started} · dutlab"
     return [replace(plot, source=source) for plot in (*found, *curves, *flames, *cores) if plot is not None]
 
 

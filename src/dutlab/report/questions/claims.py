@@ -190,7 +190,9 @@ def _card(run: RunFolder, found: RunReport, headline: Claimed, folder: Path) -> 
 
 def conditions_of(found: RunReport) -> dict[str, dict[str, str]]:
     """Host → the facts that a reader looks for first."""
-    return {host: {f.name: f.by_host[host] for f in found.facts if f.key and host in f.by_host} for host in found.hosts}
+    return {
+        host: {f.name: f.by_host[host] for f in found.conditions.facts if f.key and host in f.by_host} for host in found.conditions.hosts
+    }
 
 
 def _numbers(found: Summary) -> dict[str, float]:

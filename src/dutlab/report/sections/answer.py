@@ -376,8 +376,8 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     if rest["not done"]:
         yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
-        yield NextStep("Stop other programs on these machines, then measure again.", report.command)
-    elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.command)):
+        yield NextStep("Stop other programs on these machines, then measure again.", report.course.command)
+    elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.course.command)):
         yield NextStep("Repeat it, to learn how well it repeats.", again)
     elif len({row.label for row in report.limits}) > 1:
         intervals = max((v.n for v in measured), default=1) >= FEWEST

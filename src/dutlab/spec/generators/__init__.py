@@ -3,7 +3,7 @@
     generator: trafgen                                    # of an experiment, a testbed, or one workload
     generator: {trafgen: {streams: 2, cores: [2, 3]}}
 
-One file a generator; what it cannot be asked for is refused when an experiment is loaded. What drives each: tools/generators/registry.py.
+One file a generator; what it cannot be asked for is refused when an experiment is loaded. What each is made of: dutlab/choices.py.
 """
 
 from __future__ import annotations
@@ -14,24 +14,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
 
+from dutlab import choices
 from dutlab.errors import FaultKind
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
-from dutlab.spec.generators.iperf3_udp import Iperf3UdpModel
-from dutlab.spec.generators.ipgen import IpgenModel
-from dutlab.spec.generators.pkt_gen import PktGenModel
-from dutlab.spec.generators.pktgen import PktgenModel
-from dutlab.spec.generators.trafgen import TrafgenModel
-from dutlab.spec.generators.trex import TrexModel
-from dutlab.spec.generators.xdp_trafficgen import XdpTrafficgenModel
 from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.workloads import named
 
 __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
 
-_MODELS: tuple[type[GeneratorModel], ...] = (
-    EngineModel, TrafgenModel, PktgenModel, XdpTrafficgenModel, Iperf3UdpModel, TrexModel, PktGenModel, IpgenModel,
-)  # fmt: skip
-GENERATORS: Mapping[str, type[GeneratorModel]] = {model.kind: model for model in _MODELS}
+GENERATORS: Mapping[str, type[GeneratorModel]] = {name: named(plug.model) for name, plug in choices.GENERATORS.items()}
 ENGINE = EngineModel()
 
 

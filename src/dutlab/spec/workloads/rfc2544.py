@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.choices import ALL_TESTS, USUAL_TESTS, Benchmark
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
@@ -25,21 +26,6 @@ from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain", "hop-by-hop"]
 
 
-class Benchmark(enum.Enum):
-    """The tests of RFC 2544 section 26, in their order, and that of RFC 5180; the word is that of the experiment file."""
-
-    THROUGHPUT = "throughput"
-    LATENCY = "latency"
-    FRAME_LOSS = "frame-loss"
-    BACK_TO_BACK = "back-to-back"
-    RECOVERY = "recovery"
-    RESET = "reset"
-    BURSTY = "bursty"
-    """Section 21: bursts as close as they may be."""
-    HOP_BY_HOP = "hop-by-hop"
-    """RFC 5180 section 5.3, for frames with a hop-by-hop options header; only this one is for them."""
-
-
 class Modifier(enum.Enum):
     """By the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
 
@@ -48,10 +34,6 @@ class Modifier(enum.Enum):
     ROUTING = "routing"
 
 
-USUAL_TESTS = tuple(Benchmark)[:6]
-"""Those of section 26."""
-ALL_TESTS = (*USUAL_TESTS, Benchmark.BURSTY)
-"""Those that can be asked for."""
 NEEDS_THROUGHPUT = frozenset(ALL_TESTS) - {Benchmark.THROUGHPUT, Benchmark.FRAME_LOSS, Benchmark.BURSTY}
 SMALLEST_SCALE = 0.001
 SHORTEST_BURST_LIMIT = Seconds(0.1)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from dutlab.choices import PRESET
 from dutlab.errors import FaultKind, InputError
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
@@ -32,7 +33,6 @@ from dutlab.spec.workloads.setting import (
 )
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
-DEFAULT_PRESET = "csit"
 AROUND_TRIAL_S = Seconds(0.5)
 """What the generator takes to begin and end a trial."""
 STEPS_TO_A_WIDTH = 12
@@ -162,11 +162,11 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         """The goals. Raises InputError."""
         if self.goals is not None:
             return checked([entry.goal for entry in self.goals])
-        return goals_named(self.preset or DEFAULT_PRESET)
+        return goals_named(self.preset or PRESET)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and size."""
-        preset = (self.preset or DEFAULT_PRESET) if self.goals is None else None
+        preset = (self.preset or PRESET) if self.goals is None else None
         for links, mix in self.sized(every_link):
             setting = SearchSetting(
                 frame_size=mix,

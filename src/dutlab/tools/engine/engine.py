@@ -32,7 +32,7 @@ from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams, stream_load
-from dutlab.tools.engine.protocol import Done, Opened
+from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.neighbours import NextHop, next_hop_mac
@@ -64,7 +64,7 @@ class Engine:
         cpus: Mapping[str, Sequence[int]],
         binary: str | Mapping[str, str],
         *,
-        backend: str = "auto",
+        backend: Backend = "auto",
         tell: Tell = nobody,
         next_hop: NextHop = next_hop_mac,
     ) -> None:

@@ -1,0 +1,126 @@
+"""What options of commands offer. `--help` shows these lists without the rooms that give them meaning, and those rooms are built from them.
+
+Paths are `module:name`, as in workloads.py; the module is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from dutlab.workloads import WORKLOADS, named
+
+PRESET = "csit"
+"""The goals of a search for which nothing is written (dutlab.spec.goals)."""
+
+
+@dataclass(frozen=True)
+class GeneratorPlug:
+    """What a generator is made of."""
+
+    model: str
+    """The GeneratorModel: its options, and what it cannot be asked for."""
+    make: str = ""
+    """Takes (model, GeneratorSite) and returns its GeneratorTool; the engine needs none."""
+
+
+GENERATORS: Mapping[str, GeneratorPlug] = {
+    "engine": GeneratorPlug("dutlab.spec.generators.engine:EngineModel"),
+    "trafgen": GeneratorPlug("dutlab.spec.generators.trafgen:TrafgenModel", "dutlab.tools.generators.trafgen:make"),
+    "pktgen": GeneratorPlug("dutlab.spec.generators.pktgen:PktgenModel", "dutlab.tools.generators.pktgen:make"),
+    "xdp-trafficgen": GeneratorPlug(
+        "dutlab.spec.generators.xdp_trafficgen:XdpTrafficgenModel", "dutlab.tools.generators.xdp_trafficgen:make"
+    ),
+    "iperf3-udp": GeneratorPlug("dutlab.spec.generators.iperf3_udp:Iperf3UdpModel", "dutlab.tools.generators.iperf3_udp:make"),
+    "trex": GeneratorPlug("dutlab.spec.generators.trex:TrexModel", "dutlab.tools.generators.trex:make"),
+    "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make"),
+    "ipgen": GeneratorPlug("dutlab.spec.generators.ipgen:IpgenModel", "dutlab.tools.generators.ipgen:make"),
+}
+"""As an experiment file names it → record."""
+
+
+class Benchmark(enum.Enum):
+    """The tests of RFC 2544 section 26, in their order, and that of RFC 5180; the word is that of the experiment file."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    FRAME_LOSS = "frame-loss"
+    BACK_TO_BACK = "back-to-back"
+    RECOVERY = "recovery"
+    RESET = "reset"
+    BURSTY = "bursty"
+    """Section 21: bursts as close as they may be."""
+    HOP_BY_HOP = "hop-by-hop"
+    """RFC 5180 section 5.3, for frames with a hop-by-hop options header; only this one is for them."""
+
+
+USUAL_TESTS = tuple(Benchmark)[:6]
+"""Those of section 26."""
+ALL_TESTS = (*USUAL_TESTS, Benchmark.BURSTY)
+"""Those that can be asked for."""
+
+KnownMethod = Literal["sweep", "latency", "soak", "loadtest", "rfc2544", "search"]
+"""The methods that are tried on devices with known answers (dutlab.methods.known)."""
+METHODS: tuple[KnownMethod, ...] = get_args(KnownMethod)
+
+
+class Rig(enum.Enum):
+    """How much of the rig is measured without the DUT."""
+
+    LOOPED = "looped"
+    """Generator, cables and sink: nothing but the DUT is missing."""
+    GENERATOR = "generator-alone"
+
+
+FORMATS = ("html", "md", "csv", "json")
+"""Of a report."""
+STYLES: Mapping[str, str] = {
+    "review": "dutlab.report.pages.review_style",
+    **{name: plug.style for name, plug in WORKLOADS.items() if plug.style},
+    "storage": "dutlab.report.pages.storage_style",
+    "table": "dutlab.report.pages.table_style",
+}
+"""Style of review → the module whose `contents` makes its tables and plots."""
+
+Bed = Literal["one", "unknown"]
+"""Whether all modes of a run were measured on one testbed."""
+
+
+@dataclass(frozen=True)
+class ImportKind:
+    """A kind of other tools' files. `workload` is what its trials are called; `bed` is of all its modes."""
+
+    read: str
+    """Takes (name of the file, its bytes, ImportOptions) and returns its trials; raises InputError."""
+    workload: str
+    bed: Bed = "unknown"
+
+    @property
+    def importer(self) -> Any:  # noqa: ANN401 -- callers say its type, which is not known here
+        """The function that `read` names; its module is imported now."""
+        return named(self.read)
+
+
+IMPORTS: Mapping[str, ImportKind] = {
+    "conductor": ImportKind("dutlab.interop.conductor_run:imported", "steps"),
+    "figures": ImportKind("dutlab.interop.figure_table:imported", "figures", bed="one"),
+    "fio": ImportKind("dutlab.interop.fio_run:imported", "fio"),
+    "flent": ImportKind("dutlab.interop.flent_run:imported", "flent"),
+    "iperf3": ImportKind("dutlab.interop.iperf3_run:imported", "iperf3"),
+    "ipgen": ImportKind("dutlab.interop.generator_runs:ipgen", "sweep"),
+    "loadtest": ImportKind("dutlab.interop.loadtest_run:imported", "loadtest"),
+    "netperf": ImportKind("dutlab.interop.netperf_run:imported", "netperf"),
+    "pkt-gen": ImportKind("dutlab.interop.generator_runs:pktgen", "sweep"),
+    "trex-ndr": ImportKind("dutlab.interop.ndr_run:imported", "sweep"),
+}
+
+STATUSES = {
+    "running": "a process is carrying it out now",
+    "finished": "it has its manifest",
+    "cut": "it has none, and nobody carries it out",
+    "damaged": "a file cannot be read",
+    "newer": "a newer dutlab wrote it",
+}
+"""What a run can be."""
