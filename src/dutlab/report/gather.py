@@ -17,7 +17,7 @@ from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Conditions, Course, LimitRow, RunReport, Section, TrialLine, Watched
+from dutlab.report.model.run_report import Conditions, LimitRow, RunCourse, RunReport, RunWatch, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
@@ -148,7 +148,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ),
         findings=read.findings,
         limits=found_limits,
-        watched=Watched(losses(groups), cpus(means, groups, order, dut), counters(groups, order)),
+        watched=RunWatch(losses(groups), cpus(means, groups, order, dut), counters(groups, order)),
         conditions=Conditions(
             checks(groups),
             tuple(facts),
@@ -171,10 +171,10 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     return replace(made, answer=answer_of(made, groups, book))
 
 
-def _course(read: ReadRun, cells: Sequence[Cell]) -> Course:
+def _course(read: ReadRun, cells: Sequence[Cell]) -> RunCourse:
     started = min((r.started for r in read.records), default=None)
     ended = max((r.ended for r in read.records), default=None)
-    return Course(
+    return RunCourse(
         started=_moment(started),
         ended=_moment(ended),
         seconds=(ended - started).total_seconds() if started and ended else 0.0,

@@ -28,7 +28,7 @@ _Named = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Standing:
+class StandingLevel:
     """A level that was begun, and its undo."""
 
     application: str
@@ -44,7 +44,7 @@ class SetLevels:
     testbed: Testbed
     hosts: Mapping[str, Host]
     journal: Journal
-    standing: dict[_Named, Standing] = field(default_factory=dict)
+    standing: dict[_Named, StandingLevel] = field(default_factory=dict)
     """(Factor, level) → what was begun, the oldest first."""
     not_back: NotBack | None = None
 
@@ -106,7 +106,7 @@ class SetLevels:
         made = self._level((factor, level))
         undo, application = await made.undo(self.hosts), f"{factor}={level}"
         self.journal.write("level-applying", application=application, undo=undo_to_json(undo))
-        self.standing[factor, level] = Standing(application, made, undo)
+        self.standing[factor, level] = StandingLevel(application, made, undo)
         try:
             await made.apply(self.hosts, partial(revived_once, testbed=self.testbed, journal=self.journal.write))
             if made.reboots:

@@ -13,7 +13,7 @@ from dutlab.events import EVENTS
 from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.event_log import EventLog
-from dutlab.runner.journal import Journal
+from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.progress import Progress, RunResult
 from dutlab.runner.records import Records
 from dutlab.store.judged import DISTURBED
@@ -106,7 +106,10 @@ class RunProcess:
         """Tells the user `how` the run can go on, if it can and a trial of it was begun."""
         finished = len(self.folder.finished())
         what = error.what if isinstance(error, TimeIsOver) else "interrupted"
-        self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if self.folder.has_begun and how else "")
+        self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if how and self._was_begun() else "")
+
+    def _was_begun(self) -> bool:
+        return any(entry["event"] == "trial-started" for entry in read_journal(self.folder.journal))
 
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left."""

@@ -284,7 +284,7 @@ class ShownAddition:
 
 
 @dataclass(frozen=True)
-class Course:
+class RunCourse:
     """How the run was carried out, and how to do it again."""
 
     started: str
@@ -300,7 +300,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Watched:
+class RunWatch:
     """What happened meanwhile on the path and on the hosts."""
 
     losses: tuple[Table, ...]
@@ -332,7 +332,7 @@ class RunReport:
     """Name of the embedded lab; its figures are relative."""
     folder: str
     """Relative to the report."""
-    course: Course
+    course: RunCourse
     manifest: str | None
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""
     labels: tuple[str, ...]
@@ -342,7 +342,7 @@ class RunReport:
     findings: tuple[Finding, ...]
     """What distorts results on the testbed, as it was examined before the trials; largest impact first."""
     limits: tuple[LimitRow, ...]
-    watched: Watched
+    watched: RunWatch
     conditions: Conditions
     trials: tuple[TrialLine, ...]
     notes: tuple[DoubtNote, ...]
