@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from dutlab.cli.manner import Manner
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
 from fake_run import Wanted, build
+from processes import LIMIT_S
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 LONG = Plan(experiment="e", testbed="t", order="as-written", seed=1, estimate_s=151_680.0, trials=())
@@ -181,3 +183,10 @@ def test_what_reading_commands_print_is_json_alone(ended: Callable[..., Ended], 
             assert (told["kind"], told["seen"]) == ("CANNOT_TELL", None)
         if words[0] == "report":
             validate(told, json.loads((CONTRACTS / "report.schema.json").read_text()))
+
+
+def test_a_command_that_asks_the_database_ends_without_a_complaint_of_it(python: str, python_env: dict[str, str], tmp_path: Path) -> None:
+    build(tmp_path / "runs", Wanted(seconds=2, cores=0, sizes=(64,)))
+    argv = [python, "-m", "dutlab", "query", "SELECT count(*) AS n FROM samples", "--runs", str(tmp_path / "runs")]
+    done = subprocess.run(argv, env=python_env, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stderr) == (0, "")
