@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 
-from dutlab.analysis.compare import Comparison, Margin, Pair, compare
+from dutlab.analysis.compare import Comparison, Margin, Pair, compare, turned
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.measures import Better, UnknownDirection, direction_of
@@ -172,6 +172,12 @@ class Standing:
         """The comparison of two cells, as the contest has them; None where it was not made."""
         every = [*((pair.better, pair.worse, pair.comparison) for pair in self.pairs), *self.unranked]
         return next((found for a, b, found in every if {a, b} == {first, second}), None)
+
+    def against(self, first: str, second: str) -> Comparison | None:
+        """The second cell against the first, whichever is the first in the contest; None where they were not compared."""
+        found = self.between(first, second)
+        order = [e.label for e in self.contest.entrants]
+        return found if found is None or order.index(first) < order.index(second) else turned(found)
 
     def among(self, labels: Collection[str]) -> Standing:
         """What the same comparisons say of some of the cells."""

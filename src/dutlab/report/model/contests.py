@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
-from dutlab.analysis.compare import Comparison, Margin, Pair, turned
+from dutlab.analysis.compare import Comparison, Margin, Pair
 from dutlab.analysis.design import in_turn
 from dutlab.analysis.together import Together, overall
 from dutlab.errors import DirectionUnknown, InputError
@@ -77,7 +77,7 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
     stretches = _stretches(list(alike.values())) if len(runs) == 1 else frozenset()
     found = []
     for place, same in alike.items():
-        varied = {name for c in same for name in c.cell.factors if len({of.cell.factors.get(name) for of in same}) > 1} - {"mode"}
+        varied = _varied(same)
         for name, figure in compared_by(same, asked.figures):
             entrants = [_entrant(runs, c, varied, name, figure) for c in same]
             if sum(any(e.runs) for e in entrants) > 1:
@@ -99,11 +99,10 @@ def between_modes(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsO
     out = []
     for placed, standing in found:
         of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
-        order = [e.label for e in placed.contest.entrants]
         for (mode, levels), label in of.items():
             other = of.get((second, levels))
-            if mode == first and other is not None and (c := standing.between(label, other)) is not None:
-                out.append(c if order.index(label) < order.index(other) else turned(c))
+            if mode == first and other is not None and (c := standing.against(label, other)) is not None:
+                out.append(c)
     return tuple(out)
 
 
@@ -121,6 +120,11 @@ def place_of(cell: Cell) -> Place:
 def entrant_label(cell: Cell, varied: Iterable[str]) -> str:
     """`nat · mtu 9000`: the mode and the levels of the factors that are varied."""
     return " · ".join([cell.mode, *_levels(cell, varied)])
+
+
+def _varied(cells: Sequence[CellFigures]) -> set[str]:
+    """The factors, the mode apart, of which the cells have different levels."""
+    return {name for c in cells for name in c.cell.factors if len({of.cell.factors.get(name) for of in cells}) > 1} - {"mode"}
 
 
 def _levels(cell: Cell, varied: Iterable[str]) -> tuple[str, ...]:
@@ -149,7 +153,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
     """Pairs of labels that did not take turns in time, over all cells that both have."""
     moments: dict[tuple[str, str], list[tuple[list[datetime], list[datetime]]]] = defaultdict(list)
     for same in alike:
-        varied = {name for c in same for name in c.cell.factors if len({of.cell.factors.get(name) for of in same}) > 1} - {"mode"}
+        varied = _varied(same)
         for a, b in combinations(same, 2):
             at = [r.started for r in a.records], [r.started for r in b.records]
             moments[entrant_label(a.cell, varied), entrant_label(b.cell, varied)].append(at)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dutlab.analysis.compare import Comparison, turned
+from dutlab.analysis.compare import Comparison
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
 from dutlab.errors import InputError
 from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
@@ -51,10 +51,7 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
 
     def between(a: FactorCell, b: FactorCell) -> Comparison | None:
         (first, before), (second, after) = (labels.get(where[id(c)], (None, "")) for c in (a, b))
-        if first is None or first is not second or (found := first.between(before, after)) is None:
-            return None
-        order = [e.label for e in first.contest.entrants]
-        return found if order.index(before) < order.index(after) else turned(found)
+        return first.against(before, after) if first is not None and first is second else None
 
     ruled = by_the_rule(found, cells, between, overall_of(every, held, run.modes))
     tests = decisions[0][1].tests

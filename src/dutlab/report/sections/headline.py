@@ -115,16 +115,11 @@ class _Values:
 
     def ratio(self, first: str, second: str) -> tuple[float | None, float | None, float | None]:
         """The second over the first, with its interval."""
-        found = self.between(first, second)
+        found = self._standing.against(self._labels[first], self._labels[second])
         if found is None or found.ratio is None:
             return None, None, None
-        entrants = [e.label for e in self._standing.contest.entrants]
-        turned = entrants.index(self._labels[first]) > entrants.index(self._labels[second])
         inside = found.ratio.interval
-        if inside is None:
-            return (1 / found.ratio.ratio if turned else found.ratio.ratio), None, None
-        low, high = (1 / inside.high, 1 / inside.low) if turned else (inside.low, inside.high)
-        return (1 / found.ratio.ratio if turned else found.ratio.ratio), low, high
+        return found.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high
 
     def sentence(self, fastest: str, slowest: str, top: str, low: str) -> str:
         """What the standing says, without a stop."""
