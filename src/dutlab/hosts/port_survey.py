@@ -11,7 +11,7 @@ from typing import Any
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.iproute import entries
-from dutlab.hosts.shared_link import leads_out
+from dutlab.hosts.shared_link import leads_out, read_links
 from dutlab.units import BpsL1
 
 IPAddress = IPv4Address | IPv6Address
@@ -98,17 +98,15 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
     before = await host.run(["sh", "-c", _READ, "survey", name], check=False)
     if before.status != 0:
         return None
-    links, routes, routes6, neighbours, sockets, _ = await asyncio.gather(
-        entries(host, ["-d", "address", "show"]),
-        entries(host, ["route", "show", "table", "all"]),
-        entries(host, ["-6", "route", "show", "table", "all"]),
+    (links, routes), neighbours, sockets, _ = await asyncio.gather(
+        read_links(host),
         entries(host, ["neigh", "show", "dev", name]),
         host.run(["ss", "-Htan", "state", "established"], check=False),
         asyncio.sleep(LISTEN_S),
     )
     after = await host.run(["sh", "-c", _READ, "survey", name], check=False)
     heard = _number(_words(after.text).get("statistics/rx_packets")) - _number(_words(before.text).get("statistics/rx_packets"))
-    said = Said(links, [*routes, *routes6], neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
+    said = Said(links, routes, neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
     try:
         return read_port(name, said)
     except (StopIteration, KeyError, ValueError, TypeError) as e:

@@ -5,6 +5,7 @@ The engine holds the same rule for its own ports (engine/port/src/iface.rs); thi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from typing import Any
@@ -83,10 +84,19 @@ def _named(owner: str, name: str) -> str:
     return name if owner == name else f"{owner}, which shares a link with {name},"
 
 
+async def read_links(host: Host) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The host's interfaces with their addresses, and its routes of both families in every table; empty without `ip`. Raises HostError."""
+    links, *routes = await asyncio.gather(
+        entries(host, ["-d", "address", "show"]),
+        entries(host, ["route", "show", "table", "all"]),
+        entries(host, ["-6", "route", "show", "table", "all"]),
+    )
+    return links, [route for of_family in routes for route in of_family]
+
+
 async def insist_off_networks_in_use(host: Host, name: str, allow: Sequence[Network]) -> None:
     """Raises PortRefused for a port of a Linux host that is part of a network in use, HostError. Nothing is known of other systems."""
-    links = await entries(host, ["-d", "address", "show"])
-    routes = [*await entries(host, ["route", "show", "table", "all"]), *await entries(host, ["-6", "route", "show", "table", "all"])]
+    links, routes = await read_links(host)
     try:
         why = why_in_use(name, links, routes, allow)
     except (ValueError, KeyError, TypeError) as e:
