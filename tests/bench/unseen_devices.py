@@ -15,13 +15,12 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from dutlab.analysis.answers import Contest, Entrant, decide
+from dutlab.analysis.answers import Contest, Entrant, Standing, decide
 from dutlab.analysis.compare import Comparison, Pair, Verdict, compare
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.factors import FactorCell, analyse
 from dutlab.analysis.history import HistoryPoint, history
 from dutlab.analysis.together import together
-from dutlab.stats.summary import median
 
 SEED = 20261126
 NIGHTS = 90
@@ -52,7 +51,7 @@ def orders(rounds: int, seed: int) -> Iterator[str]:
             yield f"| 4, {runs} | 1 %, one mode {step - 1:+.0%} | found: {found / (rounds // 2):.0%} of its pairs |"
 
 
-def order(dice: Dice, spreads: Sequence[float], runs: int, *, steps: Sequence[float] = ()):  # noqa: ANN201 - a Standing
+def order(dice: Dice, spreads: Sequence[float], runs: int, *, steps: Sequence[float] = ()) -> Standing:
     """The standing of modes that are equal, but for `steps`; 6 repeats of 0.5 % in each run, of which each has a level too."""
     common = dice.normal(0, 0.02, runs)
     entrants = []
@@ -110,7 +109,8 @@ def effects(rounds: int, seed: int) -> Iterator[str]:
             for block in range(blocks):
                 values[block, dice.permutation(16)] = in_time[block]
             cells = [
-                FactorCell({"mode": "abcd"[n // 4], "size": str(64 * 2 ** (n % 4))}, tuple(map(float, np.exp(values[:, n])))) for n in range(16)
+                FactorCell({"mode": "abcd"[n // 4], "size": str(64 * 2 ** (n % 4))}, tuple(map(float, np.exp(values[:, n]))))
+                for n in range(16)
             ]
             found = analyse(cells)
             of = [e.sure.interval for e in found.effects]

@@ -33,7 +33,7 @@ class RunOrder(enum.Enum):
     RUNS = "several runs a side"
     """Each run counts once."""
     WITHIN_RUNS = "within each of several runs"
-    """Both sides are in each of several runs: values are compared with those of their own run only."""
+    """Both sides are in each of several runs: each run gives one ratio, of values that share its set-up."""
 
     @property
     def least(self) -> float:

@@ -13,7 +13,7 @@ A step is proven beside everything else that runs do by themselves:
 - They spread more in some months. The error of a step is that of the runs around it, where it is larger than that of all (H. White,
   Econometrica 48, 1980).
 
-p is multiplied by the number of places: looking for the best place is in it. Where a step is proven, both sides are searched in the same way.
+p is multiplied by the number of places: looking for the best one is in it. Where a step is proven, both sides are searched in the same way.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ _RESOLUTION = 1e-6
 """Relative to the figure; where runs agree better than this, that is taken for their noise."""
 _REPEATS = 3
 """Of each run, for a spread of them."""
+FEWEST_FOR_NEXT = 20
+"""Runs, below which it is not known how they resemble one another, nor how many lie far off."""
+_CHOSEN = 2
+"""Degrees of freedom for the autocorrelation and for whether there is a drift."""
 _ENOUGH_TO_RANK = 39
 """Runs from which on the smallest and the largest of them hold the next with 95 %: 2 / (n + 1) are outside."""
 
@@ -181,12 +185,11 @@ def history(points: Sequence[HistoryPoint]) -> History:
     model = _Model.of(series, ends)
     straight = y - model.slope * (np.arange(len(y)) - (len(y) - 1) / 2) if model.drifts else y
     values = [float(np.median(straight[a:b])) for a, b in pairwise(ends)]
+    sides = [kept[of.first : of.last + 1] for of in levels]
     changes = tuple(
-        LevelChange(
-            kept[a.last].run, kept[b.first].run, after / before if before else None, p, _cause(kept[a.first : b.first], kept[b.first : b.last + 1], before, after)
-        )
-        for (a, b), (before, after), (_, p) in zip(pairwise(levels), pairwise(values), steps, strict=True)
-    )  # fmt: skip
+        LevelChange(a[-1].run, b[0].run, after / before if before else None, p, _cause(a, b, before, after))
+        for (a, b), (before, after), (_, p) in zip(pairwise(sides), pairwise(values), steps, strict=True)
+    )
     return History(
         kept, levels, changes,
         apart=tuple(kept[n].run for n in series.apart),
@@ -252,7 +255,7 @@ def _changes(of: _Series, *, places: int, offset: int = 0) -> list[tuple[int, fl
 
 
 def _proven(of: _Series, places: int) -> tuple[int, float] | None:
-    """The clearest step and its p, if it is proven: by the values as they are and by how seldom so many lie so far off, or by the near ones."""
+    """The clearest step and its p, if it is proven: by the values as they are, where few lie so far off by chance, or by the near ones."""
     step = _step(of.y, of, places)
     if step is not None:
         at, effect, p = step
@@ -422,21 +425,20 @@ def _next_run(series: _Series, fitted: Array, line: float, of_level: int, column
     from scipy.special import stdtrit  # noqa: PLC0415 - as above
 
     n = len(series.y)
-    freedom = n - 1 - columns
-    if freedom < FEWEST - 2:
+    freedom = n - 1 - columns - _CHOSEN
+    if n < FEWEST_FOR_NEXT:
         return None
     left, phi = series.y - fitted, max(_lag_one(series.near - fitted), 0.0)
     errors = left[1:] - phi * left[:-1]
     at = float(fitted[-1] + line + phi * left[-1])
-    wider = sqrt(1 + 1 / of_level) * sqrt((n - 1) / freedom)
-    if len(errors) >= _ENOUGH_TO_RANK:
-        k = floor((1 - CONFIDENCE) / 2 * (len(errors) + 1))
-        ordered = np.sort(errors)
-        reach = float(ordered[max(k, 1) - 1]), float(ordered[-max(k, 1)])
-    else:
+    wider = sqrt((1 + 1 / of_level) * (n - 1) / freedom)
+    k = max(floor((1 - CONFIDENCE) / 2 * n), 1)
+    ordered = np.sort(errors)
+    low, high = float(ordered[k - 1]), float(ordered[-k])
+    if len(errors) < _ENOUGH_TO_RANK:
         away = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * sqrt(float((errors**2).mean()))
-        reach = -away, away
-    return Interval(at + wider * reach[0], at + wider * reach[1], CONFIDENCE)
+        low, high = min(low, -away), max(high, away)
+    return Interval(at + wider * low, at + wider * high, CONFIDENCE)
 
 
 def _spreads(kept: Sequence[HistoryPoint], series: _Series, left: Array) -> Iterator[SpreadChange]:
