@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import random
+from collections.abc import Callable
 from itertools import product
-from math import nan, prod
+from math import exp, nan, prod
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,20 @@ def test_an_interaction_of_the_two_blocks_that_medians_come_from_is_none() -> No
     (interaction,) = analyse(cells).interactions
     assert interaction.ratio == pytest.approx(1, abs=0.001), "1.05 by the medians"
     assert not interaction.sure.proven
+
+
+@pytest.mark.parametrize("level", [lambda block, dice: -0.02 * block, lambda block, dice: 0.03 * dice[block]], ids=["drift", "blocks"])
+def test_intervals_hold_the_truth_whatever_moves_from_block_to_block(level: Callable[[int, list[float]], float]) -> None:
+    held = 0
+    for seed in range(150):
+        dice = random.Random(seed)
+        common = [dice.gauss(0, 1) for _ in range(12)]
+        cells = [
+            FactorCell({"mode": m, "size": s}, tuple(exp(level(b, common) + dice.gauss(0, 0.01)) for b in range(12)))
+            for m, s in product(("router", "nat"), ("64", "1518"))
+        ]
+        held += sum(i is not None and i.low <= 1 <= i.high for i in (e.sure.interval for e in analyse(cells).effects))
+    assert 0.92 <= held / 300 <= 0.98, "84 % where a block's level was left in the medians"
 
 
 def test_a_proven_change_of_half_a_percent_is_in_the_sentence() -> None:
