@@ -22,7 +22,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, comb, floor, isfinite, log, sqrt
+from math import ceil, comb, floor, isfinite, log, nan, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -171,13 +171,13 @@ def history(points: Sequence[HistoryPoint]) -> History:
     """`points` in the order of time. Values that are not a number (or infinite), and runs without any other, are left out."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
-    kept = tuple(of for p in points if (of := _finite(p)).values)
+    kept, rows = _finite(points)
     if len(kept) < FEWEST:
         level = (HistoryLevel(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()
         return History(
             kept, level, (), why=f"{len(kept)} run{'s' if len(kept) != 1 else ''}; to find a change of level takes at least {FEWEST}"
         )
-    y = np.array([p.median for p in kept])
+    y = np.nanmedian(rows, axis=1) if np.isnan(rows).any() else np.median(rows, axis=1)
     series = _Series.of(y)
     steps = sorted(_changes(series, places=_WAYS * (len(y) - 2 * _SHORTEST + 1)))
     ends = [0, *(at for at, _ in steps), len(kept)]
@@ -195,14 +195,28 @@ def history(points: Sequence[HistoryPoint]) -> History:
         apart=tuple(kept[n].run for n in series.apart),
         autocorrelation=series.phi,
         drift=model.drift,
-        spreads=tuple(_spreads(kept, series, model.left)),
+        spreads=tuple(_spreads(kept, rows, series, model.left)),
         rig=_rig_changes(kept),
         next_run=model.next_run,
     )  # fmt: skip
 
 
-def _finite(of: HistoryPoint) -> HistoryPoint:
-    return of if all(map(isfinite, of.values)) else replace(of, values=tuple(v for v in of.values if isfinite(v)))
+def _finite(points: Sequence[HistoryPoint]) -> tuple[tuple[HistoryPoint, ...], Array]:
+    """Runs with their numbers alone, and these: a row a run, filled up with NaN where others have more."""
+    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+
+    def rows(of: Sequence[HistoryPoint]) -> Array:
+        try:
+            return np.array([p.values for p in of], dtype=float)
+        except ValueError:  # not as many each
+            most = max(len(p.values) for p in of)
+        return np.array([p.values if len(p.values) == most else (*p.values, *[nan] * (most - len(p.values))) for p in of], dtype=float)
+
+    if (found := rows(points)).size and np.isfinite(found).all():
+        return tuple(points), found
+    numbers = (replace(p, values=tuple(v for v in p.values if isfinite(v))) for p in points)
+    kept = tuple(p for p in numbers if p.values)
+    return kept, rows(kept)
 
 
 def _tail(size: float, freedom: int) -> float:
@@ -441,13 +455,13 @@ def _next_run(series: _Series, fitted: Array, line: float, of_level: int, column
     return Interval(at + wider * low, at + wider * high, CONFIDENCE)
 
 
-def _spreads(kept: Sequence[HistoryPoint], series: _Series, left: Array) -> Iterator[SpreadChange]:
+def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: _Series, left: Array) -> Iterator[SpreadChange]:
     """Where runs, or the repeats of each, begin to spread by another amount: steps of the roots of distances, which are about normal."""
     import numpy as np  # noqa: PLC0415 - as above
 
     found = [(SpreadOf.RUNS, np.abs(left))]
-    if all(len(p.values) >= _REPEATS for p in kept):
-        found.append((SpreadOf.REPEATS, np.array([float(np.std(p.values, ddof=1)) for p in kept])))
+    if (np.isfinite(rows).sum(axis=1) >= _REPEATS).all():
+        found.append((SpreadOf.REPEATS, np.nanstd(rows, axis=1, ddof=1)))
     for of, sizes in found if series.least else ():
         roots = np.sqrt(sizes)
         at, _, p = _Fit(roots, max(_lag_one(roots - roots.mean()), 0.0), sqrt(series.least), degree=0).best()
@@ -525,10 +539,10 @@ def _medians(y: Array) -> Array:
     import numpy as np  # noqa: PLC0415 - as above
 
     width = 2 * _AROUND + 1
-    listed, inside = y.tolist(), range(_AROUND, len(y) - _AROUND)
+    inside = range(_AROUND, len(y) - _AROUND)
     out = np.empty(len(y))
     for n in (*range(min(_AROUND, len(y))), *range(max(len(y) - _AROUND, _AROUND), len(y))):
-        out[n] = median(listed[max(n - _AROUND, 0) : n + _AROUND + 1])
+        out[n] = median(y[max(n - _AROUND, 0) : n + _AROUND + 1].tolist())
     if inside:
         out[_AROUND : len(y) - _AROUND] = np.partition(np.lib.stride_tricks.sliding_window_view(y, width), _AROUND, axis=1)[:, _AROUND]
     return out
