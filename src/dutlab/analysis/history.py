@@ -464,7 +464,9 @@ def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: _Series, left: A
         found.append((SpreadOf.REPEATS, np.nanstd(rows, axis=1, ddof=1)))
     for of, sizes in found if series.least else ():
         roots = np.sqrt(sizes)
-        at, _, p = _Fit(roots, max(_lag_one(roots - roots.mean()), 0.0), sqrt(series.least), degree=0).best()
+        at, _, p = _Fit(roots, phi := _autocorrelation(roots), sqrt(series.least), degree=0).best()
+        if p <= LEVEL and (more := _left_over(roots, at, degree=0)) > phi:
+            at, _, p = _Fit(roots, more, sqrt(series.least), degree=0).best()
         before, after = (float(np.mean(roots[a:b])) ** 2 for a, b in ((0, at), (at, len(roots))))
         if (p := p * (len(roots) - 2 * _SHORTEST + 1)) <= LEVEL and min(at, len(roots) - at) >= FEWEST and before and after:
             yield SpreadChange(of, kept[at - 1].run, kept[at].run, after / before, p)
@@ -473,7 +475,7 @@ def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: _Series, left: A
 def _cause(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint], level: float, then: float) -> Cause:
     """The rig's, where the rig changed the same way by half as much or more."""
     rigs = [[p.rig for p in side if p.rig is not None and p.rig > 0] for side in (before, after)]
-    if not all(rigs) or min(level, then) <= 0:
+    if not all(rigs) or min(level, then) <= 0 or level == then:
         return Cause.UNKNOWN
     of_rig, of_device = log(median(rigs[1]) / median(rigs[0])), log(then / level)
     return Cause.RIG if of_rig / of_device >= 0.5 else Cause.DEVICE  # noqa: PLR2004 - half as much
@@ -492,10 +494,10 @@ def _autocorrelation(values: Array) -> float:
     return _raised((two / one) ** 2 - 1, len(values)) if one > 0 else 0.0
 
 
-def _left_over(values: Array, at: int) -> float:
-    """The autocorrelation of what a step at a place and a line leave."""
+def _left_over(values: Array, at: int, degree: int = 1) -> float:
+    """The autocorrelation of what a step at a place and a line (or a curve of another degree) leave."""
     n = len(values)
-    return _biased(_lag_one(_Fit(values, 0.0, 1.0).left(at)), n, 5)
+    return _biased(_lag_one(_Fit(values, 0.0, 1.0, degree=degree).left(at)), n, degree + 4)
 
 
 def _without(values: Array, columns: Array) -> Array:
