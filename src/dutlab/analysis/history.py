@@ -6,7 +6,7 @@ A step is proven beside everything else that runs do by themselves:
 - Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
   (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
   counts, raised by a standard error and by its bias. Generalised least squares take it out.
-- They drift. A line is part of the model at each place (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), so what it explains is no step.
+- They drift. A line is part of the model at each place (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), so a step is what it leaves.
 - Some lie far off. Values are moved to within a few standard deviations of the median of the runs around them (P. Fearnhead, G. Rigaill,
   J. Am. Stat. Assoc. 114, 2019: a loss that is bounded). A step that only the values as they are show must be one that so few runs far off
   would seldom make by chance.
@@ -22,7 +22,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, comb, floor, isfinite, log, nan, sqrt
+from math import ceil, comb, isfinite, log, nan, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -446,9 +446,8 @@ def _next_run(series: _Series, fitted: Array, line: float, of_level: int, column
     errors = left[1:] - phi * left[:-1]
     at = float(fitted[-1] + line + phi * left[-1])
     wider = sqrt((1 + 1 / of_level) * (n - 1) / freedom)
-    k = max(floor((1 - CONFIDENCE) / 2 * n), 1)
-    ordered = np.sort(errors)
-    low, high = float(ordered[k - 1]), float(ordered[-k])
+    ends = np.array([1 - CONFIDENCE, 1 + CONFIDENCE]) / 2
+    low, high = (float(v) for v in np.quantile(errors, ends, method="weibull"))
     if len(errors) < _ENOUGH_TO_RANK:
         away = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * sqrt(float((errors**2).mean()))
         low, high = min(low, -away), max(high, away)
