@@ -23,6 +23,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
+from dutlab.subject import joined, subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
@@ -130,10 +131,8 @@ def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL
     for link, of_link in figures.items():
         mean = _mean_frame(cell, of_link)
         each = {"goodput_bps": goodput, **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
-        directions = link.split("+")
-        out |= {direction.removesuffix(".back"): each for direction in directions} | {
-            link: {name: len(directions) * most for name, most in each.items()}
-        }
+        subject = subject_of(link)
+        out |= dict.fromkeys(subject.places, each) | {link: {name: len(subject.flows) * most for name, most in each.items()}}
     return out
 
 
@@ -206,7 +205,11 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         return [f"{where}: has {len(row)} fields, the first line {len(head)}"]
     of = dict(zip(head, (field.strip() for field in row), strict=True))
     figures, faults = _figures(where, of, columns)
-    links = tuple((of.get("links") or of.get("link") or "a").split("+"))
+    try:
+        links = subject_of(of.get("links") or of.get("link") or "a").places
+        link = subject_of(of.get("link") or joined(links)).place
+    except ValueError as error:
+        return [f"{where}: {error}"]
     cell = Cell(
         mode=of.get("mode", ""),
         factors={"mode": of["mode"]} if of.get("mode") else {},
@@ -219,7 +222,6 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         repeat=1,
     )
     repeats = trials.setdefault(cell.model_dump_json(), (cell, []))[1]
-    link = of.get("link") or cell.link_label
     free = next((repeat for repeat in repeats if link not in repeat[0]), None)
     if free is None:
         repeats.append(free := ({}, []))

@@ -28,6 +28,7 @@ from dutlab.methods.ports import Generator as Sender
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
+from dutlab.subject import apart
 from dutlab.units import Pps, Seconds
 
 LOADS = (None, 0.9, 0.5, 0.1)
@@ -152,8 +153,8 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
     return {
         label: rig / result
         for label, of_directions in figures.items()
-        for result, clean in [_result(of_directions, len(label.split("+")))]
-        if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.clean] if clean else same)) > 0
+        for result, clean in [_result(of_directions, len(apart(label)))]
+        if result > 0 and (rig := _rig(same, apart(label), [p for p in same if p.clean] if clean else same)) > 0
     }
 
 
@@ -163,7 +164,7 @@ def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, lab
     Of a generator alone there is no second.
     """
     same = {p.link: p for p in points if (p.links, p.mix, p.intended_pps) == (links, mix_key(mix), None)}
-    names = label.split("+")
+    names = apart(label)
     if not set(names) <= same.keys():
         return {}
     received = [pps for name in names if (pps := same[name].received_pps) is not None]

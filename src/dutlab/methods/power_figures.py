@@ -24,6 +24,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.sensors import SensorSpec
 from dutlab.spec.workloads.soak_power import SoakPowerSetting
 from dutlab.stats.series import settled_after
+from dutlab.subject import apart
 
 MOST_PIECES = 600
 THROTTLED = "throttled"
@@ -148,7 +149,7 @@ def _figures(rows: Sequence[Row], cell: Cell, meter: _Key | None) -> dict[str, f
         for ending, column in (("w", "watts"), ("above_idle_w", "above_idle_w"), ("j_per_gb", "j_per_gb"), ("j_per_mpkt", "j_per_mpkt")):
             if (value := row[column]) is not None:
                 found[f"{name}_{ending}"] = float(value)
-        on_all = row["links"] is None or set(str(row["links"]).split("+")) == set(cell.links)
+        on_all = row["links"] is None or set(apart(str(row["links"]))) == set(cell.links)
         if on_all and row["pps_per_w"] is not None:
             found[f"at_{float(row['share_percent'] or 0.0):g}_pps_per_w".replace(".", "_")] = float(row["pps_per_w"])
     if (heaviest := _heaviest(rows)) is not None and heaviest["watts"] is not None:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dutlab.methods.ports import back_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, in_figures
 from dutlab.spec.workloads.setting import directions_of
+from dutlab.subject import back_of, joined
 from dutlab.tools.engine.protocol import Received, ReceivedStream, Sent, SentStream
 from dutlab.tools.engine.typed import MisfitError, read
 from dutlab.tools.iperf3 import json_output
@@ -63,7 +63,7 @@ def rates(kept: KeptTrial) -> Recomputed:
         }
     except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
         raise CannotRecompute(_unread(error)) from error
-    whole = {"+".join(found): sum(found.values())} if len(found) > 1 else {}
+    whole = {joined(found): sum(found.values())} if len(found) > 1 else {}
     return {link: {figure: rate} for link, rate in (found | whole).items()}
 
 

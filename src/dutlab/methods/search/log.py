@@ -20,6 +20,7 @@ from dutlab.methods.search.result import seconds_of
 from dutlab.methods.search.trial import Mark, Role, SearchTrial, trial_of
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.search import EarlyStop
+from dutlab.subject import joined
 from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25
@@ -95,7 +96,7 @@ class SearchLog:
             await self._still_there(trial)
         trial = self._keep(replace(trial, counts=True))
         self._matters.learn(ask.load, trial.told(ask, self.search.tolerance).loss_ratio)
-        self._tell("+".join(self.search.links), SEARCH, self._bounds(ask.load))
+        self._tell(joined(self.search.links), SEARCH, self._bounds(ask.load))
         return trial
 
     async def again(self, load: Pps, goal: Goal) -> SearchTrial | None:

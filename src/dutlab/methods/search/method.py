@@ -33,6 +33,7 @@ from dutlab.methods.search.trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
 from dutlab.spec.workloads.search import AgainAtEnd, SearchSetting
+from dutlab.subject import joined
 from dutlab.units import Pps, si
 
 
@@ -65,7 +66,7 @@ async def searched(bench: Bench, search: Search) -> Searched:
     found = await _find(log)
     by_link = {link: figures(found, search.mix, 1) for link in search.links}
     if len(search.links) > 1:
-        by_link["+".join(search.links)] = figures(found, search.mix, len(search.links))
+        by_link[joined(search.links)] = figures(found, search.mix, len(search.links))
     return Searched(
         figures=by_link,
         doubts=doubts(found, log.doubts),

@@ -11,6 +11,7 @@ from itertools import count
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads.setting import Setting, Value
+from dutlab.subject import joined
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -255,7 +256,7 @@ def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:
     if len(links) == 1:
         return f"{place} {link} alone"
     together = "both" if len(links) == 2 else "all"  # noqa: PLR2004 - two are "both"
-    return f"sum, {together} driven" if link == "+".join(links) else f"{place} {link}, {together} driven"
+    return f"sum, {together} driven" if link == joined(links) else f"{place} {link}, {together} driven"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

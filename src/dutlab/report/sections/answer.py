@@ -19,6 +19,7 @@ from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
+from dutlab.subject import joined
 from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
@@ -73,16 +74,10 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
 
 def _judged_by(group: Group) -> list[str]:
     """Of a cell without the usual figures, the first three that have a direction."""
-    link = main_link(group)
+    link = group.main[1]
     names = list(dict.fromkeys(name for r in group.measured for name in r.figures.get(link, ())))
     found = main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
     return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
-
-
-def main_link(group: Group) -> str:
-    """What the figures of the whole cell are of: the links together, and both directions of a load that has both."""
-    names = {name: None for r in group.measured for name in r.figures}
-    return max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ class _Cells:
         said: dict[str, Callable[[_Place], str]] = {}
         if several:
             place = plug_of(self.workload).place
-            said[place] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links), place)
+            said[place] = lambda p: p.links[0] if alone else column_words(p.links, joined(p.links), place)
         if len({p.size for p in places}) > 1:
             said["frames" if any(g.cell.setting.size for g in self.by_place.values()) else "of"] = lambda p: p.size
         if len({p.asked for p in places}) > 1:
@@ -161,14 +156,14 @@ class _Cells:
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
         heads = {p: ", ".join(filter(None, (words(p) for words in self.heads.values()))) or "–" for p in self.places}
-        columns = [Column(head, figure, links=p.links, link="+".join(p.links), size=p.size) for p, head in heads.items()]
+        columns = [Column(head, figure, links=p.links, link=joined(p.links), size=p.size) for p, head in heads.items()]
         return columns, [Row(label, tuple(self._value(label, p, figure, book) for p in self.places)) for label in self.labels]
 
     def _value(self, label: str, place: _Place, figure: str, book: NoteBook) -> Cell:
         group = self.by_place.get((label, place))
         if group and group.measured and not _judged_by(group):
             return Missing("nothing was found: its doubts say why", tuple(r.trial for r in group.measured))
-        return value_of(group, main_link(group), figure, book) if group else ""
+        return value_of(group, group.main[1], figure, book) if group else ""
 
     def _long(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> tuple[list[Column], list[Row]]:
         limits = {(row.label, trial): row for row in report.limits for trial in row.trials}
@@ -178,7 +173,7 @@ class _Cells:
             own, words = _judged_by(group), tuple(words(place) for words in self.heads.values())
             cells = ("" if group.measured and own and name not in own else self._value(label, place, name, book) for name in figures)
             limit = next((_verdict(limits[label, r.trial]) for r in group.measured if (label, r.trial) in limits), "")
-            rows.append(Row(label, (*words, *cells, limit), links="+".join(place.links), link=main_link(group), size=place.size))
+            rows.append(Row(label, (*words, *cells, limit), links=joined(place.links), link=group.main[1], size=place.size))
         told = {_verdict(row) for row in report.limits}  # of a single one the sentence below tells
         known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), known], rows

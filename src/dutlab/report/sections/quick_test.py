@@ -16,6 +16,7 @@ from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import joined
 
 WORKLOAD = "quick-test"
 LEAD = """NDR is the highest rate without loss in at least half of three 1-s trials (RFC 9971). PDR is the same with at most 0.5 % of the
@@ -88,7 +89,7 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
         computed_value(group, link, column.figure, of_line, book) if column is _LINE else value_of(group, link, column.figure, book)
         for column in columns[1:]
     ]
-    return Row(group.label, (size, *values), links="+".join(cell.links), link=link, size=size)
+    return Row(group.label, (size, *values), links=joined(cell.links), link=link, size=size)
 
 
 def _path(run: RunFolder) -> Iterator[str]:

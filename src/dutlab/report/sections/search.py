@@ -19,6 +19,7 @@ from dutlab.report.sections.search_words import deviations, findings, no_upper
 from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import joined
 
 LEAD = """The lower bound is the highest rate that met the goal, the upper bound the lowest rate that missed it.
 Conditional throughput is the lower bound less its loss. Rates are intended rates; for links driven at once, their sum. Frames that the
@@ -82,7 +83,7 @@ def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> 
             value = value_of(group, link, column.figure, book)
         unknown = isinstance(value, Missing) and irregular
         cells.append(Missing(f"unknown: {irregular}", value.trials) if unknown else value)
-    return Row(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=cell.setting.size)
+    return Row(group.label, (*cells, irregular), links=joined(cell.links), link=link, size=cell.setting.size)
 
 
 def _goal_rows(name: str, group: Group) -> list[Mapping[str, Any]]:
