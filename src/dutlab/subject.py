@@ -24,9 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
+from itertools import groupby
 from typing import NamedTuple, Self
 
 _TOGETHER, _BACK, _PART = "+", ".back", "/"
+EACH = "*"
+"""In place of a part: every part."""
 
 
 class Way(Enum):
@@ -164,9 +167,33 @@ def figure_name(text: str) -> FigureName:
     return FigureName.read(text)
 
 
+def part_figure(part: str, measure: str) -> str:
+    """The text of a figure of one part of a measurement: `ndr/lower_pps`."""
+    return str(FigureName(part, measure))
+
+
+def share_part(percent: float) -> str:
+    """The part that has so much of the load: `50%`."""
+    return f"{percent:g}%"
+
+
+def share_of(part: str) -> float | None:
+    """The share in percent that a part has of the load; None where it is another part."""
+    try:
+        return float(part.removesuffix("%")) if part.endswith("%") else None
+    except ValueError:
+        return None
+
+
+def each_part(figure: str) -> str:
+    """`*/lower_pps` of `ndr/lower_pps`: what stands for the figure of every part; a figure of the whole stands for itself."""
+    part, measure = figure_name(figure)
+    return part_figure(EACH, measure) if part else figure
+
+
 def of_part(part: str, values: Mapping[str, float]) -> dict[str, float]:
     """Values by measure, as the figures of one part of the measurement."""
-    return {str(FigureName(part, measure)): value for measure, value in values.items()}
+    return {part_figure(part, measure): value for measure, value in values.items()}
 
 
 def by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -190,8 +217,11 @@ class Figures(dict[str, dict[str, float]]):
         return found
 
     def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
-        """Each subject with its values by measure. Raises ValueError for a place that is not one."""
+        """Each subject with its values by measure, in their order: one whose values lie apart comes again.
+
+        Raises ValueError for a place that is not one.
+        """
         for place, of in self.items():
             subject = subject_of(place)
-            for part, values in by_part(of).items():
-                yield replace(subject, part=part) if part else subject, values
+            for part, names in groupby(of, key=lambda name: figure_name(name).part):
+                yield replace(subject, part=part) if part else subject, {figure_name(name).measure: of[name] for name in names}

@@ -139,11 +139,14 @@ def unit_for(figure: str, values: Iterable[float]) -> Unit:
             return bit_rate_unit(values) if unit in BIT_RATES else unit_of(figure)
 
 
+_SPACED = str.maketrans("_/", "  ")
+
+
 def name_words(figure: str) -> str:
-    """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it."""
+    """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it. A part comes before it."""
     unit = measure_unit(figure)
     is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
-    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).replace("_", " ")
+    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).translate(_SPACED)
 
 
 def better_of(figure: str) -> Better:
