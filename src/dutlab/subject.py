@@ -217,7 +217,7 @@ class Figures(dict[str, dict[str, float]]):
         return found
 
     def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
-        """Each subject with its values by measure, in their order: one whose values lie apart comes again.
+        """Each subject with its values by measure, in their order: one whose values are not next to each other comes again.
 
         Raises ValueError for a place that is not one.
         """
