@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 FIGURE = click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Compare this figure, as in latency_p99_ns; repeatable.  [the main figure]"
+    "--figure", "figures", multiple=True, metavar="NAME", help="Compare this figure, as in ndr/lower_pps; repeatable.  [the main figure]"
 )
 MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
                        help="Test for equivalence within this margin, as in 2%, or for some cells, as in '*latency*=10%'; choose it "

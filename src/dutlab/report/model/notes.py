@@ -11,7 +11,7 @@ from dutlab.report.model.run_answers import RunAnswers
 from dutlab.report.model.run_report import GRADES, DoubtNote
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
-from dutlab.subject import apart
+from dutlab.subject import apart, back_of
 
 FIRST_INTERVAL_N = 6
 """Repeats from which a 95 % interval exists (stats.summary)."""
@@ -82,11 +82,11 @@ def _key(doubt: DoubtRecord) -> _Key:
 def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) -> bool:
     """A doubt about one link touches sums that it is part of; one about something we do not know touches everything."""
     about = doubt.about
-    if not about or about in (link, figure, f"{link}.{figure}") or about in apart(link):
+    if not about or about in (link, figure) or about in apart(link):
         return True
     links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
     figures = {name for of_link in record.figures.values() for name in of_link}
-    elsewhere = about in links or about in figures or about.partition(".")[0] in links
+    elsewhere = about in links or about in figures or about in map(back_of, links)
     return not elsewhere
 
 
