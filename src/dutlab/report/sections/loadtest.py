@@ -128,7 +128,10 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
 
 
 def _direction(name: str) -> str:
-    of = subject_of(name)
+    try:
+        of = subject_of(name)
+    except ValueError:  # a table that somebody changed
+        return name
     if len(of.places) > 1:
         return f"{plural(len(of.flows), 'direction')} together"
     return f"{of.places[0]}, {_WAYS[of.way]}"
