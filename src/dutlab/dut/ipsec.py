@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dutlab.dut.ipsec_rules import SUITES, Between, LinkTunnel, Suite
-from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
+from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
+from dutlab.dut.mode import Check, Mode, NeedsPrograms, OfRecord, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
@@ -88,7 +88,7 @@ class Router(Mode, Protocol):
 
 
 @dataclass(frozen=True)
-class IpsecMode:
+class IpsecMode(OfRecord):
     """One mode: the router that the DUT is but for its tunnels, and both ends of them."""
 
     suite: Suite
@@ -96,12 +96,6 @@ class IpsecMode:
     dut_end: TunnelEnd
     source_end: TunnelEnd
     source: Host | None
-    between: Between = "networks"
-
-    @property
-    def name(self) -> str:
-        """As in the experiment."""
-        return self.suite.name
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On both ends."""
@@ -123,7 +117,7 @@ class IpsecMode:
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
-        tunnels = LinkTunnel.all_of(testbed, self.suite, self.between)
+        tunnels = LinkTunnel.all_of(testbed, self.suite)
         await self.router.apply(dut, testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
@@ -140,11 +134,11 @@ class IpsecMode:
         for (host, end), held in zip(ends, before, strict=True):
             checks += _of_end(host.name, held, testbed, end.policies(testbed))
         checks += [await end.agreed(host, testbed) for host, end in ends if isinstance(end, Negotiates)]
-        far = {name: link.sink_address if self.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
+        far = {name: link.sink_address if self.suite.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
         checks += [await pinged(source, name, str(address.ip)) for name, address in far.items()]
         for (host, end), held in zip(ends, before, strict=True):
             checks.append(_used(host.name, held, await end.held(host)))
-        if self.between == "hosts":
+        if self.suite.between == "hosts":
             return checks
         if isinstance(self.dut_end, Requires):
             checks += await self.dut_end.drops(source, testbed)
@@ -202,11 +196,9 @@ def ipsec_modes(
     dut_end: MakeEnd,
     source_end: MakeEnd,
     suites: Sequence[Suite] = SUITES,
-    *,
-    between: Between = "networks",
 ) -> dict[str, Mode]:
     """The modes of a family, which need the source beside the DUT."""
-    return {s.name: IpsecMode(s, router, dut_end(s), source_end(s), hosts.get(_SOURCE), between) for s in suites}
+    return {s.mode.name: IpsecMode(s.mode, s, router, dut_end(s), source_end(s), hosts.get(_SOURCE)) for s in suites}
 
 
 def refuse_own(host: Host, held: Held, remedy: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
 from dutlab.spec.links import Link
+from dutlab.systems.modes import Behaviour, DeclaredMode
 
 if TYPE_CHECKING:
     from dutlab.spec.testbed import Testbed
@@ -146,6 +147,23 @@ class Family:
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """All of them."""
         return {**self.modes, **self.beside(hosts)}
+
+
+@dataclass(frozen=True)
+class OfRecord:
+    """A mode that a family has declared."""
+
+    declared: DeclaredMode
+
+    @property
+    def name(self) -> str:
+        """As in the experiment."""
+        return self.declared.name
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What frames must show."""
+        return self.declared.behaviour
 
 
 class Unset:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dutlab.dut import vpp_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
-from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
@@ -26,6 +26,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import VPPCTL, Program
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 LEAST_LISTED = 500_000
 """acl-plugin's limit for all threads together in recent sources, 1,000,000 in older ones (fa_node.h). `set acl-plugin session table
@@ -36,12 +37,10 @@ _OURS = rf"vppctl show acl-plugin acl | sed -n 's/^acl-index \([0-9]*\) .*tag {{
 
 
 @dataclass(frozen=True)
-class VppMode:
+class VppMode(OfRecord):
     """One mode: its access lists, whether it translates, and what frames must show when it is in force."""
 
-    name: str
     lists: Callable[[Testbed], list[AccessList]]
-    behaviour: Behaviour
     flows: int = 1
     """The most that an experiment has at once."""
 
@@ -175,12 +174,12 @@ def _apply(place: Place, number: str) -> str:
 
 
 _MODES = (
-    VppMode("router", vpp_rules.no_lists, ROUTES),
-    VppMode("filter-empty", vpp_rules.filter_empty, TRACKS),
-    VppMode("filter-1", lambda testbed: vpp_rules.filters(testbed, 1), ROUTES),
-    VppMode("filter-25", lambda testbed: vpp_rules.filters(testbed, 25), ROUTES),
-    VppMode("filter-default", vpp_rules.filter_default, GUARDS),
-    VppMode("nat", vpp_rules.filter_default, TRANSLATES),
+    VppMode(modes.ROUTER, vpp_rules.no_lists),
+    VppMode(modes.FILTER_EMPTY, vpp_rules.filter_empty),
+    VppMode(modes.FILTER_1, lambda testbed: vpp_rules.filters(testbed, 1)),
+    VppMode(modes.FILTER_25, lambda testbed: vpp_rules.filters(testbed, 25)),
+    VppMode(modes.FILTER_DEFAULT, vpp_rules.filter_default),
+    VppMode(modes.NAT, vpp_rules.filter_default),
 )
 
 FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

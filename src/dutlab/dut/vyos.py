@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from dataclasses import replace as sized
 
 from dutlab.dut import linux_state, vyos_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_tracking import is_tracked, limit_check
-from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_config import SAVED, back, configured, replace, saved, words
@@ -23,18 +23,17 @@ from dutlab.dut.vyos_ipsec import VyosEnd
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
 """What a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
 
 
 @dataclass(frozen=True)
-class VyosMode:
+class VyosMode(OfRecord):
     """One mode: its configuration, and what frames must show when it is in force."""
 
-    name: str
     lines: Callable[[Testbed], list[str]]
-    behaviour: Behaviour
     keeps_own: bool = False
     """The configuration is the one that was saved, and what this mode brings comes behind its rules."""
 
@@ -85,14 +84,14 @@ class VyosMode:
 
 
 _MODES = (
-    VyosMode("router", vyos_rules.nothing, ROUTES),
-    VyosMode("filter-empty", vyos_rules.filter_empty, TRACKS),
-    VyosMode("filter-1", lambda testbed: vyos_rules.filters(testbed, 1), ROUTES),
-    VyosMode("filter-25", lambda testbed: vyos_rules.filters(testbed, 25), ROUTES),
-    VyosMode("filter-default", vyos_rules.filter_default, GUARDS),
-    VyosMode("filter-own", vyos_rules.nothing, TRACKS, keeps_own=True),
-    VyosMode("nat", vyos_rules.nat, TRANSLATES),
-    VyosMode("nat-open", vyos_rules.nat_open, TRANSLATES_OPEN),
+    VyosMode(modes.ROUTER, vyos_rules.nothing),
+    VyosMode(modes.FILTER_EMPTY, vyos_rules.filter_empty),
+    VyosMode(modes.FILTER_1, lambda testbed: vyos_rules.filters(testbed, 1)),
+    VyosMode(modes.FILTER_25, lambda testbed: vyos_rules.filters(testbed, 25)),
+    VyosMode(modes.FILTER_DEFAULT, vyos_rules.filter_default),
+    VyosMode(modes.FILTER_OWN, vyos_rules.nothing, keeps_own=True),
+    VyosMode(modes.NAT, vyos_rules.nat),
+    VyosMode(modes.NAT_OPEN, vyos_rules.nat_open),
 )
 
 FAMILY = Family("vyos", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd))

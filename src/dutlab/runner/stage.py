@@ -35,7 +35,7 @@ from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE
+from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
@@ -154,8 +154,8 @@ async def open_stage(
         )
         guests = GuestWatch(hosts, journal, lab.looked_after if lab is not None and lab.guests else None, bring)
         backend = "auto" if lab is None else lab.backend
-        arrays = {name: mode.array for name, mode in experiment.modes.items() if mode.array is not None}
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
+        declared = modes_of(testbed.dut_family, {name: mode.array for name, mode in experiment.modes.items()})
+        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, declared)
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
 

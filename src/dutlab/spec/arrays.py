@@ -1,4 +1,4 @@
-"""Arrays of a host's drives: the words of modes that make one, and what a testbed may say of it.
+"""What a testbed may say of the arrays of a host's drives; systems/modes.py has the modes that make them.
 
     hosts:
       server: {ssh: root@192.0.2.20, drives: {…}, array: {chunk: 64k, stripe-cache: 4096, group-threads: 4}}
@@ -10,56 +10,12 @@ word: `lvm-raid5-degraded`, `btrfs-raid1`, `zfs-raidz2`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
 from dutlab.spec.drives import Positive, Size
 from dutlab.spec.model import SpecModel
-
-LEAST_DRIVES = {"raid0": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 4, "raid50": 6, "raid60": 8}
-"""Level → drives without which there is none (md(4); 50 and 60 have two sets)."""
-MD, LVM, BTRFS, ZFS = "md", "lvm", "btrfs", "zfs"
-LEVELS: Mapping[str, Mapping[str, int]] = {
-    MD: LEAST_DRIVES,
-    LVM: {"raid0": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 5},
-    BTRFS: {"raid0": 2, "raid1": 2, "raid10": 4},
-    ZFS: {"stripe": 2, "mirror": 2, "raidz1": 3, "raidz2": 4},
-}
-"""Engine → its levels, each with its least drives (lvmraid(7), mkfs.btrfs(8), zpoolconcepts(7))."""
-STRIPES = frozenset({"raid0", "stripe"})
-"""Levels that can lose no drive."""
-SETS = 2
-"""Sets of a level that is a stripe of sets."""
-STATES = ("", "degraded", "rebuilding", "rebuilt")
-
-
-def engine_of(mode: str) -> str:
-    """What makes its array; empty for a mode that makes none."""
-    first, _, rest = mode.partition("-")
-    engine, words = (first, rest) if first in LEVELS else (MD, mode)
-    level, _, state = words.partition("-")
-    return engine if level in LEVELS[engine] and state in STATES else ""
-
-
-def state_of(mode: str) -> tuple[str, str]:
-    """Level and state of a mode of an array; ("", "") of any other."""
-    if not (engine := engine_of(mode)):
-        return ("", "")
-    level, _, state = (mode if engine == MD else mode.partition("-")[2]).partition("-")
-    return (level, state)
-
-
-def drives_fault(mode: str, drives: int) -> str:
-    """Why so many drives make no array of this mode; empty if they do."""
-    level, _ = state_of(mode)
-    least = LEVELS[engine_of(mode)][level] if level else 0
-    if drives < least:
-        return f"mode {mode} needs {least} drives, and there are {drives}"
-    if (level in ("raid50", "raid60") or (level, engine_of(mode)) == ("raid10", LVM)) and drives % SETS:
-        return f"mode {mode} needs an even number of drives, and there are {drives}"
-    return ""
 
 
 class ArraySpec(SpecModel):

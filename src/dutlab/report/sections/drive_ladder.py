@@ -15,8 +15,9 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
-from dutlab.spec.arrays import LVM, MD, SETS, engine_of, state_of
+from dutlab.spec.known import MDRAID, mode_of
 from dutlab.stats.summary import median
+from dutlab.systems.modes import SETS
 from dutlab.units import si
 
 _BLOCK = 4096
@@ -58,10 +59,10 @@ class DriveLadders:
         load, drives = self.load(group), group.cell.links
         if load is None or self.rating(group) is None or len({self._rated[name] for name in drives}) != 1:
             return None
-        level, state = state_of(group.cell.mode)
-        whole = engine_of(group.cell.mode) in (MD, LVM) and state in ("", "rebuilt")  # others write elsewhere than they were told
+        made, array = mode_of(MDRAID, group.cell.mode).array, None
         try:
-            array = Array(int(level.removeprefix("raid")), len(drives), SETS if level in ("raid50", "raid60") else None) if whole else None
+            if made and made.raid is not None and made.state in ("", "rebuilt"):  # others write elsewhere than they were told
+                array = Array(made.raid, len(drives), SETS if made.set_level else None)
             return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))
         except ValueError:  # an array's writes need a rating of reads too
             return ladder(len(drives), self._rated[drives[0]], load, path=self._path(drives))

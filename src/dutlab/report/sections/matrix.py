@@ -11,8 +11,8 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
 from dutlab.report.sections.headline import compared
-from dutlab.spec.known import INSIDE_ONLY
-from dutlab.store.read import hosts_along
+from dutlab.spec.known import mode_of
+from dutlab.store.read import dut_family_of, hosts_along
 from dutlab.store.run_folder import RunFolder
 
 _SHOWN = {
@@ -23,7 +23,7 @@ _SHOWN = {
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a figure, mode and link."""
-    way = hosts_along(run.resolved)
+    way, family = hosts_along(run.resolved), dut_family_of(run.resolved)
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
         (label, link, variant): kept
@@ -34,7 +34,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     }
     several = len(variants) > 1
     tables = [
-        _table(kept, link, shown, book, way, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+        _table(kept, link, shown, book, way, family=family, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
         for nth in range(2)
         for (_, link, variant), kept in of.items()
         for shown in (_SHOWN[protocol_of(kept[0])][nth],)
@@ -75,15 +75,17 @@ def variant_of(group: Group) -> str:
     return f"{protocol_of(group).upper()}, {asked}"
 
 
-def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, variant: str) -> Table:
+def _table(
+    groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, family: str, variant: str
+) -> Table:
     figure, words = shown
     by_pair = {pair_of(g): g for g in groups}
     hosts = hosts_of(by_pair, way)
-    mode = groups[0].cell.mode
+    mode = mode_of(family, groups[0].cell.mode)
 
     def value(client: str, server: str) -> Value:
-        if (client, server) not in by_pair and mode in INSIDE_ONLY:
-            return Missing(f"not tried: mode {mode} admits no flow from {client} to {server}")
+        if (client, server) not in by_pair and not mode.behaviour.admits_unsolicited:
+            return Missing(f"not tried: mode {mode.name} admits no flow from {client} to {server}")
         return value_of(by_pair.get((client, server)), link, figure, book)
 
     rows = [
