@@ -295,8 +295,8 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     out = []
     short: dict[str, set[float]] = {}
     for cell in cells:
-        duration = cell.params.get("duration_s")
-        if isinstance(duration, (int, float)) and duration < RFC2544_TRIAL_S:
+        duration = cell.setting.load_s
+        if duration is not None and duration < RFC2544_TRIAL_S:
             short.setdefault(cell.workload, set()).add(float(duration))
     for workload, durations in sorted(short.items()):
         lasted = " or ".join(duration_words(d) for d in sorted(durations))

@@ -15,15 +15,26 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of, column_words, in_order, plural, setting_words, size_order
+from dutlab.report.model.words import (
+    SIZES,
+    alike_names,
+    asked_words,
+    better_of,
+    column_words,
+    in_order,
+    mtu_words,
+    plural,
+    setting_words,
+    size_order,
+)
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
+from dutlab.systems.modes import AS_FOUND
 from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
-_AS_FOUND = "as-found"
 _BESIDE = {"peak_iops": ("peak_depth", "knee_iops", "knee_depth", "knee_clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 MOST_SENTENCES = 4
@@ -156,7 +167,7 @@ class _Cells:
         of = figure_words(figures[0])
         title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
         asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
-        first = "" if self.labels == [_AS_FOUND] else "mode"  # the only one there is, and none that was applied
+        first = "" if self.labels == [AS_FOUND.name] else "mode"  # the only one there is, and none that was applied
         return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, first=first, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
@@ -199,8 +210,8 @@ def figure_words(name: str) -> str:
 
 
 def _size(group: Group) -> str:
-    setting, mtu = group.cell.setting, group.cell.params.get("mtu")
-    return setting.size or (" to ".join(setting.ends) if mtu is None else f"MTU {mtu}")
+    setting = group.cell.setting
+    return setting.size or mtu_words(setting) or " to ".join(setting.ends)
 
 
 def _verdict(row: LimitRow | None) -> str:

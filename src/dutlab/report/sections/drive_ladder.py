@@ -15,16 +15,14 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
+from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.known import MDRAID, mode_of
 from dutlab.stats.summary import median
 from dutlab.systems.modes import SETS
 from dutlab.units import si
 
-_BLOCK = 4096
+_BLOCK = "4k"
 """fio's own, where a job does not say it."""
-_WAYS = {"read": 0.0, "randread": 0.0, "write": 1.0, "randwrite": 1.0}
-"""`rw` → share of writes; nothing is rated for mixes."""
-_POWERS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _RATED = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 _CHANNEL = re.compile(r"(?i)\bchannel[ _-]?\w+")
 
@@ -40,11 +38,9 @@ class DriveLadders:
 
     def load(self, group: Group) -> Load | None:
         """What was asked of the drives; None where no rating is of such requests."""
-        params = group.cell.params
-        share = _WAYS.get(str(params.get("rw"))) if "rw" in params else {"100": 0.0, "0": 1.0}.get(str(params.get("reads_percent")))
-        size = str(params.get("bs", _BLOCK)).lower()
-        number, power = (size[:-1], _POWERS[size[-1]]) if size[-1:] in _POWERS else (size, 1)
-        return Load(int(number) * power, share) if share is not None and number.isdecimal() and int(number) else None
+        share, size = group.cell.setting.asked_of_drives
+        block = parse_size(size or _BLOCK) if is_size(size or _BLOCK) else 0
+        return Load(block, share) if share is not None and block else None
 
     def rating(self, group: Group) -> float | None:
         """That of all its drives added up; None where one has none for such requests."""

@@ -42,7 +42,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
         )
     )
     return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=str(group.cell.params.get("bs", "")), figure=figure,
+        label=group.label, workload=group.cell.workload, links=link, size=group.cell.setting.asked_of_drives[1], figure=figure,
         value=value_of_main(group), words=found.words, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing,
         others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
     )  # fmt: skip

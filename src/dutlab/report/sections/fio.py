@@ -16,6 +16,8 @@ from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
+from dutlab.spec.workloads.fio import FioSetting
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
@@ -121,9 +123,17 @@ def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
     return tuple(p for p in points if p[0] >= 2)  # noqa: PLR2004 - the median: below it nothing is to be seen on such an axis
 
 
+def _depth(group: Group) -> float | None:
+    setting = group.cell.setting
+    if isinstance(setting, ImportedSetting):
+        return setting.iodepth
+    told = setting.options.get(_DEPTH, "") if isinstance(setting, FioSetting) else ""
+    return float(told) if told.isdecimal() else None
+
+
 def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
     """A line a mode and what else was asked, where depths differ."""
-    held = [g for g in groups if g.measured and isinstance(g.cell.params.get(_DEPTH), int | float)]
+    held = [g for g in groups if g.measured and _depth(g) is not None]
     for links in dict.fromkeys(g.cell.link_label for g in held):
         same = [g for g in held if g.cell.link_label == links]
         for figure, words, title in _OVER_DEPTH:
@@ -133,7 +143,7 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
                     values = [v for r in group.measured if (v := r.figures.get(links, {}).get(f"{way}_{figure}")) is not None]
                     if values:
                         label = _line(group, same, without=(_DEPTH,)) + (f", {way}s" if len(_ways(group)) > 1 else "")
-                        lines.setdefault(label, []).append((float(group.cell.params[_DEPTH] or 0), median(values)))
+                        lines.setdefault(label, []).append((_depth(group) or 0.0, median(values)))
             if kept := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
                 yield Curve(
                     slug=f"fio-depth-{figure.partition('_')[0]}-{links}",

@@ -16,6 +16,8 @@ from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
+from dutlab.spec.workloads.matrix import MatrixSetting
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
 
@@ -88,7 +90,8 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
 
 def departs(cell: Cell) -> str:
     """TCP, from all that sends frames; datagrams name their protocol."""
-    if cell.params.get("protocol", "tcp") != "tcp":
+    setting = cell.setting
+    if isinstance(setting, MatrixSetting | ImportedSetting) and setting.protocol not in {None, "tcp"}:
         return ""
     return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 

@@ -15,8 +15,11 @@ from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DoubtNote, LimitRow
-from dutlab.report.model.words import folded, size_order
+from dutlab.report.model.words import folded, mtu_words, size_order
 from dutlab.report.sections.watched import CoreMeans
+from dutlab.spec.workloads.datagrams import DatagramsSetting
+from dutlab.spec.workloads.iperf3 import TcpSetting
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
@@ -123,7 +126,8 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     tcp = figure == "goodput_bps"
     frames, steady = _is_frames(figure), figure in _ONE_LOAD
     flows = [f for r in group.measured for f in r.flows] if steady else []
-    streams = group.cell.params.get("streams")
+    setting = group.cell.setting
+    streams = setting.streams if isinstance(setting, TcpSetting | DatagramsSetting | ImportedSetting) else None
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
     return Facts(
@@ -152,7 +156,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         table_size=_table_size(bed.hosts.get(bed.dut, {})),
         throttled=hot.get("THROTTLED", ""),
         power_limited=hot.get("POWER_LIMITED", ""),
-        streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
+        streams=None if frames else streams,
         neighbours=tuple(_neighbours(group, near, bed)),
         other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
         together=_together(group, near) if alone else None,
@@ -224,8 +228,9 @@ def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
     """Its level, as the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
-    told = group.cell.mtu(0) or group.cell.params.get("mtu")
-    if isinstance(told, int) and told > _HEADERS:
+    setting = group.cell.setting
+    told = group.cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
+    if told > _HEADERS:
         return told
     of_links = {mtus.get(link) for link in group.cell.links}
     return of_links.pop() if len(of_links) == 1 else None
@@ -308,8 +313,7 @@ def _table_size(facts: Mapping[str, Any]) -> float | None:
 
 def _size(group: Group) -> str:
     """The frame size, or its mix; of a table of goodput with several MTUs, that."""
-    mtu = group.cell.params.get("mtu")
-    return group.cell.setting.size or ("" if mtu is None else f"MTU {mtu}")
+    return group.cell.setting.size or mtu_words(group.cell.setting)
 
 
 def _pair(group: Group) -> str:

@@ -12,6 +12,8 @@ from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
 from dutlab.report.sections.headline import compared
 from dutlab.spec.known import mode_of
+from dutlab.spec.workloads.matrix import MatrixSetting
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.read import dut_family_of, hosts_along
 from dutlab.store.run_folder import RunFolder
 
@@ -60,7 +62,8 @@ def hosts_of(pairs: Iterable[tuple[str, str]], way: Sequence[str]) -> list[str]:
 
 def protocol_of(group: Group) -> str:
     """`tcp` or `udp`."""
-    return str(group.cell.params.get("protocol", "tcp"))
+    setting = group.cell.setting
+    return (setting.protocol if isinstance(setting, MatrixSetting | ImportedSetting) else None) or "tcp"
 
 
 def pair_of(group: Group) -> tuple[str, str]:

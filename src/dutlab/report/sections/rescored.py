@@ -14,6 +14,8 @@ from typing import Any
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
 from dutlab.report.model.groups import Group, group, labels_of
+from dutlab.report.sections.loadtest import ramp_of
+from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, RescoredBounds, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
@@ -85,12 +87,13 @@ def _of(records: Sequence[TrialRecord], of: Group, points: Sequence[TrialPoint])
 
 def _point(record: TrialRecord) -> TrialPoint | None:
     """A sweep's trial: the asked rate or, at full speed, the one that was reached. None for a record without flows."""
-    duration, asked = float(record.cell.params.get("duration_s") or 0), record.cell.params.get("rate_pps")
+    setting = record.cell.setting if isinstance(record.cell.setting, ImportedSetting) else record.cell.setting_as(LoadSetting)
+    duration, asked = setting.duration_s or 0.0, setting.rate_pps
     if not record.flows or duration <= 0 or not all(f.sent_seconds > 0 for f in record.flows):
         return None
     made = sum(map(made_frames, record.flows))
     reached = min(made_frames(f) / f.sent_seconds for f in record.flows)
-    load = reached if asked is None else float(asked)
+    load = reached if asked is None else asked
     exact = reached >= load * (1 - RATE_TOLERANCE)
     wanted = made if exact else max(made, round(load * duration) * len(record.flows))
     return TrialPoint(load, duration, max(sum(map(failed_frames, record.flows)), 0) / wanted if wanted else 0.0, exact)
@@ -115,9 +118,9 @@ def ramps(path: Path) -> list[SaturatedRamp]:
 
 
 def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
-    params, rows = record.cell.params, record.tables["seconds"]
-    begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
-    threshold = float(params.get("threshold_percent") or 100 * LOSS_THRESHOLD) / 100
+    ramp, rows = ramp_of(record.cell), record.tables["seconds"]
+    begins = (ramp.warmup_s or 0.0) + WHOLE_S / 2
+    threshold = (ramp.threshold_percent or 100 * LOSS_THRESHOLD) / 100
     found = []
     for direction in dict.fromkeys(str(row["direction"]) for row in rows):
         of_ramp = [row for row in rows if row["direction"] == direction and float(row["at_s"] or 0) >= begins]

@@ -15,6 +15,7 @@ from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words,
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
+from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting, Setting
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
@@ -67,12 +68,19 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 def departs(cell: Cell) -> str:
     """At full speed, from a search for a throughput."""
-    if cell.params.get("rate_pps") is not None or cell.params.get("rate_percent") is not None:
+    setting = cell.setting
+    if isinstance(setting, LoadSetting | ImportedSetting) and (setting.rate_pps, setting.rate_percent) != (None, None):
         return ""
     return (
         "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
         "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"
     )
+
+
+def _mix(setting: Setting) -> str | None:
+    if isinstance(setting, FrameSetting):
+        return setting.frame_size.text
+    return setting.frame_mix if isinstance(setting, ImportedSetting) else None
 
 
 def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Table:
@@ -109,7 +117,7 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
     rows = [Row(label, tuple(of[label, size] for size in sizes)) for label in dict.fromkeys(row.label for row in every.rows)]
     if limits:
         rows.append(Row("", tuple(limits.get(size, "") for size in sizes), head=CEILING))
-    mixes = {size: g.cell.params.get("frame_mix") for size in sizes for g in groups if g.cell.params["frame_size"] == size}
+    mixes = {g.cell.setting.size: _mix(g.cell.setting) for g in groups}
     links = groups[0].cell.links
     about = f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"
     return Table(

@@ -27,7 +27,7 @@ from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import DEFAULTS, OPTIONS_SAID, FioSetting, Levels, option_faults, params_of_options, writes
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload
 from dutlab.spec.workloads.setting import ELSEWHERE, Params, RampSaid, SecondsLong, Setting, Words
-from dutlab.systems.modes import ARRAYS, MD
+from dutlab.systems.modes import ARRAYS, AS_FOUND, MD
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class ArrayFailureSetting(DriveSetting):
     def load(self) -> FioSetting:
         """What fio is told; it is ended once the film is over."""
         return FioSetting(options=self.options, writes=self.writes, ramp_s=Seconds(0.0), duration_s=self.loaded_s)
+
+    @property
+    def asked_of_drives(self) -> tuple[float | None, str]:
+        """As the load does."""
+        return self.load.asked_of_drives
 
     @cached_property
     def params(self) -> Params:
@@ -140,7 +145,7 @@ class ArrayFailureWorkload(DriveWorkload):
         """Modes in which no drive can fail and come back."""
         factors = experiment.get("factors")
         modes = factors.get("mode") if isinstance(factors, Mapping) else None
-        for mode in modes if isinstance(modes, list) else ["as-found"]:
+        for mode in modes if isinstance(modes, list) else [AS_FOUND.name]:
             if mode_of(bed.family, str(mode)) not in _WITH_A_DRIVE_TO_SPARE:
                 redundant = ", ".join(one.name for one in _WITH_A_DRIVE_TO_SPARE)
                 yield (), f"fails a drive of a healthy array, and mode {mode} has none to spare: write modes of {redundant}"
