@@ -178,6 +178,10 @@ class Testbed(SpecModel):
         """The same with those links alone whose path goes through the DUT: all that a mode is about."""
         return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
 
+    def isolates(self, link: Link) -> bool:
+        """Whether nothing but the testbed is on a link: its file says so, or the link is a lab's."""
+        return link.isolated or self.lab is not None
+
     def ports_of(self, host: str) -> list[str]:
         """Its interfaces on all links, in the order of links and ports."""
         return list(dict.fromkeys(port.interface for link in self.links.values() for port in link.ports if port.host == host))

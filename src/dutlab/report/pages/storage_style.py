@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
 from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of

@@ -8,12 +8,12 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import Unit, alike_names, latency_text, setting_words
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
 _COLUMNS = (
@@ -29,9 +29,9 @@ _MOMENTS = {"degraded": "lost", "rebuilding": "back", "rebuilt": "rebuilt"}
 _SHARE = Unit("%", 1.0, 0)
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A row a mode, load and phase; a timeline of each load's first repeat."""
-    del run
+    del read
     rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
     rebuilds = [Row(g.label, (_asked(g, groups), *(_told(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups]
     loads = Column("asked", shown=any(_asked(g, groups) for g in groups))

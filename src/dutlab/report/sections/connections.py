@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import COUNTER, Head, trials_table
 from dutlab.spec.workloads.connections import ConnectionsSetting
-from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
     ("new a second, lower bound (RFC 9411 section 7.2)", "connections_lower_per_s"),
@@ -50,9 +50,9 @@ counts when every request was answered in time. Concurrent connections count whe
 (RFC 3511 section 5.2). A reset is the sink's as far as its kernel sent as many; the others came from between the ends."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of results, and one of each test's trials."""
-    del run
+    del read
     groups = by_size(groups, labels)
     rows = [_row(g, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]

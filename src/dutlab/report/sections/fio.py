@@ -11,6 +11,7 @@ from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
@@ -32,11 +33,11 @@ MOST_LINES = 8
 """Lines in a plot; the eye cannot tell more apart."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """The tool's figures, then what of them is drawn."""
-    found = tool_figures.section(run, groups, labels, book)
+    found = tool_figures.section(read, groups, labels, book)
     table = _percentiles(groups)
-    curves = (*_over_depth(groups), *_distributions(groups), *_over_time(run, groups))
+    curves = (*_over_depth(groups), *_distributions(groups), *_over_time(read.run, groups))
     return replace(found, tables=(*found.tables, *table), curves=curves)
 
 

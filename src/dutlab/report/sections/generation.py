@@ -8,20 +8,20 @@ from statistics import median
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import size_order
 from dutlab.spec.workloads.generation import GenerationSetting
 from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.store.run_folder import RunFolder
 
 _FIGURE = "made_pps"
 _WORK = {"frames": "frames", "copies": "frames and copies", "checksums": "frames, copies and checksums"}
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, link, kind of work and frame size; a column a number of streams."""
-    del run
+    del read
     counts = sorted({_asked(g)[1] for g in groups})
     rows = [row for label in labels for row in _rows([g for g in groups if g.label == label], counts, book)]
     columns = [Column("link"), Column("work"), Column("frames")]

@@ -12,22 +12,22 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
 CEILING = "ceiling of the link"
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a set of parameters."""
-    del run
+    del read
     workload, tables = groups[0].cell.workload, list[Table]()
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))

@@ -9,6 +9,7 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import load_value, rate_unit, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
@@ -17,7 +18,6 @@ from dutlab.spec.workloads.loadtest import LoadtestSetting
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.units import si
 
 _Row = Mapping[str, int | float | str | None]
@@ -40,9 +40,9 @@ _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size and direction, the sum of both directions first; one curve a mode and frame size."""
-    del run
+    del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
     notes = [_answer(g, book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []

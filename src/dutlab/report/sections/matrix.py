@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
@@ -15,7 +16,6 @@ from dutlab.spec.known import mode_of
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.read import dut_family_of, hosts_along
-from dutlab.store.run_folder import RunFolder
 
 _SHOWN = {
     "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),
@@ -23,9 +23,9 @@ _SHOWN = {
 }
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a figure, mode and link."""
-    way, family = hosts_along(run.resolved), dut_family_of(run.resolved)
+    way, family = hosts_along(read.resolved), dut_family_of(read.resolved)
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
         (label, link, variant): kept

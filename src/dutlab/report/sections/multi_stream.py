@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, alike
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import alike_names, asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec, in_figures
-from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
     ("offered", "offered_{}_pps"),
@@ -36,9 +36,9 @@ class _StreamOfGroup:
         return name.format(in_figures(self.spec.name))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a stream, with a row a mode and link."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
     by_stream: dict[str, list[_StreamOfGroup]] = {}
     for group in groups:

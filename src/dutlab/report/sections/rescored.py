@@ -6,21 +6,20 @@ its saturation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from dutlab.errors import StoreError
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
-from dutlab.report.model.groups import Group, group, labels_of
+from dutlab.report.gather import read_run
+from dutlab.report.model.groups import Group
 from dutlab.report.sections.loadtest import ramp_of
 from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, RescoredBounds, Saturation, TrialPoint, points_of, rescore, saturation
-from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import Rescoring, plug_of
 
 WHOLE_S = 1.0
@@ -44,16 +43,14 @@ class Rescored:
 
 def rescored_run(path: Path) -> list[Rescored]:
     """The run at `path`, rescored. Raises InputError when it is not a run, StoreError."""
-    with reading(path):
-        return rescored(_groups(RunFolder.open(path)))
+    return rescored(_groups(path))
 
 
-def _groups(run: RunFolder) -> list[Group]:
-    records = list(run.records())
-    planned = needed_cells(run.plan, records)
-    experiment = run.resolved.get("experiment")
-    factors: Mapping[str, Any] = experiment.get("factors") or {} if isinstance(experiment, Mapping) else {}
-    return group(planned, records, labels_of([*planned.values(), *(r.cell for r in records)], factors))
+def _groups(path: Path) -> Sequence[Group]:
+    read = read_run(path)
+    if read.faults:
+        raise StoreError(read.faults[0])
+    return read.groups
 
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
@@ -113,8 +110,7 @@ class SaturatedRamp:
 def ramps(path: Path) -> list[SaturatedRamp]:
     """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
     with reading(path):
-        groups = _groups(RunFolder.open(path))
-        return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
+        return [ramp for g in _groups(path) for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 
 
 def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:

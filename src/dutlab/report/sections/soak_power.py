@@ -9,12 +9,12 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import figure_of, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 
 STATES, POWER, ERROR = "soak-power", "power", "error of the meter, W"
 """The table of states, and the heads of its columns of watts and their error."""
@@ -46,9 +46,9 @@ _HEAT = (
 _Rows = Sequence[Mapping[str, float | str | None]]
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A row a mode and phase, a row a temperature, and the timeline of each cell's first repeat."""
-    del run
+    del read
     said = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
     marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]

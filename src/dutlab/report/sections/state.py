@@ -9,12 +9,12 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import COUNTER, Head, rows_of, trials_table
 from dutlab.spec.workloads.state import StateSetting
-from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
     ("new flows, lower bound", "setup_lower_per_s"),
@@ -40,9 +40,9 @@ an empty table; a flow counts when its frame arrives. Concurrent flows (RFC 9411
 those count whose answer comes through too. Next to them is what the DUT itself counts."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of results, one of each test's trials, and a curve."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: labels.index(g.label))
     rows = [_row(g, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]

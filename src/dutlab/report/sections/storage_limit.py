@@ -10,13 +10,13 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.stats.summary import median
-from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
     Column("peak", "peak_iops"),
@@ -35,9 +35,9 @@ _COLUMNS = (
 _PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, set of drives, mix and block size; of each set and mix a curve of IOPS and one of latency."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_block(g)), labels.index(g.label)))
     rows = [
         Row(

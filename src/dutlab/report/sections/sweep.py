@@ -9,6 +9,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, size_order, slug_of
@@ -18,7 +19,6 @@ from dutlab.report.sections.headline import compared, first_of, link_words
 from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting, Setting
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
-from dutlab.store.run_folder import RunFolder
 
 SWEEP = "sweep"
 RATE = "received_pps"
@@ -50,9 +50,9 @@ _COLUMNS = (
 )
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Two tables a set of parameters and links, and one more for each link of several driven at once."""
-    del run
+    del read
     tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
         links = same[0].cell.links

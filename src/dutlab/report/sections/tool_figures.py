@@ -9,11 +9,11 @@ from itertools import groupby
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.read_run import ReadRun
 from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
-from dutlab.store.run_folder import RunFolder
 
 _WAYS = ("read", "write", "trim", "mixed")
 _SUFFIXES = ("_bytes_per_s", "_bytes", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
@@ -70,9 +70,9 @@ class _Table:
         return first_of([h for h in found if h is not None])
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
-    del run
+    del read
     cell = groups[0].cell
     workload = cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))

@@ -218,8 +218,8 @@ def asked_by(way: str, block: str) -> tuple[float | None, str]:
     return _SHARES.get(way), block
 
 
-class FrameSetting(Setting):
-    """Frames of one size, or of a mix."""
+class MadeSetting(Setting):
+    """Frames of one size, or of a mix, as a generator makes them."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
 
@@ -236,6 +236,10 @@ class FrameSetting(Setting):
     def made_by(self) -> GeneratorModel | None:
         """As the experiment says."""
         return self.generator
+
+
+class FrameSetting(MadeSetting):
+    """Frames that are sent, by the testbed's generator where it names none."""
 
 
 class CarryingSetting(FrameSetting):
