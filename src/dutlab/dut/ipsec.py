@@ -21,7 +21,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
 from dutlab.spec.testbed import Testbed
 
-_SOURCE = "source"
+SOURCE = "source"
 
 
 @dataclass(frozen=True)
@@ -88,19 +88,30 @@ class Router(Mode, Protocol):
 
 
 @dataclass(frozen=True)
-class IpsecMode(OfRecord):
-    """One mode: the router that the DUT is but for its tunnels, and both ends of them."""
+class TunnelledMode(OfRecord):
+    """The router that a DUT is but for its tunnels, and the host at their other end."""
+
+    router: Router
+    source: Host | None
+
+    def _source(self) -> Host:
+        if self.source is None:
+            raise HostError("a tunnel has two ends, and only one is reached", host=SOURCE)
+        return self.source
+
+
+@dataclass(frozen=True)
+class IpsecMode(TunnelledMode):
+    """Both ends of its tunnels."""
 
     suite: Suite
-    router: Router
     dut_end: TunnelEnd
     source_end: TunnelEnd
-    source: Host | None
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On both ends."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
-        return {_SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
+        return {SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
         """Raises HostError when a kernel cannot encrypt as the mode needs, ToolMissing."""
@@ -151,11 +162,6 @@ class IpsecMode(OfRecord):
             checks += _of_end(host.name, await end.held(host), testbed, end.policies(testbed))
         return checks
 
-    def _source(self) -> Host:
-        if self.source is None:
-            raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)
-        return self.source
-
 
 def _of_end(host: str, held: Held, testbed: Testbed, policies: int) -> list[Check]:
     found, links = len(held.bytes_by_spi), len(testbed.links)
@@ -198,7 +204,7 @@ def ipsec_modes(
     suites: Sequence[Suite] = SUITES,
 ) -> dict[str, Mode]:
     """The modes of a family, which need the source beside the DUT."""
-    return {s.mode.name: IpsecMode(s.mode, s, router, dut_end(s), source_end(s), hosts.get(_SOURCE)) for s in suites}
+    return {s.mode.name: IpsecMode(s.mode, router, hosts.get(SOURCE), s, dut_end(s), source_end(s)) for s in suites}
 
 
 def refuse_own(host: Host, held: Held, remedy: str) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dutlab.dut import linux_state as state
@@ -20,7 +20,7 @@ from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
 from dutlab.dut.linux_wireguard import wireguard_modes
-from dutlab.dut.mode import Check, Family, Mode, OfRecord, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
@@ -29,19 +29,12 @@ from dutlab.systems import modes
 
 
 @dataclass(frozen=True)
-class LinuxMode(OfRecord):
+class LinuxMode(OfFlows):
     """One mode: its ruleset, and what frames must show when it is in force."""
 
     ruleset: Callable[[Testbed], str]
     keeps_own: bool = False
     """The ruleset is the system's own, and what this mode brings comes behind its rules."""
-
-    flows: int = 1
-    """The most that an experiment has at once."""
-
-    def sized_for(self, flows: int) -> LinuxMode:
-        """The same for another experiment."""
-        return replace(self, flows=flows)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On the DUT."""

@@ -14,9 +14,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.ipsec import Router, pinged
+from dutlab.dut.ipsec import SOURCE, Router, TunnelledMode, pinged
 from dutlab.dut.ipsec_rules import lines
-from dutlab.dut.mode import Check, Mode, NeedsPrograms, OfRecord, Prober, UndoStep
+from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import IP, PING, UNSHARE, Program
@@ -24,7 +24,6 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.systems.modes import GRE, IPIP, VXLAN
 
-_SOURCE = "source"
 _PROGRAMS = (IP, UNSHARE)
 _MODULES = {
     GRE: "CONFIG_NET_IPGRE (module ip_gre)", IPIP: "CONFIG_NET_IPIP (module ipip)", VXLAN: "CONFIG_VXLAN (module vxlan)",
@@ -35,17 +34,15 @@ _VXLAN_PORT = 4789
 
 
 @dataclass(frozen=True)
-class TunnelMode(OfRecord):
+class TunnelMode(TunnelledMode):
     """One kind of tunnel, on both ends of every link."""
 
-    router: Router
-    source: Host | None
     kernel_option: str
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On both ends."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
-        return {_SOURCE: (PING, *_PROGRAMS), "dut": (*_PROGRAMS, *of_router.get("dut", ()))}
+        return {SOURCE: (PING, *_PROGRAMS), "dut": (*_PROGRAMS, *of_router.get("dut", ()))}
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
         """Changes nothing. Raises HostError when a kernel has no such tunnel or a link is IPv6, ToolMissing without unshare(1)."""
@@ -128,11 +125,6 @@ class TunnelMode(OfRecord):
         ends = ["type", self.name, "local", own, "remote", other]
         return [*ends, "id", str(number + 1), "dstport", str(_VXLAN_PORT), "nolearning"] if self.declared == VXLAN else ends
 
-    def _source(self) -> Host:
-        if self.source is None:
-            raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)
-        return self.source
-
 
 def named_tunnels(testbed: Testbed) -> Iterator[tuple[str, Link]]:
     """The tunnel of each link."""
@@ -155,4 +147,4 @@ async def _counted(host: Host, testbed: Testbed) -> dict[tuple[str, str], int]:
 
 def tunnel_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
     """The modes of a family, which need the source beside the DUT."""
-    return {mode.name: TunnelMode(mode, router, hosts.get(_SOURCE), option) for mode, option in _MODULES.items()}
+    return {mode.name: TunnelMode(mode, router, hosts.get(SOURCE), option) for mode, option in _MODULES.items()}

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dutlab.dut import vpp_rules
 from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
-from dutlab.dut.mode import Check, Family, OfRecord, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfFlows, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
@@ -37,16 +37,10 @@ _OURS = rf"vppctl show acl-plugin acl | sed -n 's/^acl-index \([0-9]*\) .*tag {{
 
 
 @dataclass(frozen=True)
-class VppMode(OfRecord):
+class VppMode(OfFlows):
     """One mode: its access lists, whether it translates, and what frames must show when it is in force."""
 
     lists: Callable[[Testbed], list[AccessList]]
-    flows: int = 1
-    """The most that an experiment has at once."""
-
-    def sized_for(self, flows: int) -> VppMode:
-        """With a translation that holds as many sessions."""
-        return replace(self, flows=flows)
 
     @property
     def sessions(self) -> int:

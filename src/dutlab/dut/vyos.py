@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as sized
 
 from dutlab.dut import linux_state, vyos_rules
 from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_tracking import is_tracked, limit_check
-from dutlab.dut.mode import Check, Family, OfRecord, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfFlows, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_config import SAVED, back, configured, replace, saved, words
@@ -30,19 +29,12 @@ _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ip
 
 
 @dataclass(frozen=True)
-class VyosMode(OfRecord):
+class VyosMode(OfFlows):
     """One mode: its configuration, and what frames must show when it is in force."""
 
     lines: Callable[[Testbed], list[str]]
     keeps_own: bool = False
     """The configuration is the one that was saved, and what this mode brings comes behind its rules."""
-
-    flows: int = 1
-    """The most that an experiment has at once."""
-
-    def sized_for(self, flows: int) -> VyosMode:
-        """The same for another experiment."""
-        return sized(self, flows=flows)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The trees as they were found. Raises HostError when the DUT is not VyOS."""

@@ -17,8 +17,7 @@ from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Conditions, LimitRow, RunCourse, RunReport, RunWatch, Section, TrialLine
+from dutlab.report.model.run_report import Conditions, LimitRow, ReadRun, RunCourse, RunReport, RunWatch, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
@@ -269,7 +268,7 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     out = []
     short: dict[str, set[float]] = {}
     for cell in cells:
-        duration = cell.setting.load_s
+        duration = getattr(cell.setting, "duration_s", None)
         if duration is not None and duration < RFC2544_TRIAL_S:
             short.setdefault(cell.workload, set()).add(float(duration))
     for workload, durations in sorted(short.items()):

@@ -12,7 +12,7 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import custom_mode
-from dutlab.dut.mode import AsksKernels, Mode, Prober, SizedForFlows
+from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
@@ -155,7 +155,8 @@ async def open_stage(
         guests = GuestWatch(hosts, journal, lab.looked_after if lab is not None and lab.guests else None, bring)
         backend = "auto" if lab is None else lab.backend
         declared = modes_of(testbed.dut_family, {name: mode.array for name, mode in experiment.modes.items()})
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, declared)
+        arrays = {name: mode.array for name, mode in declared.items() if mode.array}
+        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
 
@@ -192,7 +193,7 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
     named = {**hosts, **other_end}
     of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among(named)
-    sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
+    sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
     return {**sized, **{name: custom_mode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
 
 

@@ -107,12 +107,6 @@ def dut_of(resolved: Mapping[str, Any]) -> str:
     return _DUT if _DUT in hosts else next(through, _DUT)
 
 
-def dut_family_of(resolved: Mapping[str, Any]) -> str:
-    """The family of that host; empty where nothing tells."""
-    host = _of(resolved, "hosts").get(dut_of(resolved))
-    return str(host.get("family", "")) if isinstance(host, Mapping) else ""
-
-
 def hosts_along(resolved: Mapping[str, Any]) -> list[str]:
     """The hosts of all links, each once, in the order in which packets come by them."""
     return list(dict.fromkeys(host for path in _paths(resolved) for host in path))

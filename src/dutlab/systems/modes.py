@@ -104,15 +104,10 @@ FIREWALL, FIREWALL_UNTRACKED = (
 """Modes of a firewall; the second where a filter without rules tracks no flow."""
 
 _ESP = {
-    "": "esp-aes-gcm",
-    "-cbc": "esp-aes-cbc-sha256",
-    "-null": "esp-null-sha256",
-    "-3des-md5": "esp-3des-md5",
-    "-aes-cbc-sha1": "esp-aes-cbc-sha1",
-    "-aes-cbc-sha2-512": "esp-aes-cbc-sha512",
-    "-aes-gcm-256": "esp-aes-gcm",
+    "": "esp-aes-gcm", "-cbc": "esp-aes-cbc-sha256", "-null": "esp-null-sha256", "-3des-md5": "esp-3des-md5",
+    "-aes-cbc-sha1": "esp-aes-cbc-sha1", "-aes-cbc-sha2-512": "esp-aes-cbc-sha512", "-aes-gcm-256": "esp-aes-gcm",
     "-chacha20-poly1305": "esp-chacha20-poly1305",
-}
+}  # fmt: skip
 XFRM, IKEV2 = (
     tuple(DeclaredMode(f"{keys}{cipher}", tunnel=ModeTunnel(wrapping, drops_clear=True)) for cipher, wrapping in _ESP.items())
     for keys in ("ipsec", "ikev2")
@@ -129,26 +124,14 @@ TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD
 """All of Linux."""
 
 _LEVELS = (
-    ModeArray(MD, "raid0", 2, raid=0, redundant=False),
-    ModeArray(MD, "raid1", 2, raid=1),
-    ModeArray(MD, "raid10", 4, raid=10),
-    ModeArray(MD, "raid5", 3, raid=5),
-    ModeArray(MD, "raid6", 4, raid=6),
-    ModeArray(MD, "raid50", 6, raid=50, set_level="raid5", even=True),
-    ModeArray(MD, "raid60", 8, raid=60, set_level="raid6", even=True),
-    ModeArray(LVM, "raid0", 2, raid=0, redundant=False),
-    ModeArray(LVM, "raid1", 2, raid=1),
-    ModeArray(LVM, "raid10", 4, raid=10, even=True),
-    ModeArray(LVM, "raid5", 3, raid=5),
-    ModeArray(LVM, "raid6", 5, raid=6),
-    ModeArray(BTRFS, "raid0", 2, redundant=False),
-    ModeArray(BTRFS, "raid1", 2),
-    ModeArray(BTRFS, "raid10", 4),
-    ModeArray(ZFS, "stripe", 2, redundant=False),
-    ModeArray(ZFS, "mirror", 2),
-    ModeArray(ZFS, "raidz1", 3),
-    ModeArray(ZFS, "raidz2", 4),
-)
+    ModeArray(MD, "raid0", 2, raid=0, redundant=False), ModeArray(MD, "raid1", 2, raid=1), ModeArray(MD, "raid10", 4, raid=10),
+    ModeArray(MD, "raid5", 3, raid=5), ModeArray(MD, "raid6", 4, raid=6),
+    ModeArray(MD, "raid50", 6, raid=50, set_level="raid5", even=True), ModeArray(MD, "raid60", 8, raid=60, set_level="raid6", even=True),
+    ModeArray(LVM, "raid0", 2, raid=0, redundant=False), ModeArray(LVM, "raid1", 2, raid=1),
+    ModeArray(LVM, "raid10", 4, raid=10, even=True), ModeArray(LVM, "raid5", 3, raid=5), ModeArray(LVM, "raid6", 5, raid=6),
+    ModeArray(BTRFS, "raid0", 2, redundant=False), ModeArray(BTRFS, "raid1", 2), ModeArray(BTRFS, "raid10", 4),
+    ModeArray(ZFS, "stripe", 2, redundant=False), ModeArray(ZFS, "mirror", 2), ModeArray(ZFS, "raidz1", 3), ModeArray(ZFS, "raidz2", 4),
+)  # fmt: skip
 
 
 def _in_states(array: ModeArray) -> tuple[DeclaredMode, ...]:

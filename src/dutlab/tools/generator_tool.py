@@ -13,7 +13,7 @@ from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
-from dutlab.systems.modes import DeclaredMode, ModeArray
+from dutlab.systems.modes import ModeArray
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
 
@@ -32,12 +32,8 @@ class GeneratorSite:
     engine: Engine
     tell: Tell = nobody
     """Told what a program that works does meanwhile."""
-    modes: Mapping[str, DeclaredMode] = field(default_factory=dict)
-    """All that the experiment may name."""
-
-    def array_of(self, mode: str) -> ModeArray | None:
-        """The array that a mode makes of the drives of a host, which is larger than each of them."""
-        return self.modes[mode].array if mode in self.modes else None
+    arrays: Mapping[str, ModeArray] = field(default_factory=dict)
+    """Mode → the array that it makes of the drives of a host, which is larger than each of them."""
 
     @property
     def paths(self) -> list[Link]:

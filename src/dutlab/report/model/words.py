@@ -10,7 +10,7 @@ from itertools import count
 
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.workloads.setting import ImportedSetting, Setting, Value
+from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -164,11 +164,6 @@ def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -
 def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
     """The same without the tool: what tells a setting from others that are alike in all of `without`."""
     return asked_words(setting, "", without=without).removeprefix(", ").strip()
-
-
-def mtu_words(setting: Setting) -> str:
-    """`MTU 1500` of an imported table that tells it; empty of all others, whose MTU is the link's or a factor."""
-    return f"MTU {setting.mtu}" if isinstance(setting, ImportedSetting) and setting.mtu is not None else ""
 
 
 def alike_names(settings: Iterable[Setting]) -> set[str]:

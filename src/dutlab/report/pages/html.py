@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dutlab.report.model.glossary import meaning
-from dutlab.report.model.run_report import DoubtNote, RunReport, Section
+from dutlab.report.model.notes import DoubtNote
+from dutlab.report.model.run_report import RunReport, Section
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import duration_words, folded, numbers_words, plural

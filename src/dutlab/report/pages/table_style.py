@@ -7,8 +7,7 @@ from itertools import groupby
 
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.pages.publication import Contents

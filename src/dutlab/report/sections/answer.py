@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from dutlab.measures import measure_unit, parts_of
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -22,7 +22,6 @@ from dutlab.report.model.words import (
     better_of,
     column_words,
     in_order,
-    mtu_words,
     plural,
     setting_words,
     size_order,
@@ -42,13 +41,10 @@ MOST_SENTENCES = 4
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
-_SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s", "_w")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
           "path_mtu_bytes": "path MTU", "knee_clat_mean_ns": "mean latency there", "peak_depth": "its depth", "knee_depth": "its depth",
           "knee_iops": "at the knee"}  # fmt: skip
 _PAIRS = " from the host of the row to the host of the column"
-_LATENCY_AT = re.compile(r"at_(\d+)_tl_ns")
-"""Typical latency at a share of the rate."""
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -199,19 +195,18 @@ def figure_words(name: str) -> str:
     """`NDR` of `ndr_lower_pps`, `goodput` of `goodput_bps`."""
     if name in _HEADS:
         return _HEADS[name]
-    if of := _LATENCY_AT.fullmatch(name):
-        return f"median latency at {of[1]} % load"
-    if name.endswith("_pps_per_w"):
-        return f"rate by watt at {name.removeprefix('at_').removesuffix('_pps_per_w').replace('_', '.')} % load"
-    if name.endswith("_upper_pps"):
-        return f"{figure_words(name.replace('_upper_', '_lower_'))} at most"
-    bare = name.removesuffix(next((s for s in _SUFFIXES if name.endswith(s)), "")).removesuffix("_lower").replace("_", " ").strip()
+    if of := parts_of(name, "at_{n}_tl_ns"):
+        return f"median latency at {of['n']} % load"
+    if of := parts_of(name, "{name}_pps_per_w"):
+        return f"rate by watt at {of['name'].removeprefix('at_').replace('_', '.')} % load"
+    if of := parts_of(name, "{name}_upper_pps"):
+        return f"{figure_words(of['name'])} at most"
+    bare = name.removesuffix(f"_{measure_unit(name).ending}").removesuffix("_lower").replace("_", " ")
     return bare.upper() if bare in {"ndr", "pdr"} else bare or name
 
 
 def _size(group: Group) -> str:
-    setting = group.cell.setting
-    return setting.size or mtu_words(setting) or " to ".join(setting.ends)
+    return group.size or " to ".join(group.cell.setting.ends)
 
 
 def _verdict(row: LimitRow | None) -> str:
@@ -270,7 +265,7 @@ def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
 def _ranges(table: Table) -> Iterator[str]:
     """Of the table's first figure; of latencies over the load, without load and at the full one."""
     places = [i for i, c in enumerate(table.columns) if c.figure]
-    loads = [i for i in places if (of := _LATENCY_AT.fullmatch(table.columns[i].figure)) and int(of[1]) <= 100]  # noqa: PLR2004 -- the whole rate
+    loads = [i for i in places if (of := parts_of(table.columns[i].figure, "at_{n}_tl_ns")) and float(of["n"]) <= 100]  # noqa: PLR2004 -- the whole rate
     if len(loads) > 1 and len(table.rows) > 1:
         yield from filter(None, (_range(table, [i]) for i in (loads[0], loads[-1])))
     elif said := _range(table, places):

@@ -8,8 +8,7 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.spec.workloads.datagrams import DatagramsSetting
 

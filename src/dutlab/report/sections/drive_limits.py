@@ -11,7 +11,7 @@ from dutlab.analysis.ceilings.path import SHARED
 from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import LimitRow
-from dutlab.report.sections.drive_ladder import DriveLadders, value_of_main
+from dutlab.report.sections.drive_ladder import DriveLadders, asked_of_drives, value_of_main
 from dutlab.report.sections.watched import CoreMeans
 
 
@@ -42,7 +42,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
         )
     )
     return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=group.cell.setting.asked_of_drives[1], figure=figure,
+        label=group.label, workload=group.cell.workload, links=link, size=asked_of_drives(group.cell.setting)[1], figure=figure,
         value=value_of_main(group), words=found.words, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing,
         others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
     )  # fmt: skip

@@ -11,8 +11,7 @@ from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures

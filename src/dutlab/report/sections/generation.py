@@ -8,8 +8,7 @@ from statistics import median
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import size_order
 from dutlab.spec.workloads.generation import GenerationSetting

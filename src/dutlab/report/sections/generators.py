@@ -8,8 +8,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import load_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import by_words, size_order
 from dutlab.report.sections.headline import compared, first_of

@@ -12,8 +12,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import DrawnTable, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words

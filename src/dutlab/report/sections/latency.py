@@ -8,8 +8,7 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import frame_rate_unit, latency_text
 from dutlab.report.sections import latency_times

@@ -9,8 +9,7 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import load_value, rate_unit, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
 from dutlab.report.sections.headline import bounds

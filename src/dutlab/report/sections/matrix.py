@@ -7,15 +7,14 @@ from collections.abc import Iterable, Sequence
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
 from dutlab.report.sections.headline import compared
 from dutlab.spec.known import mode_of
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.store.read import dut_family_of, hosts_along
+from dutlab.store.read import dut_of, hosts_along
 
 _SHOWN = {
     "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),
@@ -25,7 +24,8 @@ _SHOWN = {
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a figure, mode and link."""
-    way, family = hosts_along(read.resolved), dut_family_of(read.resolved)
+    way = hosts_along(read.resolved)
+    family = str(read.testbed.get("hosts", {}).get(dut_of(read.resolved), {}).get("family", ""))
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
         (label, link, variant): kept
@@ -35,8 +35,9 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
     }
     several = len(variants) > 1
+    numbered = {variant: f"{n}: {variant}" if several else "" for n, variant in enumerate(variants, 1)}
     tables = [
-        _table(kept, link, shown, book, way, family=family, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+        _table(kept, link, shown, book, way, family=family, variant=numbered[variant])
         for nth in range(2)
         for (_, link, variant), kept in of.items()
         for shown in (_SHOWN[protocol_of(kept[0])][nth],)

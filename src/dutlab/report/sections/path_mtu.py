@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
 

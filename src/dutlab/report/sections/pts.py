@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import unit_of
 from dutlab.report.sections.headline import compared
@@ -74,7 +74,7 @@ def _told(group: Group, name: str, book: NoteBook) -> Value | str:
         mean = row.get("mean_iops")
         if not isinstance(value, int | float):
             return None
-        return float(value) / mean if name.endswith("_ratio") and isinstance(mean, int | float) and mean else float(value)
+        return float(value) / mean if measure_unit(name) is MeasureUnit.RATIO and isinstance(mean, int | float) and mean else float(value)
 
     found = computed_value(group, group.cell.link_label, name, of, book)
     return "–" if isinstance(found, Missing) and group.measured else found

@@ -8,8 +8,7 @@ from ipaddress import IPv6Interface, ip_interface
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import bit_rate_unit, duration_words, latency_text, pps_text
 from dutlab.report.sections import latency_times

@@ -8,8 +8,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.model.words import latency_text
 from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting

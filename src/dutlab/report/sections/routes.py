@@ -9,8 +9,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT
 from dutlab.spec.workloads.routes import RoutesSetting

@@ -10,8 +10,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import size_order
 from dutlab.report.sections.headline import bounds, compared, first_of

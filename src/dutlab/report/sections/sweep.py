@@ -9,8 +9,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import DrawnTable, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections import latency_times

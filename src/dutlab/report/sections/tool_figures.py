@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.read_run import ReadRun
-from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.run_report import Headline, ReadRun, Section
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
 
@@ -46,7 +45,7 @@ class _Table:
         return [
             Row(
                 group.label,
-                (*([place] if several else []), *told, *(_value(group, place, figure, book) for figure in self.figures)),
+                (*([place] if several else []), *told, *(value_or_dash(group, figure, book, place) for figure in self.figures)),
                 links=group.cell.link_label,
                 link=place,
             )
@@ -111,12 +110,6 @@ def _is_shown(place: str, group: Group) -> bool:
     if place in group.cell.links:
         return not group.measured or not found.isdisjoint(group.cell.links)
     return place in found
-
-
-def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
-    """A dash where the tool told none: of a percentile that too few I/Os lie beyond, or of the other direction."""
-    found = value_of(group, link, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def _has(group: Group, figures: Sequence[str]) -> bool:

@@ -70,11 +70,6 @@ class ArrayFailureSetting(DriveSetting):
         """What fio is told; it is ended once the film is over."""
         return FioSetting(options=self.options, writes=self.writes, ramp_s=Seconds(0.0), duration_s=self.loaded_s)
 
-    @property
-    def asked_of_drives(self) -> tuple[float | None, str]:
-        """As the load does."""
-        return self.load.asked_of_drives
-
     @cached_property
     def params(self) -> Params:
         """Each option under its own name."""

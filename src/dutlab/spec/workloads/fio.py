@@ -27,7 +27,7 @@ from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio_job import ORDER, not_taken, order_faults, results, seconds_of, sections, stages
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
-from dutlab.spec.workloads.setting import ELSEWHERE, DurationSaid, Params, RampSaid, Setting, Words, asked_by
+from dutlab.spec.workloads.setting import ELSEWHERE, DurationSaid, Params, RampSaid, Setting, Words
 from dutlab.units import Seconds, number_or_text
 
 READS = frozenset({"read", "randread"})
@@ -104,11 +104,6 @@ class FioSetting(DriveSetting):
     def loaded_s(self) -> Seconds:
         """The ramp too, of each stage of a job file one after another."""
         return Seconds((self.ramp_s + self.duration_s) * (len(stages(self.job)) if self.job else 1))
-
-    @property
-    def asked_of_drives(self) -> tuple[float | None, str]:
-        """As the options say."""
-        return asked_by(self.options.get("rw", ""), self.options.get("bs", ""))
 
     @property
     def results(self) -> dict[str, tuple[str, ...]]:

@@ -105,19 +105,9 @@ class Setting(BaseModel):
         return Seconds(0.0)
 
     @property
-    def load_s(self) -> float | None:
-        """Its `duration_s`: how long a load lasts that is counted; None of what has none of a set length."""
-        return getattr(self, "duration_s", None)
-
-    @property
     def at_limit_s(self) -> Seconds:
         """How long the load at the limit takes, offered once more; 0 of what finds none."""
         return Seconds(0.0)
-
-    @property
-    def asked_of_drives(self) -> tuple[float | None, str]:
-        """Share of writes, where it is all or nothing, and the size of a block; empty of what has no blocks."""
-        return None, ""
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -207,15 +197,6 @@ def _flat(name: str, value: Any) -> dict[str, Value]:  # noqa: ANN401, PLR0911 -
             return {name: str(value)}
         case _:
             return {name: value}
-
-
-_SHARES = {"read": 0.0, "randread": 0.0, "write": 1.0, "randwrite": 1.0}
-_BY_READS: Mapping[float, str] = {100: "read", 0: "write"}
-
-
-def asked_by(way: str, block: str) -> tuple[float | None, str]:
-    """`Setting.asked_of_drives` of fio's `rw` and `bs`."""
-    return _SHARES.get(way), block
 
 
 class MadeSetting(Setting):
@@ -356,7 +337,7 @@ class ImportedSetting(Setting):
         "warmup_mult": Words("warm-up at {}"),
     }
     """Of what files of many tools say; a workload of ours that it is shown as says the others."""
-    bs, frame_mix, protocol, rw, work = Told(str), Told(str), Told(str), Told(str), Told(str)
+    frame_mix, protocol, rw, work = Told(str), Told(str), Told(str), Told(str)
     iodepth, mtu, streams = Told(int), Told(int), Told(int)
     duration_s, rate_pps, rate_percent, reads_percent = Told(int, float), Told(int, float), Told(int, float), Told(int, float)
     target_percent, threshold_percent, warmup_s = Told(int, float), Told(int, float), Told(int, float)
@@ -376,12 +357,6 @@ class ImportedSetting(Setting):
         """Where the file names both."""
         client, server = self.said.get("client"), self.said.get("server")
         return (str(client), str(server)) if client and server else ()
-
-    @property
-    def asked_of_drives(self) -> tuple[float | None, str]:
-        """Under the names of fio, or of a table."""
-        size, reads = str(self.said.get("bs", "")), self.reads_percent
-        return asked_by(self.rw or ("" if reads is None else _BY_READS.get(reads, "")), size)
 
     @cached_property
     def params(self) -> Params:

@@ -53,11 +53,6 @@ class StorageLimitSetting(DriveSetting):
     ramp_s: RampSaid
 
     @property
-    def asked_of_drives(self) -> tuple[float | None, str]:
-        """The same at each depth."""
-        return self.at(1).asked_of_drives
-
-    @property
     def points(self) -> int:
         """Depths of a sweep to the deepest."""
         return ceil(log2(self.deepest)) + 1 + BISECTIONS

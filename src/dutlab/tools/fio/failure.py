@@ -75,7 +75,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         raise MeasurementError(f"drives of {' and '.join(found)} make no one array")
     (name,) = found
     host = site.hosts[name]
-    if (made := site.array_of(cell.mode)) is None:
+    if (made := site.arrays.get(cell.mode)) is None:
         raise MeasurementError(f"mode {cell.mode} makes no array")
     failing = Failing(host, site.testbed.hosts[name], made)
     array = await array_of(host, made)

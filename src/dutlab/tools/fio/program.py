@@ -113,7 +113,7 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
         try:
             found = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
             insist_unused(found)
-            insist_within([cell for cell in cells if site.array_of(cell.mode) is None], found)
+            insist_within([cell for cell in cells if cell.mode not in site.arrays], found)
         except TestbedError as error:
             faults.append(str(error))
     if faults:
@@ -157,7 +157,7 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     try:
         for name, drives in _by_host(site, cell.links).items():
             host, written = site.hosts[name], drives if _writes(cell) else ()
-            if (array := site.array_of(cell.mode)) is None:
+            if (array := site.arrays.get(cell.mode)) is None:
                 found[name] = await find(host, drives, written=written)
             elif array.device:
                 found[name] = await find_own_array(host, array.device, cell.mode, drives, look=bool(written))
