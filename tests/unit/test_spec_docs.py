@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.plan.trials import make_plan
-from dutlab.spec.arrays import ArraySpec
-from dutlab.spec.drives import DriveSpec
+from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.factors import KNOBS, LevelCommands
 from dutlab.spec.generators import GENERATORS

@@ -38,7 +38,7 @@ class LinuxMode(OfFlows):
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On the DUT."""
-        return {"dut": (NFT, SYSCTL, *([ASKS_KERNEL] if self.behaviour.tracks else []))}
+        return {"dut": (NFT, SYSCTL, *([ASKS_KERNEL] if self.declared.behaviour.tracks else []))}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when the present ruleset could not be restored."""
@@ -53,12 +53,12 @@ class LinuxMode(OfFlows):
         if self.keeps_own:
             chains = (await dut.run(["nft", "list", "chains"])).text
             await dut.run(["nft", "-f", "-"], stdin=nft_rules.passes(testbed, nft_rules.forward_chains(chains)).encode())
-        if self.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
+        if self.declared.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
             await forget_flows(dut)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Forwarding, both directions of every link, the address that the sink sees, and what connection tracking holds."""
-        frames = await frame_checks(testbed, prober, self.behaviour, lambda flow: is_tracked(dut, flow))
+        frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
@@ -69,7 +69,7 @@ class LinuxMode(OfFlows):
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("no rules outside nftables", not tables, f"iptables-legacy tables: {' '.join(tables) or 'none'}"),
-            *([await limit_check(dut, self.flows)] if self.behaviour.tracks else []),
+            *([await limit_check(dut, self.flows)] if self.declared.behaviour.tracks else []),
         ]
 
 

@@ -26,7 +26,7 @@ class ManualMode(Unset, OfRecord):
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Both directions of every link, and the address that the sink sees."""
         del dut
-        return await frame_checks(testbed, prober, self.behaviour, None)
+        return await frame_checks(testbed, prober, self.declared.behaviour, None)
 
 
 _MODES = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
 from dutlab.spec.links import Link
-from dutlab.systems.modes import Behaviour, DeclaredMode
+from dutlab.systems.modes import DeclaredMode
 
 if TYPE_CHECKING:
     from dutlab.spec.testbed import Testbed
@@ -151,11 +151,6 @@ class OfRecord:
     def name(self) -> str:
         """As in the experiment."""
         return self.declared.name
-
-    @property
-    def behaviour(self) -> Behaviour:
-        """What frames must show."""
-        return self.declared.behaviour
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class PfMode(OfRecord):
         async def tracked(flow: UdpFlow) -> bool:
             return has_state(await root.value(["pfctl", "-s", "states"]) or "", flow)
 
-        frames = await frame_checks(testbed, prober, self.behaviour, None if self.ruleset is None else tracked)
+        frames = await frame_checks(testbed, prober, self.declared.behaviour, None if self.ruleset is None else tracked)
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
@@ -136,7 +136,7 @@ class PfMode(OfRecord):
             expected = await self._expected(root, testbed)
             found = RuleCounts.of(await loaded(root, self.system.sections)) if present else RuleCounts(0, 0)
             checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
-            checks += [await self._limit(root)] if present and self.behaviour.tracks else []
+            checks += [await self._limit(root)] if present and self.declared.behaviour.tracks else []
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:

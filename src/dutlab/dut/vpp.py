@@ -80,7 +80,7 @@ class VppMode(OfFlows):
             number = (await change(root, "set", "acl-plugin", "acl", *access.words.split())).partition(":")[2].strip()
             for interface, direction in access.places:
                 await change(root, "set", "acl-plugin", "interface", interface, direction, "acl", number)
-        if self.behaviour.translates:
+        if self.declared.behaviour.translates:
             await change(root, "nat44", "plugin", "enable", "sessions", str(self.sessions))
             for link in _of_ipv4(testbed):
                 await change(root, "set", "interface", "nat44", "in", link.dut_in.interface, "out", link.dut_out.interface)
@@ -90,9 +90,9 @@ class VppMode(OfFlows):
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """checks_of_state(), and what frames show."""
         root = await Root.on(dut)
-        where = ("nat44", "summary") if self.behaviour.translates else ("acl-plugin", "sessions")
+        where = ("nat44", "summary") if self.declared.behaviour.translates else ("acl-plugin", "sessions")
 
-        before = await sessions(root, *where) if self.behaviour.tracks else None
+        before = await sessions(root, *where) if self.declared.behaviour.tracks else None
 
         async def tracked(flow: UdpFlow) -> bool | None:
             nonlocal before
@@ -100,7 +100,7 @@ class VppMode(OfFlows):
             earlier, before = before, await sessions(root, *where)
             return None if earlier is None or before is None else before > earlier
 
-        frames = await frame_checks(testbed, prober, self.behaviour, tracked if self.behaviour.tracks else None)
+        frames = await frame_checks(testbed, prober, self.declared.behaviour, tracked if self.declared.behaviour.tracks else None)
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
@@ -112,12 +112,12 @@ class VppMode(OfFlows):
         translating = {
             p: direction for link in _of_ipv4(testbed) for p, direction in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))
         }
-        expected = translating if self.behaviour.translates else {}
+        expected = translating if self.declared.behaviour.translates else {}
         limits = []
-        if self.behaviour.translates:
+        if self.declared.behaviour.translates:
             limit = await session_limit(root)
             limits = [Check(f"nat44 takes {self.sessions} sessions a thread", limit == self.sessions, f"{limit or 'it does not say'}")]
-        elif self.behaviour.tracks:
+        elif self.declared.behaviour.tracks:
             fit = "" if self.flows <= LEAST_LISTED else f", fewer than the {self.flows} flows of the experiment"
             said = f"vppctl does not show it: {LEAST_LISTED} in recent sources{fit}"
             limits = [Check("acl-plugin takes as many sessions as VPP was started with", passed=True, found=said)]

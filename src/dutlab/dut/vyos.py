@@ -52,7 +52,7 @@ class VyosMode(OfFlows):
         async def tracked(flow: UdpFlow) -> bool | None:
             return await is_tracked(root, flow)
 
-        return [*await self.checks_of_state(dut, testbed), *await frame_checks(testbed, prober, self.behaviour, tracked)]
+        return [*await self.checks_of_state(dut, testbed), *await frame_checks(testbed, prober, self.declared.behaviour, tracked)]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """Forwarding, and the configuration line for line."""
@@ -62,7 +62,7 @@ class VyosMode(OfFlows):
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("firewall and NAT are those of the mode", wanted == found, f"{missing} lines missing, {more} more than there should be"),
-            *([await limit_check(dut, self.flows)] if self.behaviour.tracks else []),
+            *([await limit_check(dut, self.flows)] if self.declared.behaviour.tracks else []),
         ]
 
     async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:

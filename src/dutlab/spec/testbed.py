@@ -26,8 +26,7 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
-from dutlab.spec.arrays import ArraySpec
-from dutlab.spec.drives import DriveSpec
+from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN

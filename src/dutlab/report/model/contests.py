@@ -150,7 +150,7 @@ def _with_readings(label: str, readings: Sequence[Sequence[CellFigure]], levels:
 
 
 def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> Standing:
-    """The standing of what is no mode or level of one cell, such as generators and drives, by the name of each."""
+    """The standing of what are not modes or levels of one cell, such as generators and drives, by the name of each."""
     moments = {name: [r.started for r in of] for name, of in named.items()}
     stretches = frozenset((a, b) for a, b in combinations(moments, 2) if not in_turn([(moments[a], moments[b])]))
     entrants = tuple(_with_readings(name, [of]) for name, of in named.items())

@@ -17,10 +17,7 @@ from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
 from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.known import MDRAID, mode_of
-from dutlab.spec.workloads.array_failure import ArrayFailureSetting
-from dutlab.spec.workloads.fio import FioSetting
-from dutlab.spec.workloads.setting import ImportedSetting, Setting
-from dutlab.spec.workloads.storage_limit import StorageLimitSetting
+from dutlab.spec.workloads.on_drives import options_of
 from dutlab.stats.summary import median
 from dutlab.systems.modes import SETS
 from dutlab.units import si
@@ -29,7 +26,6 @@ _BLOCK = "4k"
 """fio's own, where a job does not say it."""
 _WAYS = {"read": 0.0, "randread": 0.0, "write": 1.0, "randwrite": 1.0}
 """`rw` → share of writes; nothing is rated for mixes."""
-_BY_READS: Mapping[float | None, str] = {100: "read", 0: "write"}
 _RATED = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 _CHANNEL = re.compile(r"(?i)\bchannel[ _-]?\w+")
 
@@ -45,7 +41,7 @@ class DriveLadders:
 
     def load(self, group: Group) -> Load | None:
         """What was asked of the drives; None where no rating is of such requests."""
-        way, size = asked_of_drives(group.cell.setting)
+        way, size = (options_of(group.cell.setting).get(name, "") for name in ("rw", "bs"))
         block = parse_size(size or _BLOCK) if is_size(size or _BLOCK) else 0
         return Load(block, _WAYS[way]) if way in _WAYS and block else None
 
@@ -74,20 +70,6 @@ class DriveLadders:
         hosts = {name.partition(":")[0] for name in drives}
         ways = {name: self._facts[name].get("pcie") or () for name in drives if name in self._facts}
         return topology(ways, memory_of(self._hosts.get(hosts.pop(), {})) if len(hosts) == 1 else None)
-
-
-def asked_of_drives(setting: Setting) -> tuple[str, str]:
-    """Fio's `rw` and `bs`; empty where they are not told."""
-    match setting:
-        case ImportedSetting():
-            return setting.rw or _BY_READS.get(setting.reads_percent, ""), str(setting.said.get("bs", ""))
-        case StorageLimitSetting():
-            options = setting.at(1).options
-        case FioSetting() | ArrayFailureSetting():
-            options = setting.options
-        case _:
-            return "", ""
-    return options.get("rw", ""), options.get("bs", "")
 
 
 def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Section, ...]:

@@ -16,8 +16,7 @@ from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
-from dutlab.spec.workloads.fio import FioSetting
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.on_drives import options_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
@@ -124,10 +123,7 @@ def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
 
 
 def _depth(group: Group) -> float | None:
-    setting = group.cell.setting
-    if isinstance(setting, ImportedSetting):
-        return setting.iodepth
-    told = setting.options.get(_DEPTH, "") if isinstance(setting, FioSetting) else ""
+    told = options_of(group.cell.setting).get(_DEPTH, "")
     return float(told) if told.isdecimal() else None
 
 

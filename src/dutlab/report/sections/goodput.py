@@ -16,8 +16,6 @@ from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Sectio
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.spec.workloads.matrix import MatrixSetting
-from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
@@ -87,10 +85,14 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     )
 
 
+def protocol_of(cell: Cell) -> str:
+    """`tcp` or `udp`."""
+    return getattr(cell.setting, "protocol", None) or "tcp"
+
+
 def departs(cell: Cell) -> str:
     """TCP, from all that sends frames; datagrams name their protocol."""
-    setting = cell.setting
-    if isinstance(setting, MatrixSetting | ImportedSetting) and setting.protocol not in {None, "tcp"}:
+    if protocol_of(cell) != "tcp":
         return ""
     return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 

@@ -17,8 +17,6 @@ from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.model.words import folded, size_order
 from dutlab.report.sections.watched import CoreMeans
-from dutlab.spec.workloads.datagrams import DatagramsSetting
-from dutlab.spec.workloads.iperf3 import TcpSetting
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
@@ -126,8 +124,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     tcp = figure == "goodput_bps"
     frames, steady = _is_frames(figure), figure in _ONE_LOAD
     flows = [f for r in group.measured for f in r.flows] if steady else []
-    setting = group.cell.setting
-    streams = setting.streams if isinstance(setting, TcpSetting | DatagramsSetting | ImportedSetting) else None
+    streams = getattr(group.cell.setting, "streams", None)
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
     return Facts(
@@ -156,7 +153,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         table_size=_table_size(bed.hosts.get(bed.dut, {})),
         throttled=hot.get("THROTTLED", ""),
         power_limited=hot.get("POWER_LIMITED", ""),
-        streams=None if frames else streams,
+        streams=streams if isinstance(streams, int) and not frames else None,
         neighbours=tuple(_neighbours(group, near, bed)),
         other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
         together=_together(group, near) if alone else None,

@@ -10,10 +10,9 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
+from dutlab.report.sections.goodput import protocol_of
 from dutlab.report.sections.headline import compared
 from dutlab.spec.known import mode_of
-from dutlab.spec.workloads.matrix import MatrixSetting
-from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.read import dut_of, hosts_along
 
 _SHOWN = {
@@ -40,7 +39,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         _table(kept, link, shown, book, way, family=family, variant=numbered[variant])
         for nth in range(2)
         for (_, link, variant), kept in of.items()
-        for shown in (_SHOWN[protocol_of(kept[0])][nth],)
+        for shown in (_SHOWN[protocol_of(kept[0].cell)][nth],)
     ]
     return Section(
         slug="matrix",
@@ -61,12 +60,6 @@ def hosts_of(pairs: Iterable[tuple[str, str]], way: Sequence[str]) -> list[str]:
     return sorted({host for pair in pairs for host in pair}, key=lambda host: (way.index(host) if host in way else len(way), host))
 
 
-def protocol_of(group: Group) -> str:
-    """`tcp` or `udp`."""
-    setting = group.cell.setting
-    return (setting.protocol if isinstance(setting, MatrixSetting | ImportedSetting) else None) or "tcp"
-
-
 def pair_of(group: Group) -> tuple[str, str]:
     """The host that sends and the one that receives; of a table that names none, empty."""
     client, server = group.cell.setting.ends or ("", "")
@@ -76,7 +69,7 @@ def pair_of(group: Group) -> tuple[str, str]:
 def variant_of(group: Group) -> str:
     """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
     asked = asked_words(group.cell.setting, group.cell.tool, without=("client", "server", "protocol"))
-    return f"{protocol_of(group).upper()}, {asked}"
+    return f"{protocol_of(group.cell).upper()}, {asked}"
 
 
 def _table(

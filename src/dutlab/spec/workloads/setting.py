@@ -303,6 +303,7 @@ GoalsSaid = Annotated[Goals, Words("search for {}", place=-1, read=lambda goals:
 
 
 _T = TypeVar("_T")
+_BY_READS: Mapping[float | None, str] = {100: "read", 0: "write"}
 
 
 class Told(Generic[_T]):
@@ -337,8 +338,8 @@ class ImportedSetting(Setting):
         "warmup_mult": Words("warm-up at {}"),
     }
     """Of what files of many tools say; a workload of ours that it is shown as says the others."""
-    frame_mix, protocol, rw, work = Told(str), Told(str), Told(str), Told(str)
-    iodepth, mtu, streams = Told(int), Told(int), Told(int)
+    frame_mix, protocol, work = Told(str), Told(str), Told(str)
+    mtu, streams = Told(int), Told(int)
     duration_s, rate_pps, rate_percent, reads_percent = Told(int, float), Told(int, float), Told(int, float), Told(int, float)
     target_percent, threshold_percent, warmup_s = Told(int, float), Told(int, float), Told(int, float)
 
@@ -357,6 +358,11 @@ class ImportedSetting(Setting):
         """Where the file names both."""
         client, server = self.said.get("client"), self.said.get("server")
         return (str(client), str(server)) if client and server else ()
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """As fio's are called; a table may tell the share of reads in place of `rw`."""
+        return {"rw": _BY_READS.get(self.reads_percent, ""), **{name: str(value) for name, value in self.said.items()}}
 
     @cached_property
     def params(self) -> Params:
