@@ -21,8 +21,11 @@ from dutlab.store.record import PUBLISHED
 _WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
 _FIGURES = re.compile(r"(.*_)?(iops|bytes_per_s|clat_mean_ns|clat_p\d+_ns|latency_ns|capacity_bytes|cpu\w*_(ratio|cores))")
 """What such tests print, of figures in our own words."""
-_SCALES = {1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 2.0**10: "Ki", 2.0**20: "Mi", 2.0**30: "Gi", 2.0**40: "Ti"}
-_TIME_SCALES = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
+_SYMBOLS = {MeasureUnit.BYTES: "B", MeasureUnit.BYTES_PER_S: "B/s"}
+_SCALES: Mapping[object, str] = {
+    1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 2.0**10: "Ki", 2.0**20: "Mi", 2.0**30: "Gi", 2.0**40: "Ti",
+}  # fmt: skip
+_TIME_SCALES: Mapping[object, str] = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
 _NONE = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
@@ -117,10 +120,7 @@ def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]
         return _NONE
     row = _published(group, name)
     if value.published and row is not None:
-        return value.published, (
-            _parameter(name),
-            _printed_in(name, float(scale) if isinstance(scale := row["scale"], int | float) else 1.0),
-        )
+        return value.published, (_parameter(name), _printed_in(name, row.get("scale")))
     unit = unit_of(name)
     return number_text(value, unit), (_parameter(name), unit.name)
 
@@ -130,14 +130,10 @@ def _parameter(name: str) -> str:
     return name.removesuffix(f"_{measure_unit(name).ending}")
 
 
-def _printed_in(name: str, scale: float) -> str:
-    """The unit of a table's column that holds a figure."""
-    match measure_unit(name):
-        case MeasureUnit.NS:
-            return _TIME_SCALES.get(scale, "")
-        case MeasureUnit.RATIO:
-            return "ratio" if scale == 1 else "percent"
-        case MeasureUnit.BYTES if scale == 1:
-            return "bytes"
-        case unit:
-            return _SCALES.get(scale, "") + {MeasureUnit.BYTES: "B", MeasureUnit.BYTES_PER_S: "B/s"}.get(unit, unit.symbol)
+def _printed_in(name: str, scale: object) -> str:
+    """The unit of a table's column that holds a figure, whose own unit is so many times as large."""
+    unit = measure_unit(name)
+    if unit is MeasureUnit.RATIO:
+        return "ratio" if scale == 1 else "percent"
+    prefix, symbol = _SCALES.get(scale, ""), _SYMBOLS.get(unit, unit.symbol)
+    return _TIME_SCALES.get(scale, "") if unit is MeasureUnit.NS else "bytes" if prefix + symbol == "B" else prefix + symbol

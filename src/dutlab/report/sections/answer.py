@@ -15,17 +15,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import (
-    SIZES,
-    alike_names,
-    asked_words,
-    better_of,
-    column_words,
-    in_order,
-    plural,
-    setting_words,
-    size_order,
-)
+from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of, column_words, in_order, plural, setting_words, size_order
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST

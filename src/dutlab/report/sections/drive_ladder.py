@@ -15,6 +15,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
+from dutlab.report.sections.fio import drives_words
 from dutlab.spec.drives import is_size, parse_size
 from dutlab.spec.known import MDRAID, mode_of
 from dutlab.spec.workloads.on_drives import options_of
@@ -132,11 +133,7 @@ def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[st
     shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
     rating, binds = found.rungs[0].iops, found.binds
     told = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
-    return Row(group.label, (_drives_words(group), setting, *told), links=group.cell.link_label, link=group.cell.link_label)
-
-
-def _drives_words(group: Group) -> str:
-    return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
+    return Row(group.label, (drives_words(group), setting, *told), links=group.cell.link_label, link=group.cell.link_label)
 
 
 def _before(place: str) -> str:

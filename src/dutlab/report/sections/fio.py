@@ -99,7 +99,7 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
         if lines := [line for line in lines if len(line.points) > 1][:MOST_LINES]:
             yield Curve(
                 slug=f"fio-latency-{way}-{links}",
-                title=f"Latency that a share of the {way}s stays below, {_drives(of[0][0])}",
+                title=f"Latency that a share of the {way}s stays below, {drives_words(of[0][0])}",
                 x_title="share of I/Os",
                 x="of_all",
                 y_title="completion latency",
@@ -143,7 +143,7 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
             if kept := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
                 yield Curve(
                     slug=f"fio-depth-{figure.partition('_')[0]}-{links}",
-                    title=f"{words[0].upper()}{words[1:]} over depth: {_drives(same[0])}",
+                    title=f"{words[0].upper()}{words[1:]} over depth: {drives_words(same[0])}",
                     x_title="depth",
                     x="depth",
                     y_title=title,
@@ -164,7 +164,7 @@ def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
             same = [trial for trial in found if first[trial].cell.link_label == links]
             yield Curve(
                 slug=f"fio-{way}-over-time-{links}",
-                title=f"Bytes {'read' if way == 'read' else 'written'} over time, {_drives(first[same[0]])}",
+                title=f"Bytes {'read' if way == 'read' else 'written'} over time, {drives_words(first[same[0]])}",
                 x_title="time",
                 x="time_s",
                 y_title=f"{way}s",
@@ -178,7 +178,8 @@ def _ways(group: Group) -> set[str]:
     return {way for r in group.measured for of in r.figures.values() for way in ("read", "write") if f"{way}_iops" in of}
 
 
-def _drives(group: Group) -> str:
+def drives_words(group: Group) -> str:
+    """`d1`, `4 drives`."""
     return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
 
 

@@ -12,7 +12,6 @@ from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import size_order
 from dutlab.spec.workloads.generation import GenerationSetting
-from dutlab.spec.workloads.setting import ImportedSetting
 
 _FIGURE = "made_pps"
 _WORK = {"frames": "frames", "copies": "frames and copies", "checksums": "frames, copies and checksums"}
@@ -63,9 +62,8 @@ def _gain(by_streams: Mapping[int, Group], link: str, ends: tuple[int, int]) -> 
 def _asked(group: Group) -> tuple[str, int]:
     """Kind of work and number of streams."""
     setting = group.cell.setting
-    if isinstance(setting, GenerationSetting):
-        return setting.work.value, setting.streams
-    return (setting.work or "", setting.streams or 1) if isinstance(setting, ImportedSetting) else ("", 1)
+    work = setting.work.value if isinstance(setting, GenerationSetting) else getattr(setting, "work", "")
+    return work or "", getattr(setting, "streams", None) or 1
 
 
 def _place(group: Group) -> tuple[str, int, tuple[int, float, str]]:

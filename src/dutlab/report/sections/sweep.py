@@ -15,7 +15,7 @@ from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words,
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
-from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting, Setting
+from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 
@@ -76,12 +76,6 @@ def departs(cell: Cell) -> str:
     )
 
 
-def _mix(setting: Setting) -> str | None:
-    if isinstance(setting, FrameSetting):
-        return setting.frame_size.text
-    return setting.frame_mix if isinstance(setting, ImportedSetting) else None
-
-
 def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Table:
     """Every figure of a link, or of all together."""
     links, sizes = groups[0].cell.links, _sizes(groups)
@@ -116,7 +110,8 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
     rows = [Row(label, tuple(of[label, size] for size in sizes)) for label in dict.fromkeys(row.label for row in every.rows)]
     if limits:
         rows.append(Row("", tuple(limits.get(size, "") for size in sizes), head=CEILING))
-    mixes = {g.cell.setting.size: _mix(g.cell.setting) for g in groups}
+    settings = [g.cell.setting for g in groups]
+    mixes = {s.size: s.frame_size.text if isinstance(s, FrameSetting) else getattr(s, "frame_mix", None) for s in settings}
     links = groups[0].cell.links
     about = f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"
     return Table(
