@@ -27,8 +27,9 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     """Every reason why the experiment, as written, cannot run on `bed`; parts that are wrong by themselves are passed over."""
     modes = experiment.get("modes")
     factors = experiment.get("factors")
-    yield from _mode_misfits(factors, modes if isinstance(modes, Mapping) else {}, bed)
-    arrays = _arrays(factors, modes if isinstance(modes, Mapping) else {}, bed)
+    own = modes if isinstance(modes, Mapping) else {}
+    arrays = _arrays(factors, own, bed)
+    yield from (*_mode_misfits(factors, own, bed), *_no_array(arrays, bed))
     yield from level_misfits(experiment, bed)
     bed = replace(bed, bounds=with_least_mtu(bed.bounds, factors))
     workloads = experiment.get("workloads")
@@ -150,8 +151,6 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     written = levels if isinstance(levels, list) else []
-    if bed.family == MDRAID:
-        yield from _no_array(_arrays(factors, own, bed), bed)
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
 
 

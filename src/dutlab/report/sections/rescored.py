@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from dutlab.errors import StoreError
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
-from dutlab.report.gather import read_run
 from dutlab.report.model.groups import Group
 from dutlab.report.sections.loadtest import ramp_of
 from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, RescoredBounds, Saturation, TrialPoint, points_of, rescore, saturation
-from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.workloads import Rescoring, plug_of
 
@@ -39,18 +35,6 @@ class Rescored:
     points: int
     """How many trials of a load that is."""
     answers: tuple[RescoredBounds, ...]
-
-
-def rescored_run(path: Path) -> list[Rescored]:
-    """The run at `path`, rescored. Raises InputError when it is not a run, StoreError."""
-    return rescored(_groups(path))
-
-
-def _groups(path: Path) -> Sequence[Group]:
-    read = read_run(path)
-    if read.faults:
-        raise StoreError(read.faults[0])
-    return read.groups
 
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
@@ -107,10 +91,9 @@ class SaturatedRamp:
     saturation: Saturation
 
 
-def ramps(path: Path) -> list[SaturatedRamp]:
-    """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
-    with reading(path):
-        return [ramp for g in _groups(path) for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
+def ramps(groups: Sequence[Group]) -> list[SaturatedRamp]:
+    """Where every ramp among them saturated the DUT."""
+    return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 
 
 def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
