@@ -10,7 +10,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.dut import family, linux_tracking, nft_rules
-from dutlab.dut.custom import custom_mode
+from dutlab.dut.custom import CommandMode
 from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
 
@@ -278,7 +278,7 @@ async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_a
             "restore": ["nft delete table inet mine", "sysctl -q -w net.ipv4.ip_forward=0"],
         }
     )
-    mode = custom_mode("mine", commands)
+    mode = CommandMode("mine", commands)
     before = await state(dut)
     undo = await mode.undo(dut, lab.testbed)
     await mode.apply(dut, lab.testbed)

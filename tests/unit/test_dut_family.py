@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.dut import family, nft_rules, pf_rules, vpp_rules, vyos_rules
-from dutlab.dut.custom import custom_mode
+from dutlab.dut.custom import CommandMode
 from dutlab.dut.ipsec_rules import REQUIRED
 from dutlab.dut.linux_ipsec import RequiringEnd
 from dutlab.dut.linux_tracking import is_tracked
@@ -237,14 +237,14 @@ class Commands:
 
 
 async def test_a_mode_of_commands_applies_and_restores_in_the_files_order():
-    mode, dut = custom_mode("mine", Commands()), ScriptedHost({})
+    mode, dut = CommandMode("mine", Commands()), ScriptedHost({})
     assert [s.argv for s in await mode.undo(dut, LAB)] == [("sh", "-c", "back two"), ("sh", "-c", "back one")]
     assert dut.ran == []
     await mode.apply(dut, LAB)
     assert dut.ran == ["sh -c one", "sh -c two"]
     dut = ScriptedHost({"one": (3, "no")})
     with pytest.raises(CommandFailed):
-        await custom_mode("mine", Commands()).apply(dut, LAB)
+        await CommandMode("mine", Commands()).apply(dut, LAB)
     assert dut.ran == ["sh -c one"]
 
 
@@ -258,18 +258,18 @@ async def test_a_mode_of_commands_applies_and_restores_in_the_files_order():
 )
 async def test_of_a_policy_that_requires_protection_frames_are_dropped_and_the_sources_own_packets_pass(out, ping, failed):
     source, prober = ScriptedHost({"ping": (ping, "")}), ScriptedProber(out=out) if out else ScriptedProber()
-    mode = custom_mode("mine", Commands(), "dropped", source)
+    mode = CommandMode("mine", Commands(), "dropped", source)
     assert {c.what for c in await mode.verify(ScriptedHost({}), LAB, prober) if not c.passed} == failed
 
 
 async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():
-    checks = await custom_mode("mine", Commands()).verify(ScriptedHost({"look": (1, "nothing there")}), LAB, ScriptedProber(out=NONE))
+    checks = await CommandMode("mine", Commands()).verify(ScriptedHost({"look": (1, "nothing there")}), LAB, ScriptedProber(out=NONE))
     assert [(c.what, c.passed, c.found) for c in checks] == [
         ("`look` ends with 0", False, "status 1: nothing there"),
         ("link a: a flow passes", False, "0 of 10 probe frames arrived"),
         ("link b: a flow passes", False, "0 of 10 probe frames arrived"),
     ]
-    assert all(c.passed for c in await custom_mode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))
+    assert all(c.passed for c in await CommandMode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))
 
 
 @pytest.mark.parametrize(

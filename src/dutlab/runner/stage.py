@@ -11,7 +11,7 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
-from dutlab.dut.custom import custom_mode
+from dutlab.dut.custom import CommandMode
 from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
@@ -194,7 +194,7 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     named = {**hosts, **other_end}
     of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among(named)
     sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
-    return {**sized, **{name: custom_mode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
+    return {**sized, **{name: CommandMode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:

@@ -97,14 +97,11 @@ def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[
 
 def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: TestbedShape) -> Iterator[tuple[str, str]]:
     """Key and fault: sets of drives that are not what an array is made of, and a purge of it."""
-    sets = getattr(workload, "drives_", ())
-    if arrays and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
-        yield "drives", f"mode {arrays[0].name} makes one array of all drives: write [together]"
-    if arrays and getattr(workload, "purge", "none") != "none":
-        yield (
-            "purge",
-            f"erases drives, and mode {arrays[0].name} makes an array of them: leave it out, or purge in an experiment of as-found",
-        )
+    sets, made = getattr(workload, "drives_", ()), arrays[0].name if arrays else ""
+    if made and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
+        yield "drives", f"mode {made} makes one array of all drives: write [together]"
+    if made and getattr(workload, "purge", "none") != "none":
+        yield "purge", f"erases drives, and mode {made} makes an array of them: leave it out, or purge in an experiment of as-found"
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:

@@ -135,7 +135,7 @@ def _levels(cell: Cell, varied: Iterable[str]) -> tuple[str, ...]:
 def _entrant(runs: Sequence[CellsOfRun], c: CellFigures, varied: set[str], name: str, figure: str) -> Entrant:
     key = key_of(c.cell)
     readings = [of[key].readings(name, figure) if key in of else () for of in runs]
-    return _with_readings(entrant_label(c.cell, varied), readings, _all_levels(c.cell))
+    return _with_readings(entrant_label(c.cell, varied), readings, _levels(c.cell, c.cell.factors.keys() - {"mode"}))
 
 
 def _with_readings(label: str, readings: Sequence[Sequence[CellFigure]], levels: tuple[str, ...] = ()) -> Entrant:
@@ -156,10 +156,6 @@ def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> Standing:
     entrants = tuple(_with_readings(name, [of]) for name, of in named.items())
     (standing,) = decide([Contest("", figure, entrants, better_of(figure) or "higher", stretches=stretches)])
     return standing
-
-
-def _all_levels(cell: Cell) -> tuple[str, ...]:
-    return tuple(f"{name} {level}" for name, level in cell.factors.items() if name != "mode")
 
 
 def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, str]]:
