@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from dutlab.dut.custom import CommandMode
-from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.mode import SeenProbe
 from dutlab.spec.experiment import CustomMode
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import GUARDS, ROUTES, TRANSLATES
 from dutlab.systems.windows import WINDOWS
 from dutlab.tools.ping import Ping, ProbesByEnds
 from transcript import TranscriptHost
