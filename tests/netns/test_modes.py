@@ -80,7 +80,7 @@ async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, engi
             continue
         checks = await MODES[name].verify(dut, lab.testbed, engine)
         assert bad(checks) == {}, f"{name} in {walk}"
-        assert len(checks) == 2 + MODES[name].behaviour.tracks + len(lab.testbed.links) * 4
+        assert len(checks) == 2 + MODES[name].declared.behaviour.tracks + len(lab.testbed.links) * 4
         proven.add(now)
     assert {name for name, _ in proven} == set(names)
 
