@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from dutlab.analysis.ceilings.ethernet import Ip, tcp_goodput
+from dutlab.subject import subject_of
 from dutlab.units import BpsL1, si
 
 ABOVE_FRAMES = 1.02
@@ -59,5 +60,5 @@ def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]
     """Of a link that has none of its own (`a+a.back`), the sum of its directions'."""
     if (own := ceilings.get(link, {}).get(figure)) is not None:
         return own
-    of_directions = [ceilings.get(direction.removesuffix(".back"), {}).get(figure) for direction in link.split("+")]
+    of_directions = [ceilings.get(place, {}).get(figure) for place in subject_of(link).place_of_flows]
     return None if any(line is None for line in of_directions) else sum(line for line in of_directions if line is not None)

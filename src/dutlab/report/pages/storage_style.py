@@ -17,6 +17,7 @@ from dutlab.report.model.words import alike_names, better_of, in_order, setting_
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
+from dutlab.subject import figure_name
 
 _WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
 _FIGURES = re.compile(r"(.*_)?(iops|bytes_per_s|clat_mean_ns|clat_p\d+_ns|latency_ns|capacity_bytes|cpu\w*_(ratio|cores))")
@@ -106,7 +107,7 @@ def _asked(group: Group, groups: Sequence[Group]) -> str:
 def _names(group: Group) -> list[str]:
     """Its figures that are printed: of a table all, of a trial what such tests tell."""
     found = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
-    return [name for name in found if _published(group, name) or _FIGURES.fullmatch(name)]
+    return [name for name in found if _published(group, name) or _FIGURES.fullmatch(figure_name(name).measure)]
 
 
 def _published(group: Group, name: str) -> Mapping[str, object] | None:
@@ -127,7 +128,9 @@ def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]
 
 def _parameter(name: str) -> str:
     """What a figure is of, without its unit."""
-    return name.removesuffix(f"_{measure_unit(name).ending}")
+    (part, measure), ending = figure_name(name), measure_unit(name).ending
+    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
+    return "_".join(filter(None, (part, bare))) or measure
 
 
 def _printed_in(name: str, scale: object) -> str:

@@ -16,6 +16,7 @@ from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Sectio
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
+from dutlab.subject import joined
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
@@ -60,7 +61,7 @@ def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
 def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken: Sequence[str]) -> Table:
     cell, figure = groups[0].cell, _figure_of(groups)
     links = sorted({g.cell.links for g in groups}, key=lambda of: (len(of), of))
-    columns = [_column(figure, of, link) for of in links for link in ([*of, "+".join(of)] if len(of) > 1 else of)]
+    columns = [_column(figure, of, link) for of in links for link in ([*of, joined(of)] if len(of) > 1 else of)]
     by_place = {(g.label, g.cell.links): g for g in groups}
     rows = [
         Row(
@@ -99,7 +100,7 @@ def departs(cell: Cell) -> str:
 
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
     driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
-    return Column("sum" if len(links) > 1 and link == "+".join(links) else f"link {link}", figure, group=driven, links=links, link=link)
+    return Column("sum" if len(links) > 1 and link == joined(links) else f"link {link}", figure, group=driven, links=links, link=link)
 
 
 def _figure_of(groups: Sequence[Group]) -> str:

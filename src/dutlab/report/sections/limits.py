@@ -21,6 +21,7 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
+from dutlab.subject import subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
@@ -296,7 +297,7 @@ def _ceiling(group: Group, link: str, figure: str) -> float | None:
     for r in group.measured:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit
-        of_directions = [r.ceilings.get(direction.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for direction in link.split("+")]
+        of_directions = [r.ceilings.get(place, {}).get(_LIKE_RECEIVED) for place in subject_of(link).place_of_flows]
         if _is_frames(figure) and all(limit is not None for limit in of_directions):
             return sum(limit for limit in of_directions if limit is not None)
     return None
