@@ -14,7 +14,7 @@ from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, slug_of
+from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.subject import joined
 from dutlab.workloads import plug_of
@@ -77,8 +77,8 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     if any(limit is not None for limit in ceilings):
         rows.append(Row("", tuple("" if limit is None else limit for limit in ceilings), head=CEILING))
     return Table(
-        slug=slug_of(f"{cell.workload}-{figure.removesuffix('_bps')}", taken),
-        title=(figure == GOODPUT and plug_of(cell.workload).table) or figure.removesuffix("_bps").replace("_", " "),
+        slug=slug_of(f"{cell.workload}-{name_words(figure).replace(' ', '-')}", taken),
+        title=(figure == GOODPUT and plug_of(cell.workload).table) or name_words(figure),
         columns=tuple(columns),
         rows=tuple(rows),
         common_marks=marks,
