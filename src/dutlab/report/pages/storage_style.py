@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dutlab.measures import MeasureUnit, measure_unit
+from dutlab.measures import MeasureUnit, bare_name, measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
@@ -54,7 +54,7 @@ def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> li
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
         for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and measure_unit(name) in _RATES):
             named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
-            about = ", ".join(word for word in (asked, _parameter(name).replace("_", " ")) if word)
+            about = ", ".join(word for word in (asked, (bare_name(name) or name).replace("_", " ")) if word)
             if (line := compared(about, named, name, read.book)) is not None:
                 found.append(f"{line.about}: {line.sentence}")
     return found
@@ -121,16 +121,9 @@ def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]
         return _NONE
     row = _published(group, name)
     if value.published and row is not None:
-        return value.published, (_parameter(name), _printed_in(name, row.get("scale")))
+        return value.published, (bare_name(name) or name, _printed_in(name, row.get("scale")))
     unit = unit_of(name)
-    return number_text(value, unit), (_parameter(name), unit.name)
-
-
-def _parameter(name: str) -> str:
-    """What a figure is of, without its unit."""
-    (part, measure), ending = figure_name(name), measure_unit(name).ending
-    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
-    return "_".join(filter(None, (part, bare))) or measure
+    return number_text(value, unit), (bare_name(name) or name, unit.name)
 
 
 def _printed_in(name: str, scale: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from dutlab.measures import measure_unit
+from dutlab.measures import bare_name
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -189,9 +189,7 @@ def figure_words(name: str) -> str:
         return f"{_AT_SHARE[measure]} at {part.removesuffix('%')} % load"
     if part and measure in _BOUNDS:
         return f"{part.upper() if part in {'ndr', 'pdr'} else part}{_BOUNDS[measure]}"
-    ending = measure_unit(name).ending
-    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
-    return " ".join(filter(None, (part, bare))).replace("_", " ") or measure
+    return bare_name(name).replace("_", " ") or measure
 
 
 def _size(group: Group) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from dutlab.measures import measure_unit
 from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -16,7 +17,6 @@ from dutlab.report.sections.headline import compared, first_of
 from dutlab.subject import figure_name
 
 _WAYS = ("read", "write", "trim", "mixed")
-_SUFFIXES = ("_bytes_per_s", "_bytes", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
 
 
 @dataclass(frozen=True)
@@ -132,5 +132,5 @@ def _place(figure: str) -> int:
 def _head(figure: str, direction: str) -> str:
     """`clat p99` of `read_clat_p99_ns` in the table of reads."""
     part, measure = figure_name(figure)
-    bare = measure.removesuffix(next((s for s in _SUFFIXES if measure.endswith(s)), "")).removeprefix(direction).strip("_")
+    bare = measure.removesuffix(f"_{measure_unit(figure).ending}").removeprefix(direction).strip("_")
     return " ".join(filter(None, (part, bare))).replace("_", " ") or "rate"
