@@ -267,6 +267,12 @@ def measure_unit(name: str) -> MeasureUnit:
     return MeasureUnit.ends(figure_name(name).measure) if measure is None else measure.unit
 
 
+def bare_name(figure: str) -> str:
+    """`read_clat_mean` of `read_clat_mean_ns`: a figure's part and measure without any unit; empty of a measure that is its unit alone."""
+    (part, measure), ending = figure_name(figure), measure_unit(figure).ending
+    return "_".join(filter(None, (part, "" if measure == ending else measure.removesuffix(f"_{ending}"))))
+
+
 class UnknownDirection(ValueError):
     """Verdicts were asked for about figures of which it is not known which side is better."""
 

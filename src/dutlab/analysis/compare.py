@@ -82,6 +82,9 @@ class SideLevel:
     high: float
 
 
+WOULD_HAVE = "would have been proven four times in five"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The second side against the first."""
@@ -90,8 +93,8 @@ class Comparison:
     verdict: Verdict
     words: str
     """The verdict as a phrase, with its margin where it has one: `faster`, `equivalent within ±2 %`."""
-    why: str
-    """What the verdict rests on, or what is missing for another, in a sentence."""
+    grounds: tuple[str, ...]
+    """Clauses: what the verdict rests on, or what is missing for another; without p and without what could have been proven."""
     first: SideLevel | None
     second: SideLevel | None
     ratio: Ratio | None
@@ -110,6 +113,16 @@ class Comparison:
     """Why no difference is proven, where none is and both sides have values."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
+    by_p: bool = False
+    """The first of the grounds says what p is of."""
+    would: str = ""
+    """What these values would have proven, where they could have; empty where they prove something, or are bounds."""
+
+    @property
+    def why(self) -> str:
+        """The grounds with p, in a sentence."""
+        first, *rest = self.grounds
+        return "; ".join(filter(None, (f"{p_words(self.p)} {first}" if self.by_p and self.p is not None else first, self.would, *rest)))
 
 
 def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, least: float | None = None) -> tuple[Comparison, ...]:
@@ -300,9 +313,13 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
     if m.ratio is None and min(*m.pair.first, *m.pair.second) <= 0:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
+    unproven = verdict is Verdict.NO_DIFFERENCE and _can(m, tests)
+    by_p = unproven or verdict not in {Verdict.NO_DIFFERENCE, Verdict.EQUIVALENT}
     return Comparison(
-        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
+        m.pair, verdict, words, _grounds(m, verdict, tests, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
         could_prove=_can(m, tests),
+        by_p=by_p,
+        would="" if would is None or not unproven or any(m.pair.at_least) else f"{would * 100:.2g} % {WOULD_HAVE}",
         reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
         flags=flags,
     )  # fmt: skip
@@ -356,22 +373,18 @@ def _widened(m: _Measured, margins: int) -> Ratio:
     return Ratio(m.ratio.ratio, Interval(low, high, interval.confidence), m.ratio.method)
 
 
-def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | None, margin: float | None) -> str:  # noqa: PLR0917 - all of one verdict
-    among = f" among {tests} comparisons" if tests > 1 else ""
+def _grounds(m: _Measured, verdict: Verdict, tests: int, margin: float | None) -> tuple[str, ...]:
+    among = f"among {tests} comparisons" if tests > 1 else ""
     if verdict is Verdict.EQUIVALENT:
-        return f"the whole interval of the ratio{_allowed(m)} lies inside the margin"
-    if verdict is not Verdict.NO_DIFFERENCE:
-        return f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if not _can(m, tests):
-        return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m, tests)}"
-    said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if any(m.pair.at_least):
-        return f"{said}; a bound is not the result, which may be larger"
-    if would is not None:
-        said += f"; {would * 100:.2g} % would have been proven four times in five"
-    if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
-        said += f"; nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %"
-    return said
+        return (f"the whole interval of the ratio{_allowed(m)} lies inside the margin",)
+    if verdict is Verdict.NO_DIFFERENCE and not _can(m, tests):
+        return (f"too few {_unit(m.pair)} to prove any {among}".rstrip(), _needed(m, tests))
+    said = f"{among} for a change beyond {m.least * 100:g} % ({_method(m)})".lstrip()
+    if verdict is Verdict.NO_DIFFERENCE and any(m.pair.at_least):
+        return (said, "a bound is not the result, which may be larger")
+    if verdict is Verdict.NO_DIFFERENCE and margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
+        return (said, f"nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %")
+    return (said,)
 
 
 def _allowed(m: _Measured) -> str:
@@ -423,7 +436,7 @@ def _provable(m: _Measured, tests: int) -> float | None:
 def _missing(m: _Measured) -> Comparison:
     sides = " and ".join(name for name, level in (("the first", m.first), ("the second", m.second)) if level is None)
     return Comparison(
-        m.pair, Verdict.MISSING, Verdict.MISSING.value, f"{sides} has no value", m.first, m.second, None, None, None, m.least, None
+        m.pair, Verdict.MISSING, Verdict.MISSING.value, (f"{sides} has no value",), m.first, m.second, None, None, None, m.least, None
     )  # fmt: skip
 
 

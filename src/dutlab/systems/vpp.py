@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from dutlab.systems import linux_proc
 from dutlab.systems.linux import LINUX
+from dutlab.systems.modes import FILTER_OWN, FIREWALL, IPSEC, NAT_OPEN
 from dutlab.systems.plain import plain
-from dutlab.systems.system import FIREWALL, IPSEC
 from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
 
 SCRIPT = r"""
@@ -26,7 +26,7 @@ _COUNTERS = {
     "rx packets": "rx_packets", "rx bytes": "rx_bytes", "tx packets": "tx_packets", "tx bytes": "tx_bytes", "drops": "rx_dropped",
     "rx-miss": "rx_missed", "rx-error": "rx_errors", "tx-error": "tx_errors", "rx-no-buf": "rx_no_buffers", "punt": "punted",
 }  # fmt: skip
-_LACKING = ("filter-own", "nat-open")
+_LACKING = (FILTER_OWN, NAT_OPEN)
 """VPP loads no lists of its own, and nat44 drops what comes from outside without a session (nat44_ed_out2in.c)."""
 _NAME = re.compile(r"^(\S+)\s+\d+\s+(?:up|down)\b")
 _COUNTER = re.compile(r"\s(" + "|".join(_COUNTERS) + r")\s+(\d+)\s*$")

@@ -73,6 +73,12 @@ def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
     return unit_for(figure, [value for value in found if value is not None])
 
 
+def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:
+    """A dash in place of a figure that a measured cell cannot have, such as a percentile that too few samples lie beyond."""
+    found = value_of(group, link or group.cell.link_label, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
+
+
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:
     """The limit that the records give for a figure; they agree, since it follows from facts."""
     for record in group.records if group else ():

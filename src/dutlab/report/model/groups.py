@@ -10,6 +10,7 @@ from typing import Any
 
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import SIZES, asked_words, size_order
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
@@ -38,6 +39,13 @@ class Group:
         link = whole_of((place for r in self.measured for place in r.figures), self.cell.link_label)
         there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
         return (there[0], link) if there else ("", link)
+
+    @property
+    def size(self) -> str:
+        """The frame size, or its mix; of an imported table of goodput, the MTU that it tells."""
+        setting = self.cell.setting
+        mtu = setting.mtu if isinstance(setting, ImportedSetting) else None
+        return setting.size or ("" if mtu is None else f"MTU {mtu}")
 
     @cached_property
     def asked(self) -> str:

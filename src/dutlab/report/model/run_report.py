@@ -6,19 +6,51 @@ only the writers turn them into the unit that reads best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from dutlab.plan.cell import Cell
 from dutlab.report.model.curve import Curve
 from dutlab.report.model.flame import Flame
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import Unit
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A run folder, read: what every form of report is made from."""
+
+    run: RunFolder
+    resolved: Mapping[str, Any]
+    experiment: Mapping[str, Any]
+    testbed: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    planned: Mapping[int, Cell]
+    records: list[TrialRecord]
+    aside: list[TrialRecord]
+    """Of attempts that do not count."""
+    lost: list[TrialRecord]
+    """Of those the ones that lost a host."""
+    facts: Mapping[str, Mapping[str, Any]]
+    """Of hosts."""
+    findings: tuple[Finding, ...]
+    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    groups: Sequence[Group]
+    labels: tuple[str, ...]
+    """In their order."""
+    book: NoteBook
+    faults: list[str]
+    """What could not be read."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +79,7 @@ class Answer:
     """A row a result with what limited it; where modes were measured at several places, a row a mode and a column a place."""
 
 
-GradeWord = Literal["note", "warning", "severe"]
 PERCENT = Unit("%", 1.0, 1)
-GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
-
-
-@dataclass(frozen=True)
-class DoubtNote:
-    """One doubt of the page, with the number that marks the figures it touches."""
-
-    number: int
-    kind: str
-    grade: GradeWord
-    text: str
-    remedy: str
-    details: tuple[str, ...]
-    """What single trials said of it, each once."""
-    trials: tuple[int, ...]
 
 
 @dataclass(frozen=True)

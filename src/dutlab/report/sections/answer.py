@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from dutlab.measures import measure_unit
+from dutlab.measures import bare_name
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -20,11 +20,11 @@ from dutlab.report.sections.headline import counted, overall_words, spread_sente
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.subject import figure_name, joined, share_of
+from dutlab.systems.modes import AS_FOUND
 from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
-_AS_FOUND = "as-found"
 _BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 MOST_SENTENCES = 4
@@ -152,7 +152,7 @@ class _Cells:
         of = figure_words(figures[0])
         title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
         asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
-        first = "" if self.labels == [_AS_FOUND] else "mode"  # the only one there is, and none that was applied
+        first = "" if self.labels == [AS_FOUND.name] else "mode"  # the only one there is, and none that was applied
         return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, first=first, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
@@ -189,14 +189,11 @@ def figure_words(name: str) -> str:
         return f"{_AT_SHARE[measure]} at {part.removesuffix('%')} % load"
     if part and measure in _BOUNDS:
         return f"{part.upper() if part in {'ndr', 'pdr'} else part}{_BOUNDS[measure]}"
-    ending = measure_unit(name).ending
-    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
-    return " ".join(filter(None, (part, bare))).replace("_", " ") or measure
+    return bare_name(name).replace("_", " ") or measure
 
 
 def _size(group: Group) -> str:
-    setting, mtu = group.cell.setting, group.cell.params.get("mtu")
-    return setting.size or (" to ".join(setting.ends) if mtu is None else f"MTU {mtu}")
+    return group.size or " to ".join(group.cell.setting.ends)
 
 
 def _verdict(row: LimitRow | None) -> str:

@@ -90,8 +90,8 @@ class Engine:
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
         whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
-        if offer.broadcast_ratio and self._testbed.lab is not None:  # the engine broadcasts on isolated links only, as a lab's are
-            whole = [replace(direction, isolated=True) for direction in whole]
+        if offer.broadcast_ratio:  # the engine broadcasts on isolated links only
+            whole = [replace(of, isolated=self._testbed.isolates(self._testbed.links[of.link])) for of in whole]
         directions = [each for direction in whole for each in of_streams(direction, offer)]
         for agent in self._agents.values():
             agent.take_lines()
