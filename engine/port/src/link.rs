@@ -17,6 +17,7 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_STATS64: u16 = 23;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_CARRIER: u16 = 33;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_XDP: u16 = 43;
@@ -88,6 +89,50 @@ struct Member {
     name: String,
     /// What frames go to, or come from, without a router between: the bridge or bond that it belongs to, the interface that it is on.
     touches: [Option<u32>; 2],
+    /// Whether what it is on lies in another namespace.
+    is_elsewhere: bool,
+    /// Receive queues that it has room for.
+    queues: u32,
+}
+
+/// An interface whose frames come from no other one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its name.
+    pub name: String,
+    /// Receive queues that it has room for; not all need be in use.
+    pub queues: u32,
+}
+
+/// The interfaces of this namespace that frames of this one come from in the end, itself if from no other; `None`: from one of another
+/// namespace, which is not seen.
+pub fn leaves(index: u32) -> io::Result<Option<Vec<Leaf>>> {
+    let mut all = Vec::new();
+    Netlink::route()?.dump(libc::RTM_GETLINK, &[0; IFINFOMSG], &mut |entry| all.extend(member(entry)))?;
+    Ok(leaves_among(index, &all))
+}
+
+fn leaves_among(index: u32, all: &[Member]) -> Option<Vec<Leaf>> {
+    let (mut below, mut looked_at, mut leaves) = (vec![index], 0, Vec::new());
+    while let Some(&at) = below.get(looked_at) {
+        looked_at += 1;
+        let one = all.iter().find(|m| m.index == at)?;
+        if one.is_elsewhere {
+            return None;
+        }
+        // It belongs to a bridge or bond, its first; it is on another one, its second.
+        let members = all.iter().filter(|m| m.touches[0] == Some(at)).map(|m| m.index);
+        let lower: Vec<_> = members.chain(one.touches[1]).collect();
+        if lower.is_empty() {
+            leaves.push(Leaf { name: one.name.clone(), queues: one.queues });
+        }
+        lower.into_iter().for_each(|near| {
+            if !below.contains(&near) {
+                below.push(near);
+            }
+        });
+    }
+    Some(leaves)
 }
 
 /// The interfaces of this namespace that share a link with this one, without itself: masters, members, uppers and lowers, and theirs.
@@ -124,6 +169,7 @@ fn member(entry: &[u8]) -> Option<Member> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
     let info = find(entry, IFINFOMSG, IFLA_LINKINFO).unwrap_or(&[]);
     let is = |kind, names: &[&str]| find(info, 0, kind).is_some_and(|of| names.contains(&text(of).as_str()));
+    let of_a_pair = is(IFLA_INFO_KIND, &["veth", "netkit", "dsa"]);
     let is_elsewhere = find(entry, IFINFOMSG, IFLA_LINK_NETNSID).is_some();
     let other = |kind| find(entry, IFINFOMSG, kind).and_then(number).filter(|index| *index != 0);
     Some(Member {
@@ -131,8 +177,10 @@ fn member(entry: &[u8]) -> Option<Member> {
         name: find(entry, IFINFOMSG, IFLA_IFNAME).map(text)?,
         touches: [
             other(IFLA_MASTER).filter(|_| !is(IFLA_INFO_SLAVE_KIND, &["vrf"])),
-            other(IFLA_LINK).filter(|_| !is_elsewhere && !is(IFLA_INFO_KIND, &["veth", "netkit", "dsa"])),
+            other(IFLA_LINK).filter(|_| !is_elsewhere && !of_a_pair),
         ],
+        is_elsewhere: is_elsewhere && !of_a_pair,
+        queues: find(entry, IFINFOMSG, IFLA_NUM_RX_QUEUES).and_then(number).unwrap_or(1),
     })
 }
 
