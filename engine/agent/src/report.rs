@@ -4,10 +4,11 @@ use crate::receive::{self, Tally};
 use crate::send;
 use dutlab_measure::{Histogram, Settlement, StreamAccount};
 use dutlab_port::iface::InUse;
+use dutlab_port::link_watch::LinkLoss;
 use dutlab_port::{self as port, CountedStream, PortError, Stamped, Variation};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{
-    ArrivalTimes, Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source,
+    ArrivalTimes, Ended, Gaps, Ipdv, Latency, LinkLost, Received, ReceivedStream, Sent, SentStream, Source,
 };
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::{Nanos, Pps};
@@ -51,6 +52,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
         err: done.error.as_ref().map(port_fault),
         notes: done.notes.clone(),
         timed_by: done.timed_by,
+        link_lost: None,
         streams: streams
             .map(|((stream, mean), (t, gaps))| {
                 let cut = done.stopped || done.error.is_some() || t.sent == stream.frames;
@@ -167,8 +169,15 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
         stale,
         kernel_dropped: done.dropped,
         timed_by: arrivals(done.stamped),
+        link_lost: None,
         err: done.error.as_ref().map(port_fault),
     }
+}
+
+/// What became of a link, if it went down.
+#[must_use]
+pub fn link_lost(loss: LinkLoss) -> Option<LinkLost> {
+    (loss.times > 0).then_some(LinkLost { times: loss.times, set_down: loss.set_down })
 }
 
 fn arrivals(s: Stamped) -> Option<ArrivalTimes> {
@@ -381,6 +390,6 @@ mod tests {
             ..CountedStream::default()
         };
         let r = in_kernel(7, &counted, None, Some(&StreamSent { stream: 7, frames: 100, numbered: None, unordered: false }));
-        assert_eq!((r.reorder_extents_unknown, r.reorder_extent_max, r.reorder_extent_mean), (3, 4, Some(2.0)));
+        assert_eq!((r.reorder_extents_unknown, r.reorder_extent_max, r.reorder_extent_mean), (3, Some(4), Some(2.0)));
     }
 }

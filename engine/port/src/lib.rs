@@ -8,7 +8,7 @@
 //! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that rest on eBPF are the crate `dutlab-xdp`
 //! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
-//!   [`feeds`]: the receive queues behind it; [`missed`]: what its hardware dropped; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
+//!   [`feeds`]: the receive queues behind it; [`missed`]: what its hardware dropped; [`link_watch`]: whether its link went down; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
 //!   [`card_times`]: times of the card, by our clock; [`link`], [`ethtool`]: what the kernel and its driver say
 //! - [`sys`], [`mapping`], [`stall`]: what back ends are made of
 //!
@@ -24,6 +24,7 @@ pub mod error;
 pub mod ethtool;
 pub mod iface;
 pub mod link;
+pub mod link_watch;
 pub mod mapping;
 pub mod memory;
 pub mod missed;

@@ -19,6 +19,7 @@ const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_STATS64: u16 = 23;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
@@ -234,6 +235,18 @@ pub fn counter(index: u32, place: Counter) -> io::Result<u64> {
         .and_then(|all| all.get(place as usize * 8..)?.first_chunk())
         .map(|word| u64::from_ne_bytes(*word))
         .ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+}
+
+/// How often an interface has lost its carrier since it is there. Needs Linux 4.16.
+pub fn carrier_losses(index: u32) -> io::Result<u32> {
+    let answer = numbered(index)?;
+    let losses = find(&answer, IFINFOMSG, IFLA_CARRIER_DOWN_COUNT).and_then(number);
+    losses.ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+}
+
+/// Whether this news of an interface is that the one of this number is set down.
+pub(crate) fn is_down(news: &[u8], index: u32) -> bool {
+    news.len() >= IFINFOMSG && u32_at(news, 4) == index && u32_at(news, 8) & libc::IFF_UP.cast_unsigned() == 0
 }
 
 /// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).

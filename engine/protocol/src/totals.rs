@@ -28,8 +28,21 @@ pub struct Sent {
     /// Who read the clock for the send time in each frame; absent where nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_by: Option<TimedBy>,
+    /// Present when the port's link went down while it was in the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_lost: Option<LinkLost>,
     /// Each stream's share.
     pub streams: Vec<SentStream>,
+}
+
+/// A link that went down: what was lost meanwhile says nothing of a DUT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkLost {
+    /// How often it lost its carrier.
+    pub times: u32,
+    /// The port itself was set down on this host. False: it was up, and nobody knows whose end or what cable it was.
+    pub set_down: bool,
 }
 
 /// Who read the clock for a frame's time.
@@ -158,6 +171,9 @@ pub struct Received {
     /// Who read the clock as frames arrived; absent where the back end keeps no count, or none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_by: Option<ArrivalTimes>,
+    /// Present when the port's link went down while it was in the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_lost: Option<LinkLost>,
     /// Present when the port failed during the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub err: Option<Fault>,

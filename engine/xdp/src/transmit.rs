@@ -61,7 +61,7 @@ impl PlanSender for XdpTransmitter {
         let (start, end) = sender.span_ns();
         let drive = |part: Part| {
             let stream = &plan.streams[part.stream];
-            Drive::new(&stream.pace, part, Nanos(start), stream.frames)
+            Drive::new(&stream.pace, part, Nanos(start) + stream.after, stream.frames)
         };
         let drives = sender.parts().map(drive).collect();
         let trial = Arc::new(Trial {
