@@ -389,7 +389,12 @@ mod tests {
             next: 100,
             ..CountedStream::default()
         };
-        let r = in_kernel(7, &counted, None, Some(&StreamSent { stream: 7, frames: 100, numbered: None, unordered: false }));
+        let r = in_kernel(
+            7,
+            &counted,
+            None,
+            Some(&StreamSent { stream: 7, frames: 100, numbered: None, unordered: false }),
+        );
         assert_eq!((r.reorder_extents_unknown, r.reorder_extent_max, r.reorder_extent_mean), (3, Some(4), Some(2.0)));
     }
 }

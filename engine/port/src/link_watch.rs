@@ -13,13 +13,14 @@ pub struct LinkWatch {
     iface: String,
     index: u32,
     downs_before: u32,
+    was_down: bool,
     news: Listener,
 }
 
 /// What became of a link meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkLoss {
-    /// How often it lost its carrier.
+    /// How often it lost its carrier; at least once if it had none when the watch began.
     pub times: u32,
     /// Whether the port was set down here.
     pub set_down: bool,
@@ -34,7 +35,8 @@ impl LinkWatch {
         let failed = |e| PortError::from_call("netlink(RTM_GETLINK)", iface, e);
         let news = Listener::of_links().map_err(failed)?;
         let downs_before = link::carrier_losses(index).map_err(failed)?;
-        Ok(Self { iface: iface.to_owned(), index, downs_before, news })
+        let was_down = !link::named(iface).map_err(failed)?.carrier;
+        Ok(Self { iface: iface.to_owned(), index, downs_before, was_down, news })
     }
 
     /// What became of the link since then. Nothing is known of a port that is gone: its own error says so.
@@ -43,6 +45,7 @@ impl LinkWatch {
         let mut set_down = link::named(&self.iface).is_ok_and(|l| l.index == self.index && !l.up);
         self.news.read(&mut |entry| set_down |= link::is_down(entry, self.index));
         let downs = link::carrier_losses(self.index).unwrap_or(self.downs_before);
-        LinkLoss { times: downs.wrapping_sub(self.downs_before).max(set_down.into()), set_down }
+        let times = downs.wrapping_sub(self.downs_before).max((set_down || self.was_down).into());
+        LinkLoss { times, set_down }
     }
 }

@@ -59,6 +59,9 @@ impl DoubtKind {
     /// Whether it only says what the user should know: the result is none the worse.
     #[must_use]
     pub const fn is_note(self) -> bool {
-        matches!(self, Self::ReorderingUnknown | Self::ReorderingPartlyKnown | Self::ForeignFrames | Self::LatencyUnknown)
+        matches!(
+            self,
+            Self::ReorderingUnknown | Self::ReorderingPartlyKnown | Self::ForeignFrames | Self::LatencyUnknown
+        )
     }
 }

@@ -39,7 +39,7 @@ pub struct Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkLost {
-    /// How often it lost its carrier.
+    /// How often it lost its carrier; at least once if it had none when the trial began.
     pub times: u32,
     /// The port itself was set down on this host. False: it was up, and nobody knows whose end or what cable it was.
     pub set_down: bool,

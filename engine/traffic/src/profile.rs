@@ -106,7 +106,9 @@ impl Profile {
     pub fn constant_pps(&self) -> Option<f64> {
         match self {
             Self::Linear(pieces) => match pieces[..] {
-                [Piece { from_pps, to_pps, .. }] if from_pps.to_bits() == to_pps.to_bits() && from_pps > 0.0 => Some(from_pps),
+                [Piece { from_pps, to_pps, .. }] if from_pps.to_bits() == to_pps.to_bits() && from_pps > 0.0 => {
+                    Some(from_pps)
+                }
                 _ => None,
             },
             _ => None,

@@ -198,7 +198,12 @@ impl Accounting {
 
     fn bytes(&self) -> usize {
         let ids = self.ids.as_ref().map_or(0, SharedArray::bytes);
-        self.tallies.bytes() + self.ledgers.bytes() + self.latencies.bytes() + self.others.bytes() + self.ways.bytes() + ids
+        self.tallies.bytes()
+            + self.ledgers.bytes()
+            + self.latencies.bytes()
+            + self.others.bytes()
+            + self.ways.bytes()
+            + ids
     }
 }
 

@@ -135,7 +135,9 @@ pub fn of_receiver(received: &Received, one_clock: bool) -> Vec<Doubt> {
     if duplicated as f64 > first_arrivals.max(sum(|s| s.sent)) as f64 * DUPLICATES_SHARE {
         doubts.push(doubt(
             DoubtKind::Duplicates,
-            format!("{duplicated} frames came more than once: the path makes copies, or two senders use one stream's number"),
+            format!(
+                "{duplicated} frames came more than once: the path makes copies, or two senders use one stream's number"
+            ),
         ));
     }
     if received.foreign > 0 {
@@ -148,8 +150,10 @@ pub fn of_receiver(received: &Received, one_clock: bool) -> Vec<Doubt> {
     }
     let negative: u64 = received.streams.iter().filter_map(|s| s.latency.as_ref()).map(|l| l.negative).sum();
     if one_clock && negative > 0 {
-        doubts
-            .push(doubt(DoubtKind::LatencyUnknown, format!("{negative} frames arrived before they were sent: not one clock")));
+        doubts.push(doubt(
+            DoubtKind::LatencyUnknown,
+            format!("{negative} frames arrived before they were sent: not one clock"),
+        ));
     }
     if let Some(err) = &received.err {
         doubts.push(doubt(DoubtKind::PortFailed, err.message.clone()));
@@ -161,7 +165,8 @@ pub fn of_receiver(received: &Received, one_clock: bool) -> Vec<Doubt> {
 fn of_link(port: &str, lost: Option<LinkLost>) -> Option<Doubt> {
     let LinkLost { times, set_down } = lost?;
     let whose = if set_down { "the port was set down on this host" } else { "whose end is not known" };
-    let text = format!("the link of port {port} went down {times} times; {whose}: what was lost then says nothing of the DUT");
+    let text =
+        format!("the link of port {port} went down {times} times; {whose}: what was lost then says nothing of the DUT");
     Some(doubt(DoubtKind::LinkWentDown, text))
 }
 
@@ -211,7 +216,8 @@ mod tests {
                 "duplicated": 0, "reordered": 0, "reordered_at_least": 0, "reorder_extent_max": 0, "guessed": 0, "corrupted": 0,
                 "balances": true, "sources": []});
             stream.as_object_mut().unwrap().extend(of_stream.as_object().unwrap().clone());
-            let mut port = serde_json::json!({"port": "p", "streams": [stream], "foreign": 0, "stale": 0, "kernel_dropped": 0});
+            let mut port =
+                serde_json::json!({"port": "p", "streams": [stream], "foreign": 0, "stale": 0, "kernel_dropped": 0});
             port.as_object_mut().unwrap().extend(of_port.as_object().unwrap().clone());
             let received = serde_json::from_value::<Received>(port).unwrap();
             of_receiver(&received, true).iter().map(|d| d.kind).collect::<Vec<_>>()

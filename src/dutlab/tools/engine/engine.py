@@ -254,6 +254,7 @@ class Engine:
         return Outcome(
             flows=tuple(h.flow for h in heard),
             doubts=tuple(d for h in heard for d in h.doubts),
+            link_lost="; ".join(dict.fromkeys(lost for h in heard for lost in h.links_lost)),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={
                 "engine_version": versions_of({host: agent.hello.version for host, agent in self._agents.items()}),

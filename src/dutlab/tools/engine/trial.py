@@ -18,7 +18,7 @@ from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch
 from dutlab.tools.engine.protocol import Armed, Clock, Done, Received, Sent, Started, Status
-from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
+from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, links_lost, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
 from dutlab.units import Seconds
@@ -44,6 +44,8 @@ class FlowAccount:
     """How long was sent, if sending was stopped."""
     first_ns: int | None
     """When the first frame was sent, by the sender's clock; None if none was."""
+    links_lost: tuple[str, ...] = ()
+    """Ports that lost their link meanwhile, in words."""
 
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
         """The same, with the places where frames got lost between two readings of the path's counters."""
@@ -223,6 +225,7 @@ class Part:
             tuple(doubts_of(direction.name, of_sender, of_receiver, received)),
             of_sender.seconds if sent.ended == "stopped" else None,
             of_sender.first_monotonic_ns,
+            tuple(links_lost(sent, received)),
         )
 
 
