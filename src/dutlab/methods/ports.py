@@ -93,6 +93,8 @@ class Offer:
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
+    readings_every: Seconds = field(default=Seconds(1.0), compare=False)
+    """How far readings in time may lie apart; a generator that has none so fine gives those that it has."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
@@ -183,8 +185,8 @@ class Flow:
     lost_frames: int
     duplicated_frames: int
     reordered_frames: int | None
-    """Arrivals after a later frame (RFC 4737 section 3). None: not known, because the receiving host's own queues may have changed the order,
-    several CPUs sent the stream, or the generator does not look."""
+    """Arrivals after a later frame (RFC 4737 section 3). None: not known, because the receiving host's own queues may have changed
+    the order, several CPUs sent the stream, or the generator does not look."""
     foreign_frames: int
     sent_seconds: float
     mean_frame_bytes: float
@@ -205,7 +207,7 @@ class Flow:
     corrupted_frames: int = 0
     """Ours, but altered on the way; not among the received, so they are lost too."""
     reordered_at_least_frames: int = 0
-    """Of these, arrivals after a later frame of the same receive queue or flow: so many are known to be the path's, also where not all are."""
+    """Arrivals after a later frame of the same receive queue or flow: so many are known to be the path's, also where not all are."""
     reorder_extent_max: int | None = 0
     """Greatest reordering extent, in frames (RFC 4737 section 4.2); None where reordering is not known."""
     backpressure_frames: int = 0

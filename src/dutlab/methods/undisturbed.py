@@ -1,5 +1,6 @@
-"""A generator whose outcomes the testbed itself did not disturb: it offers a load again, a bounded number of times, that other work disturbed,
-or during which one of the generator's links went down.
+"""A generator whose outcomes the testbed itself did not disturb: it offers a disturbed load again, a bounded number of times.
+
+A load is offered again too when a link of the generator's went down meanwhile: what was lost then is nobody's.
 
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
 (`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. analysis.disturbed tells which offers are

@@ -96,9 +96,7 @@ async def carry_out(
         ceilings=trial.ceilings,
         doubts=[
             DoubtRecord.of(d)
-            for d in dict.fromkeys(
-                (*found_doubts, *stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock)
-            )
+            for d in dict.fromkeys((*found_doubts, *stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock))
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),

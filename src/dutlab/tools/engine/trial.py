@@ -163,7 +163,8 @@ class Part:
                 if waiting is not None and all(w.sending for w in watches):
                     waiting()
                     waiting = None
-                await asyncio.sleep(LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S)
+                slowly = LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S
+                await asyncio.sleep(min(slowly, *(w.every_s for w in watches)))
             for role, ports in _by_host(w.sends_on for w in self.directions).items():
                 await self.agents[role].ask("stop", Done, ports=ports)
 
@@ -245,7 +246,11 @@ def _by_host(ports: Iterable[Port]) -> dict[str, list[str]]:
 
 
 def watches_of(
-    directions: Sequence[Direction], load: EngineLoad, tell: Callable[[str, Mapping[str, float]], None] | None = None
+    directions: Sequence[Direction],
+    load: EngineLoad,
+    tell: Callable[[str, Mapping[str, float]], None] | None = None,
+    *,
+    every_s: float = 1.0,
 ) -> list[DirectionWatch]:
-    """A watch for each direction; `tell` takes the newest rates of each."""
-    return [DirectionWatch(direction.name, LossWatch(load.drain), tell=tell) for direction in directions]
+    """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
+    return [DirectionWatch(direction.name, LossWatch(load.drain), every_s, tell=tell) for direction in directions]
