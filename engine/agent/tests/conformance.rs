@@ -394,7 +394,12 @@ fn captured(file: &std::path::Path) -> Vec<u64> {
 /// Arrivals after a higher number (RFC 4737 section 3.3).
 fn reordered(numbers: &[u64]) -> u64 {
     let mut next = 0;
-    numbers.iter().map(|n| u64::from(*n < std::mem::replace(&mut next, next.max(n + 1)))).sum()
+    let is_late = |n: &&u64| {
+        let late = **n < next;
+        next = next.max(**n + 1);
+        late
+    };
+    numbers.iter().filter(is_late).count() as u64
 }
 
 #[test]
