@@ -333,7 +333,7 @@ class SentStream:
     """Send time of the last frame."""
     numbered: Count | None = None
     """Below this are all sequence numbers that were used; absent: below `sent`. Present where a refused frame uses up its number."""
-    unordered: bool = None
+    unordered: bool = False
     """Several CPUs wrote the numbers of this stream at the same time, so its frames have no order. Tell `settle`."""
 
 
