@@ -408,38 +408,16 @@ fn what_the_receiving_hosts_queues_do_to_the_order_is_never_the_devices_whatever
         return;
     }
     let _alone = lab::alone();
-    const FRAMES: u64 = 4000;
     for (queues, flows) in [(1, 64), (4, 64), (4, 1)] {
         for backend in BACKENDS {
-            let lab = Lab::routed_with_queues(queues);
-            lab.napi();
-            let (mut source, mut sink) = (lab.source(), lab.sink());
-            source.open_with("xdp");
-            assert_eq!(sink.open_with(backend)["backend"], backend);
-            let file = std::env::temp_dir().join(format!("dutlab-egress-{}.pcap", std::process::id()));
-            let path = file.to_str().unwrap();
-            let mut capture =
-                lab.spawn("dut", &["tcpdump", "-i", "out-a", "-B", "20000", "-U", "-w", path, "udp and dst port 5001"]);
-            let mut said = String::new();
-            let stderr = capture.stderr.as_mut().unwrap();
-            while !said.contains("listening on") {
-                let mut byte = [0];
-                std::io::Read::read_exact(stderr, &mut byte).unwrap();
-                said.push(char::from(byte[0]));
-            }
-            let rate = json!({"bursts": {"frames": 32, "period_ns": 1_600_000}});
-            let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &rate);
-            stream["frames"] = json!(FRAMES);
-            stream["flows"] = json!({"count": flows, "source_ports": flows});
-            let (sent, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
-            let _ = std::process::Command::new("kill").args(["-INT", &capture.id().to_string()]).status();
-            capture.wait().unwrap();
-            let numbers = captured(&file);
-            std::fs::remove_file(&file).unwrap();
-            let (r, left) = (&received["streams"][0], reordered(&numbers));
-            let what = format!("{backend}, {queues} queues, {flows} flows, {left} reordered at the egress: {sent} {r}");
-            assert_eq!(numbers.len() as u64, n(&sent["streams"][0]["sent"]), "the capture is whole: {what}");
-            assert!(n(&r["reordered_at_least"]) <= left, "{what}");
+            // A router or a capture that lost frames for want of a CPU is no referee.
+            let whole = std::iter::repeat_with(|| through_a_router(backend, queues, flows))
+                .take(8)
+                .find(|(numbers, r)| numbers.len() as u64 == n(&r["received"]));
+            let (numbers, r) = whole.expect("a capture of all that arrived");
+            let left = reordered(&numbers);
+            let what = format!("{backend}, {queues} queues, {flows} flows, {left} reordered at the egress: {r}");
+            assert!(numbers.len() > 1000 && n(&r["reordered_at_least"]) <= left, "{what}");
             match r["reordered"].as_u64() {
                 Some(said) => assert_eq!(said, left, "{what}"),
                 // The order is not known, and neither is anything that follows from it.
@@ -454,6 +432,36 @@ fn what_the_receiving_hosts_queues_do_to_the_order_is_never_the_devices_whatever
             assert_eq!(r["reordered"].is_u64(), known, "{what}");
         }
     }
+}
+
+/// Bursts of 32 frames through a router with so many queues towards the sink: the numbers as they left it, and the account of them.
+fn through_a_router(backend: &str, queues: u32, flows: u32) -> (Vec<u64>, Value) {
+    let lab = Lab::routed_with_queues(queues);
+    lab.napi();
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    source.open_with("xdp");
+    assert_eq!(sink.open_with(backend)["backend"], backend);
+    let file = std::env::temp_dir().join(format!("dutlab-egress-{}.pcap", std::process::id()));
+    let path = file.to_str().unwrap();
+    let mut capture =
+        lab.spawn("dut", &["tcpdump", "-i", "out-a", "-B", "20000", "-U", "-w", path, "udp and dst port 5001"]);
+    let mut said = String::new();
+    while !said.contains("listening on") {
+        let mut byte = [0];
+        std::io::Read::read_exact(capture.stderr.as_mut().unwrap(), &mut byte).unwrap();
+        said.push(char::from(byte[0]));
+    }
+    let rate = json!({"bursts": {"frames": 32, "period_ns": 1_600_000}});
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &rate);
+    (stream["frames"], stream["flows"]) = (json!(4000), json!({"count": flows, "source_ports": flows}));
+    let (_, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
+    let _ = std::process::Command::new("kill").args(["-INT", &capture.id().to_string()]).status();
+    capture.wait().unwrap();
+    let numbers = captured(&file);
+    std::fs::remove_file(&file).unwrap();
+    let mut r = received["streams"][0].clone();
+    r["latency"] = Value::Null;
+    (numbers, r)
 }
 
 #[test]

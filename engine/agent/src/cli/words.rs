@@ -182,7 +182,7 @@ pub fn latency(streams: &[&ReceivedStream], clocks: Clocks) -> String {
 pub fn verdict(verdict: Verdict, doubts: &[Doubt]) -> String {
     let mut text = verdict.word().to_owned() + "\n";
     for doubt in doubts {
-        text.extend(["  doubt: ", &doubt.text, "\n"]);
+        text.extend([if doubt.kind.is_note() { "  note: " } else { "  doubt: " }, &doubt.text, "\n"]);
     }
     text
 }
