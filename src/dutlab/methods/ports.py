@@ -94,7 +94,7 @@ class Offer:
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
-    """How far readings in time may lie apart; a generator that has none so fine gives those that it has."""
+    """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 

@@ -25,7 +25,7 @@ AFTER_S = 30.0
 LEAST_S = 5.0
 """However short a scaled stretch would be: it must hold some readings, which come once a second."""
 READINGS_EVERY_S = 0.05
-"""How far readings may lie apart: as often as a back end in the kernel is read."""
+"""The time between readings: a back end in the kernel is read no more often."""
 _SECOND_S = 0.9
 """The drop is looked for in readings so far apart at least: in finer ones a sender that hesitates looks like it."""
 SETTLED = 0.5

@@ -35,7 +35,7 @@ class DirectionWatch:
     flow: str
     losses: LossWatch
     every_s: float = 1.0
-    """How far readings lie apart."""
+    """The time between readings."""
     sending: bool = False
     """A frame had been sent at the last look."""
     _told: int = 0
