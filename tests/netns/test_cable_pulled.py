@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 
 from main_job import forwarded
 from processes import LIMIT_S, eventually
+from run_records import record_in
 
 pytestmark = pytest.mark.timing
 
@@ -38,7 +38,7 @@ def cable(label: str, way: str) -> None:
 
 
 def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 
 
 def trial_begun(tmp_path: Path) -> bool:
