@@ -224,7 +224,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.PPS, "lower", "frames that did not come through, or did not leave", "lost_pps backpressure_pps"),
     *_all(_U.ONE, "lower", "how often it went wrong", "loss_events failed_steps retransmits"),
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "lost_frames failed_frames refused_frames backpressure_frames corrupted_frames damaged_frames"),
-    *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames late_frames"),
+    *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames reordered_at_least_frames late_frames"),
     *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),
     *_all(_U.ONE, "lower", "the same", "no_answer_connections no_handshake_connections malformed_connections closed_early_connections"),
     *_all(_U.WATTS, "lower", "power at the wall", "watts"),

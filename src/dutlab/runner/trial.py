@@ -13,7 +13,7 @@ from typing import Literal
 from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
-from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
@@ -70,7 +70,8 @@ async def carry_out(
         except MeasurementError as e:
             measured, why = Measured(figures={}, raw=e.raw), str(e)
             if isinstance(e, MachineTooBusy):
-                without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
+                kind = DoubtKind.LINK_WENT_DOWN if isinstance(e, LinkUnsteady) else DoubtKind.DISTURBED
+                without, measured = DISTURBED, replace(measured, doubts=(Doubt(kind, why),))
     if profile and not why and plug_of(trial.cell.workload).finds_limit:
         measured = await with_profile(measured, trial.cell, SensorSite(stage.dut, stage.watch_cpu), stage.accounts, tell)
     watched, zero_s = sensors.watched, started.timestamp() + sensors.began_s - began
@@ -81,6 +82,10 @@ async def carry_out(
     measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
+    unplugged = () if measured.offers and measured.offers.link_lost else tuple(_unplugged(stage, watched.counters))
+    if unplugged and measured.offers is None:  # a method of offers judges each of them, and has some that are to take links down
+        down = "; ".join(f"link {d.about} went down: {d.detail}" for d in unplugged)
+        why, without = f"{why}; {down}" if why else down, DISTURBED
     found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings))
     record = TrialRecord(
         trial=trial.number,
@@ -92,9 +97,7 @@ async def carry_out(
         ceilings=Figures(trial.ceilings),
         doubts=[
             DoubtRecord.of(d)
-            for d in dict.fromkeys(
-                (*found_doubts, *stage.marks, *doubts_of(watched), *_simulated(stage), *_unplugged(stage, watched.counters), *clock)
-            )
+            for d in dict.fromkeys((*found_doubts, *stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock))
         ],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
@@ -137,7 +140,7 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
     for link in stage.testbed.links.values():
         gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
         if ports := [port for port, changes in gone.items() if changes]:
-            yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=", ".join(ports), about=link.name)
+            yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=f"{', '.join(ports)}; whose end it was is not known", about=link.name)
 
 
 def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:

@@ -212,9 +212,7 @@ _LIMITS = {
 
 def _ethernet(given: Mapping[str, str]) -> Sequence[Ceiling]:
     sizes = given["frames"].replace(",", " ").split()[:32]
-    return ethernet_ceilings(
-        BpsL1(parse_bit_rate(given["speed"])), {s: Mix.model_validate(s).mean for s in sizes}, vlan_tags=int(given["vlan"])
-    )
+    return ethernet_ceilings(BpsL1(parse_bit_rate(given["speed"])), {s: Mix.model_validate(s).mean for s in sizes})
 
 
 def _goodput(given: Mapping[str, str]) -> Sequence[Ceiling]:

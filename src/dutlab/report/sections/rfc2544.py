@@ -134,9 +134,13 @@ def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
     for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
         counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
     if counts["trials"]:
-        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered", "duplicated", "corrupted"))
+        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered_at_least", "duplicated", "corrupted"))
+        unknown = counts["trials_order_unknown"]
+        order = f"{reordered} arrived out of order"
+        if unknown:
+            order = f"at least {reordered} arrived out of order (of {unknown} loads the order is not known)"
         yield (
-            f"Frames of all {counts['trials']} loads (§10): {reordered} arrived out of order, {duplicated} twice, {corrupted} altered; "
+            f"Frames of all {counts['trials']} loads (§10): {order}, {duplicated} twice, {corrupted} altered; "
             "every one that did not arrive is a gap in the numbering, and counted as lost."
         )
 

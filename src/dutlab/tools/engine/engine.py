@@ -101,7 +101,7 @@ class Engine:
             directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
             through_link_loss=offer.once, streams={stream.name: stream_load(offer, stream) for stream in offer.streams},
         )  # fmt: skip
-        watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates))
+        watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates), every_s=offer.readings_every)
         async with self._opened(directions) as notes:
             if offer.warmup > 0:
                 warming = load.warming_up(offer.warmup, WARMUP_DRAIN)
@@ -254,6 +254,7 @@ class Engine:
         return Outcome(
             flows=tuple(h.flow for h in heard),
             doubts=tuple(d for h in heard for d in h.doubts),
+            link_lost="; ".join(dict.fromkeys(lost for h in heard for lost in h.links_lost)),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={
                 "engine_version": versions_of({host: agent.hello.version for host, agent in self._agents.items()}),
