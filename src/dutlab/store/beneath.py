@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from dutlab import outside
+from dutlab.bounds import FileBound
 from dutlab.errors import StoreError
 
 _OPENAT2 = 437
@@ -94,6 +96,11 @@ class Beneath:
             if error.errno in (errno.ELOOP, errno.EXDEV) or (error.errno == errno.ENOTDIR and self._has_link(parts)):
                 raise OutsideFolder(name, NameFault.LINK, self._path) from None
             raise
+
+    def read(self, name: str, bound: FileBound) -> bytes:
+        """The whole of a plain file. Raises OutsideFolder, UnfitFile, OSError."""
+        with self.open_plain(name) as file:
+            return outside.read_within(file.fileno(), self._path / name, bound)
 
     def open_plain(self, name: str) -> BinaryIO:
         """A plain file for reading. A pipe or a device is refused, not waited for. Raises OutsideFolder, OSError."""

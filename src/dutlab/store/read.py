@@ -6,54 +6,25 @@ the others from being read.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dutlab import outside
+from dutlab.bounds import PART, FileBound
 from dutlab.errors import DutlabError, StoreError
 
 CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
-_AT_ONCE_BYTES = 1 << 20
 _LARGEST = 2**64
 """No count, size or time of ours needs an integer beyond it."""
 
 
-class NotPlain(StoreError):
-    """A link, a pipe or a device is in the place of a file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path}: is not a plain file", remedy=CHANGED)
-        self.path = path
-
-
-def read_plain(path: Path) -> bytes:
-    """What a plain file of a run holds. A link in its place is not followed, a pipe or device not waited for. Raises OSError, NotPlain."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ELOOP and path.is_symlink():
-            raise NotPlain(path) from None
-        raise
-    try:  # without a Python file around it: a report reads tens of thousands
-        if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
-            raise NotPlain(path)
-        read = os.read(handle, found.st_size + 1)
-        if len(read) == found.st_size:
-            return read
-        return read + b"".join(iter(lambda: os.read(handle, _AT_ONCE_BYTES), b""))
-    finally:
-        os.close(handle)
-
-
-def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
+def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
     """What `path` holds. Raises StoreError naming the file when it is absent or no JSON; NaN, infinity and huge numbers are none."""
     try:
-        read = read_plain(path)
+        read = outside.read(path, bound)
         return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing", remedy="the folder is not a whole run; verify it with its MANIFEST.sha256") from None

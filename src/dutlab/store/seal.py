@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dutlab import bounds, outside
+from dutlab.bounds import PART, PLAN
 from dutlab.errors import StoreError
-from dutlab.store.read import read_plain
 
 SEAL = "seal.json"
 SEALED = ("resolved.json", "plan.json")
@@ -111,7 +112,7 @@ def is_ours(folder: Path) -> bool:
     try:
         begun = key is not None and hmac.compare_digest(said.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
         journal = folder / "journal.jsonl"
-        lines = read_plain(journal).split(b"\n") if journal.exists() else []
+        lines = outside.read(journal, bounds.JOURNAL).split(b"\n") if journal.exists() else []
     except (OSError, StoreError):
         return False
     seal = LineSeal(folder, b"")
@@ -133,7 +134,7 @@ def _entry(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _beginning(folder: Path, token: str) -> bytes:
-    digests = [hashlib.sha256(read_plain(folder / name)).digest() for name in SEALED]
+    digests = [hashlib.sha256(outside.read(folder / name, PLAN)).digest() for name in SEALED]
     return b"".join([b"run ", token.encode(), b"\n", *digests])
 
 
@@ -148,7 +149,7 @@ def _mac(key: bytes | None, message: bytes) -> str:
 
 def _read(folder: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(read_plain(folder / SEAL))
+        found = json.loads(outside.read(folder / SEAL, PART))
     except (OSError, StoreError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

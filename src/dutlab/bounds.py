@@ -1,0 +1,78 @@
+"""Bounds of what others supply: sizes of files, lengths of outputs, numbers and waits at each door, with a reason each.
+
+`outside.py` alone reads files from outside, by a FileBound. Every other door takes its bound from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+class FileBound(NamedTuple):
+    """The most that a file of a kind may hold."""
+
+    what: str
+    most_bytes: int
+    why: str
+
+
+RECORD: Final = FileBound(
+    "record of a trial", 16 * _MIB, "250 times a usual one, which has 45 to 69 kB; parsed, it takes 40 times its size"
+)
+PLAN: Final = FileBound("plan of a run", 32 * _MIB, "45,000 trials of 700 bytes each")
+PART: Final = FileBound("part of a run folder", 8 * _MIB, "facts of a host with 500 interfaces have 2 MB")
+JOURNAL: Final = FileBound("journal", 256 * _MIB, "3 kB a trial: 80,000 trials")
+MANIFEST: Final = FileBound("manifest", 64 * _MIB, "100 bytes a file: 100,000 trials with 6 files each")
+EVENTS: Final = FileBound("file of events", 1 << 30, "a soak with ten sensors writes 170 MB a day; it is read line by line")
+CAMPAIGN: Final = FileBound("file of a campaign", 64 * _MIB, "100,000 planned runs of 600 bytes each")
+ADDITION: Final = FileBound("addition to a run", 64 * _MIB, "a person adds notes, pictures and logs; a report holds them in memory")
+INPUT: Final = FileBound("file that a user writes", 256 * _KIB, "an experiment or testbed is some pages")
+TABLE: Final = FileBound("table of figures", 16 * _MIB, "100,000 lines of a reviewer")
+CARD: Final = FileBound("claim card", 4 * _MIB, "a card of a thousand cells takes half of it")
+SITE_INDEX: Final = FileBound("index of a site", 64 * _MIB, "a run takes about a thousand bytes; parsed, it takes 20 times its size")
+IMPORT: Final = FileBound(
+    "file of another tool", 64 * _MIB, "an hour of 32 streams of iperf3 stays below; parsed, it takes 10 times its size"
+)
+
+EVENT_LINE_BYTES: Final = _MIB
+"""One event: a few hundred bytes, and with every reading of a host some kilobytes. A longer line is skipped."""
+
+QUESTION_BYTES: Final = 16 * _MIB
+"""What a host may answer to one question; facts of a host with 500 interfaces have 2 MB. More is counted and not kept."""
+OUTPUT_BYTES: Final = 64 * _MIB
+"""What a program that measures, or a step, may print; an hour of 32 streams of iperf3 stays below. More is counted and not kept."""
+FETCHED_BYTES: Final = 256 * _MIB
+"""A file that is fetched from a host whole: fio's log of an hour at each I/O."""
+NOISE_BYTES: Final = 64 * _KIB
+"""What a login shell may print before the command begins; only its end is shown."""
+TURN_BYTES: Final = 4 * _MIB
+"""What a sensor's loop may print in one turn; one with the interrupts of 512 cores has 1 MB."""
+
+ANSWER_BYTES: Final = _MIB
+"""One answer of a meter or a management controller; the largest of Redfish have 100 kB."""
+ANSWER_S: Final = 10.0
+"""One whole exchange with a device: connection, TLS, question, login and the last byte of the answer."""
+LARGEST_NUMBER: Final = 1e30
+"""No device or program counts beyond it; sums and units of more could leave what a float holds."""
+MESSAGE_BYTES: Final = 64 * _KIB
+"""A message of a meter at a broker; a longer one is left out, with a doubt."""
+MESSAGES: Final = 64
+"""Messages that wait for a look; only the newest is used."""
+
+SWITCH_S: Final = 60.0
+"""Until a switch says that it did as it was asked; a server's own controller takes some seconds."""
+SWITCH_TRIES: Final = 3
+"""How often power is switched on again where its switch does not answer: a controller that restarts takes about a minute."""
+
+REQUEST_HEAD_S: Final = 10.0
+"""Until the head of a request is whole. A browser sends it at once."""
+REQUEST_BODY_S: Final = 20.0
+"""Until a form is whole: 64 kB over a slow line."""
+CONNECTIONS: Final = 1200
+"""Connections to `dutlab serve` at a time."""
+CONNECTIONS_OF_ADDRESS: Final = 256
+"""Of one address: 200 open pages of one machine, each with a stream, and a quarter for what they load."""
+DESCRIPTORS_KEPT: Final = 64
+"""File descriptors that `dutlab serve` keeps for files and databases: connections take the others."""
