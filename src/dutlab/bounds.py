@@ -35,6 +35,10 @@ SITE_INDEX: Final = FileBound("index of a site", 64 * _MIB, "a run takes about a
 IMPORT: Final = FileBound(
     "file of another tool", 64 * _MIB, "an hour of 32 streams of iperf3 stays below; parsed, it takes 10 times its size"
 )
+SAMPLE_ROWS: Final = 20_000_000
+"""Samples of one trial: a day of 230 series, one a second. They are sorted in DATABASE_MEMORY and then streamed."""
+DATABASE_MEMORY: Final = "2GB"
+"""What DuckDB may take for our own questions and the user's; it writes no temporary files."""
 
 EVENT_LINE_BYTES: Final = _MIB
 """One event: a few hundred bytes, and with every reading of a host some kilobytes. A longer line is skipped."""
