@@ -12,17 +12,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from dutlab.bounds import TURN_BYTES
 from dutlab.errors import CommandFailed, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
+from dutlab.hosts.running import KeptOutput
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched, limits_once
 from dutlab.systems.watched import MARK, sections, shell_times_s
 
 _END = f"{MARK}end\n"
 _FIRST_TURN_S = 30.0
-_MOST_LINES = 4096
-"""Lines of one turn: a sensor that never ends its turn does not fill the memory."""
 
 
 class ShellLoop(ABC):
@@ -107,15 +107,16 @@ class ShellLoop(ABC):
                 yield Sample(round(at_s - began_s, 3), self.host, self.name, WATCH_COST, "%", (after - before) / (at_s - before_s) * 100)
 
     async def _read(self, process: Process) -> None:
-        block: list[bytes] = []
+        block = KeptOutput(TURN_BYTES)
         try:
             while line := await process.readline():
-                block.append(line)
+                block.take(line)
                 if line == _END.encode():
-                    at_s, text = time.monotonic(), b"".join(block).decode("utf-8", "replace")
-                    block = []
-                    self._enter(at_s, text)
-                del block[_MOST_LINES:]
+                    if block.dropped_bytes:
+                        self._faults.append(f"it printed {TURN_BYTES + block.dropped_bytes} bytes in one turn")
+                    else:
+                        self._enter(time.monotonic(), block.kept.decode("utf-8", "replace"))
+                    block = KeptOutput(TURN_BYTES)
         except HostError as e:  # the host is lost, which whoever measures says too
             self._faults.append(str(e))
 
