@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -60,6 +61,15 @@ ANSWER_S: Final = 10.0
 """One whole exchange with a device: connection, TLS, question, login and the last byte of the answer."""
 LARGEST_NUMBER: Final = 1e30
 """No device or program counts beyond it; sums and units of more could leave what a float holds."""
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "W": (-1e7, 1e7),
+    "degC": (-273.15, 2000.0),
+    "rpm": (0.0, 1e6),
+    "V": (-1e6, 1e6),
+    "A": (-1e5, 1e5),
+    "%": (-1e4, 1e4),
+}
+"""What a reading can be, by its unit: generous, since a scale may be wrong (oddities.py), and never what no instrument shows."""
 MESSAGE_BYTES: Final = 64 * _KIB
 """A message of a meter at a broker; a longer one is left out, with a doubt."""
 MESSAGES: Final = 64

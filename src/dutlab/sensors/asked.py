@@ -11,16 +11,17 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from dutlab.bounds import ANSWER_S
 from dutlab.errors import HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.hosts.passwords import from_keyring
-from dutlab.sensors.oddities import Amount, oddities
+from dutlab.sensors.oddities import Amount, in_range, oddities
 from dutlab.sensors.sensor import WATCH_COST, Sample, Watched, limits_once
 from dutlab.spec.sensors import AskedSensor
 
-PATIENCE_S = 10.0
-"""For one answer; what takes longer has not answered."""
+PATIENCE_S = ANSWER_S
+"""For one answer, from the first byte of the question; what takes longer has not answered."""
 SHOWN = 60
 """Characters of an answer that a fault quotes."""
 
@@ -106,7 +107,8 @@ class Asked:
             cpu_s = time.thread_time()
             try:
                 source = source or self._open()
-                quantities = source.read()
+                quantities, odd = in_range(source.read())
+                self._faults += odd
                 self._enter(TimedAnswer(time.monotonic(), quantities, time.thread_time() - cpu_s))
             except Refused as refused:
                 _refused[self._spec] = str(refused)
@@ -114,6 +116,8 @@ class Asked:
                 break
             except (OSError, ValueError) as error:
                 self._faults.append(_words(error))
+            except Exception as error:  # noqa: BLE001 - the boundary: a device may answer anything, also what a library does not foresee
+                self._faults.append(f"it answered what makes no sense ({type(error).__name__})")
             due_s = max(due_s + self._spec.every, time.monotonic())
             self._over.wait(due_s - time.monotonic())
         if source is not None:

@@ -17,7 +17,7 @@ from dutlab.errors import CommandFailed, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
 from dutlab.hosts.running import KeptOutput
-from dutlab.sensors.oddities import Amount
+from dutlab.sensors.oddities import Amount, in_range
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched, limits_once
 from dutlab.systems.watched import MARK, sections, shell_times_s
 
@@ -145,7 +145,8 @@ class AmountLoop(ShellLoop):
         """What a turn printed. Raises ValueError, KeyError where it makes no sense."""
 
     def _turn(self, at_s: float, text: str) -> None:
-        found = self._amounts(text)
+        found, odd = in_range(self._amounts(text))
+        self._faults += odd
         self._values.append((at_s, found))
         self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
 

@@ -7,6 +7,8 @@ from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
+from dutlab.bounds import LARGEST_NUMBER, RANGES
+
 SILENT_S, SILENT_PERIODS = 5.0, 3
 STUCK_S, STUCK_READINGS = 30.0, 20
 _LEAST_ZEROS = 3
@@ -20,6 +22,26 @@ class Amount(NamedTuple):
 
     value: float
     unit: str
+
+
+def as_number(value: float | str) -> float:
+    """A number of a device as a float. Raises ValueError for what is not one, or has more digits than a float holds."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"it says a number of {len(str(value)):,} digits") from None
+
+
+def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[str]]:
+    """Those that are finite and in the range of their unit, and each other one in words."""
+    good, odd = dict[str, Amount](), list[str]()
+    for name, amount in quantities.items():
+        low, high = RANGES.get(amount.unit, (-LARGEST_NUMBER, LARGEST_NUMBER))
+        if low <= amount.value <= high:  # also false of NaN
+            good[name] = amount
+        else:
+            odd.append(f"{name} says {amount.value:g} {amount.unit}, which nothing here has")
+    return good, odd
 
 
 def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: float, ended_s: float, *, every_s: float) -> Iterator[str]:
