@@ -86,7 +86,16 @@ REQUEST_BODY_S: Final = 20.0
 """Until a form is whole: 64 kB over a slow line."""
 CONNECTIONS: Final = 1200
 """Connections to `dutlab serve` at a time."""
-CONNECTIONS_OF_ADDRESS: Final = 256
-"""Of one address: 200 open pages of one machine, each with a stream, and a quarter for what they load."""
+CONNECTIONS_OF_ADDRESS: Final = 600
+"""Of one address: half of all, since a proxy that serves the pages to many is one."""
+UNFINISHED_HEADS_OF_ADDRESS: Final = 64
+"""Connections of one address whose request has no whole head yet; of more, the oldest is closed."""
+FAILED_LOGINS: Final = 5
+FAILED_LOGINS_S: Final = 60.0
+"""So many wrong tokens of one sender within so many seconds, and it is answered slowly until the first of them is older."""
+SLOW_ANSWER_S: Final = 2.0
+"""How long such a sender waits for each answer."""
+SENDERS: Final = 10_000
+"""Addresses whose wrong tokens are counted; of more, the oldest is forgotten."""
 DESCRIPTORS_KEPT: Final = 64
 """File descriptors that `dutlab serve` keeps for files and databases: connections take the others."""
