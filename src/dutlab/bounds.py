@@ -41,6 +41,8 @@ SAMPLE_ROWS: Final = 20_000_000
 DATABASE_MEMORY: Final = "2GB"
 """What DuckDB may take for our own questions and the user's; it writes no temporary files."""
 
+SECRET_BYTES: Final = 64 * _KIB
+"""A key, or a certificate with its key."""
 EVENT_LINE_BYTES: Final = _MIB
 """One event: a few hundred bytes, and with every reading of a host some kilobytes. A longer line is skipped."""
 
@@ -48,6 +50,8 @@ QUESTION_BYTES: Final = 16 * _MIB
 """What a host may answer to one question; facts of a host with 500 interfaces have 2 MB. More is counted and not kept."""
 OUTPUT_BYTES: Final = 64 * _MIB
 """What a program that measures, or a step, may print; an hour of 32 streams of iperf3 stays below. More is counted and not kept."""
+LINE_BYTES: Final = 64 * _MIB
+"""What is taken as one line: a generator's report with its histograms is one."""
 FETCHED_BYTES: Final = 256 * _MIB
 """A file that is fetched from a host whole: fio's log of an hour at each I/O."""
 NOISE_BYTES: Final = 64 * _KIB
@@ -84,6 +88,8 @@ REQUEST_HEAD_S: Final = 10.0
 """Until the head of a request is whole. A browser sends it at once."""
 REQUEST_BODY_S: Final = 20.0
 """Until a form is whole: 64 kB over a slow line."""
+FORM_BYTES: Final = 64 * _KIB
+"""The body of a request; forms are small."""
 CONNECTIONS: Final = 1200
 """Connections to `dutlab serve` at a time."""
 CONNECTIONS_OF_ADDRESS: Final = 600

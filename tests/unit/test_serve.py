@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from click.testing import CliRunner
 
-from dutlab.bounds import FAILED_LOGINS, SLOW_ANSWER_S
+from dutlab.bounds import FAILED_LOGINS, FORM_BYTES, SLOW_ANSWER_S
 from dutlab.cli.serve import TOKEN, serve
 from dutlab.errors import InputError
 from dutlab.events import EVENTS
@@ -28,7 +28,7 @@ from dutlab.interop.metrics import RunMetrics
 from dutlab.serve import served_runs
 from dutlab.serve.app import application
 from dutlab.serve.control import LOG, Control, LogRefused
-from dutlab.serve.guard import LARGEST_BODY, Guard, Logins
+from dutlab.serve.guard import Guard, Logins
 from dutlab.serve.live import Following, Lives
 from dutlab.serve.pages import Pages, together
 from dutlab.serve.served_runs import FolderRuns
@@ -275,7 +275,7 @@ async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> Non
     assert (await ask(f"/runs/{RUN}/resume", post={"form": form[1]})).status == 422, "it has finished"
     assert (await ask(f"/runs/{RUN}/remove", post={"form": form[1]})).status == 404
     assert not (runs / RUN / PAUSE).exists()
-    large = await ask("/control", post=b"form=" + b"x" * (LARGEST_BODY + 1))
+    large = await ask("/control", post=b"form=" + b"x" * (FORM_BYTES + 1))
     assert large.status == 413
     reading = Asking(application(Pages(FolderRuns(runs)), Guard()))
     assert (await reading("/control")).status == 403

@@ -30,18 +30,19 @@ def run_bounded(argv: Sequence[str], *, timeout_s: float, most_bytes: int, envir
     program = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, bufsize=0, start_new_session=True
     )
-    printed = {stream: bytearray() for stream in (program.stdout, program.stderr) if stream is not None}
+    streams = [stream for stream in (program.stdout, program.stderr) if stream is not None]
+    printed = {stream.fileno(): bytearray() for stream in streams}
     until_s = time.monotonic() + timeout_s
     try:
         with selectors.DefaultSelector() as selector:
-            for stream in printed:
-                selector.register(stream, selectors.EVENT_READ)
+            for descriptor in printed:
+                selector.register(descriptor, selectors.EVENT_READ)
             while selector.get_map():
                 for key, _ in selector.select(max(0.0, until_s - time.monotonic())):
                     if part := os.read(key.fd, _AT_ONCE_BYTES):
-                        printed[key.fileobj] += part  # type: ignore[index] -- what was registered above
+                        printed[key.fd] += part
                     else:
-                        selector.unregister(key.fileobj)
+                        selector.unregister(key.fd)
                 if sum(map(len, printed.values())) > most_bytes:
                     raise ValueError(f"{argv[0]} printed more than {most_bytes} bytes")
                 if time.monotonic() >= until_s:
@@ -54,7 +55,7 @@ def run_bounded(argv: Sequence[str], *, timeout_s: float, most_bytes: int, envir
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(program.pid, signal.SIGKILL)
         program.wait()
-        for stream in printed:
+        for stream in streams:
             stream.close()
     out, err = (bytes(part).decode("utf-8", "replace") for part in printed.values())
     return BoundedAnswer(status, out, err)

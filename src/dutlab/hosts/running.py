@@ -10,15 +10,12 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
-from dutlab.bounds import OUTPUT_BYTES, QUESTION_BYTES
+from dutlab.bounds import LINE_BYTES, OUTPUT_BYTES, QUESTION_BYTES
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandSaidTooMuch, CommandTimedOut, HostError
 from dutlab.hosts.host import Done
 
 _T = TypeVar("_T")
-
-LONGEST_LINE_BYTES = 64 * 2**20
-"""What readline() takes at most: a generator's report with its histograms is one line."""
 
 _PIPES_CLOSE_S = 1.0
 _CHUNK_BYTES = 2**18
@@ -100,12 +97,12 @@ class Running:
         await self._carrier.close_stdin()
 
     async def readline(self) -> bytes:
-        """Raises HostError on a line longer than LONGEST_LINE_BYTES."""
+        """Raises HostError on a line longer than LINE_BYTES."""
         try:
             async with self._reading:
                 return await self._carrier.stdout.readline()
         except ValueError as e:
-            raise HostError(f"`{self._argv[0]}` printed a line of more than {LONGEST_LINE_BYTES} bytes", host=self._host) from e
+            raise HostError(f"`{self._argv[0]}` printed a line of more than {LINE_BYTES} bytes", host=self._host) from e
 
     async def read(self) -> bytes:
         """As much of standard output as there is; b"" once it has ended."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from dutlab.bounds import ANSWER_BYTES
@@ -146,7 +146,7 @@ class _Stale(Exception):
 def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -> bytes:
     was_open = kept.take() if kept is not None else None
     connection = was_open or _connection(device, question.left_s())
-    connection.response_class = partial(_Answer, question=question)  # type: ignore[assignment] -- it is called as the class is
+    connection.response_class = cast("type[HTTPResponse]", partial(_Answer, question=question))
     keeps = False
     try:
         if was_open is None:

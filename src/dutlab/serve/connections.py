@@ -83,9 +83,9 @@ class BoundedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._address, self._is_admitted = "", False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] -- as uvicorn has it
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Closes it at once where there are too many."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", transport))
         self._address = self.client[0] if self.client else ""
         self._is_admitted = self.crowd.admit(self._address)
         if self._is_admitted:

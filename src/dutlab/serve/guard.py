@@ -23,11 +23,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dutlab.bounds import FAILED_LOGINS, FAILED_LOGINS_S, SENDERS, SLOW_ANSWER_S
+from dutlab.bounds import FAILED_LOGINS, FAILED_LOGINS_S, FORM_BYTES, SENDERS, SLOW_ANSWER_S
 from dutlab.report.pages.html import script_hash
 
-LARGEST_BODY = 64 << 10
-"""Bytes of a request; forms are small."""
 _SESSION_S = 12 * 3600
 _MOST_SESSIONS = 1000
 COOKIE = "dutlab_session"
@@ -53,7 +51,7 @@ _HEADERS = {
 
 
 class TooLarge(Exception):
-    """A request's body is longer than LARGEST_BODY."""
+    """A request's body is longer than FORM_BYTES."""
 
 
 @dataclass
@@ -68,8 +66,8 @@ class Logins:
 
     def wait_s(self, sender: str) -> float:
         """How long a sender of wrong tokens is answered slowly; 0 for others."""
-        failed = self._failed.get(sender, ())
-        return max(0.0, failed[0] + FAILED_LOGINS_S - self.now()) if len(failed) == FAILED_LOGINS else 0.0
+        failed = self._failed.get(sender)
+        return max(0.0, failed[0] + FAILED_LOGINS_S - self.now()) if failed and len(failed) == FAILED_LOGINS else 0.0
 
     def is_right(self, token: str, sender: str) -> bool:
         """Whether it is the token, which lets anybody in, whatever was sent before; a wrong one is counted."""
@@ -217,7 +215,7 @@ async def fields_of(request: Request) -> dict[str, str]:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST_BODY:
+        if len(body) > FORM_BYTES:
             raise TooLarge
     return {
         name: values[-1] for name, values in parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=200).items()
@@ -242,4 +240,4 @@ def _has_port(host: str) -> bool:
 
 
 def _is_long(length: str) -> bool:
-    return not length.isdigit() or int(length[:12]) > LARGEST_BODY
+    return not length.isdigit() or int(length[:12]) > FORM_BYTES

@@ -11,7 +11,9 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from dutlab import bounds, outside
 from dutlab.errors import StoreError
@@ -100,6 +102,6 @@ def _hash(path: Path) -> str:
         return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
     try:
         with outside.opened(path) as f:
-            return hashlib.file_digest(f, "sha256").hexdigest()
+            return hashlib.file_digest(cast("BufferedReader", f), "sha256").hexdigest()
     except outside.UnfitFile:  # a pipe or a device has no content to compare
         return hashlib.sha256(b"no plain file").hexdigest()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab import bounds, outside
-from dutlab.bounds import PART, PLAN
+from dutlab.bounds import PART, PLAN, SECRET_BYTES
 from dutlab.errors import StoreError
 
 SEAL = "seal.json"
@@ -27,7 +27,6 @@ SEALED = ("resolved.json", "plan.json")
 """What resume and undo go by, beside the journal."""
 MAC = "mac"
 _KEY_BYTES = 32
-_LARGEST_SECRET = 1 << 16
 
 
 def own_key() -> bytes | None:
@@ -58,7 +57,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:  # noqa: PTH123 - as above
             about = os.fstat(f.fileno())
-            content = f.read(_LARGEST_SECRET)
+            content = f.read(SECRET_BYTES)
     except OSError:
         return path, None
     return path, content if about.st_uid == os.geteuid() and not about.st_mode & 0o077 else None
