@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import sys
@@ -252,3 +253,15 @@ def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
     assert read_file(tmp_path / "link.yaml") == b"a: 1\n"
     with pytest.raises(InputError):
         outside.read_given(tmp_path / "absent", bounds.INPUT)
+
+
+def test_each_row_of_the_table_of_doors_names_a_test_that_is_there() -> None:
+    project = Path(__file__).parents[2]
+    rows = [row for row in (project / "SECURITY.md").read_text().splitlines() if "tests/unit/test_" in row]
+    assert len(rows) > 10
+    for row in rows:
+        place = ""
+        for named in re.findall(r"`((?:tests/[a-z_/.]+)?::test_[a-z0-9_]+)`", row):
+            file, _, test = named.partition("::")
+            place = file or place
+            assert f"def {test}(" in (project / place).read_text(), named
