@@ -28,6 +28,7 @@ JOURNAL: Final = FileBound("journal", 256 * _MIB, "3 kB a trial: 80,000 trials")
 MANIFEST: Final = FileBound("manifest", 64 * _MIB, "100 bytes a file: 100,000 trials with 6 files each")
 EVENTS: Final = FileBound("file of events", 1 << 30, "a soak with ten sensors writes 170 MB a day; it is read line by line")
 CAMPAIGN: Final = FileBound("file of a campaign", 64 * _MIB, "100,000 planned runs of 600 bytes each")
+RAW: Final = FileBound("file of a run", 16 << 30, "a capture of some minutes at 1 Gbit/s; it is hashed and copied, not held")
 ADDITION: Final = FileBound("addition to a run", 64 * _MIB, "a person adds notes, pictures and logs; a report holds them in memory")
 INPUT: Final = FileBound("file that a user writes", 256 * _KIB, "an experiment or testbed is some pages")
 TABLE: Final = FileBound("table of figures", 16 * _MIB, "100,000 lines of a reviewer")
@@ -65,6 +66,8 @@ ANSWER_S: Final = 10.0
 """One whole exchange with a device: connection, TLS, question, login and the last byte of the answer."""
 LARGEST_NUMBER: Final = 1e30
 """No device or program counts beyond it; sums and units of more could leave what a float holds."""
+QUANTITIES: Final = 2000
+"""Readings of one look; a large server has some 500 sensors. Others are left out, with a doubt."""
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "W": (-1e7, 1e7),
     "degC": (-273.15, 2000.0),

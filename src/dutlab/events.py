@@ -6,7 +6,6 @@ contracts/events.schema.json.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -240,7 +239,7 @@ class EventTail:
                 self._read += len(part)
                 for line in self._rest.lines(part):
                     try:
-                        event = json.loads(line)
+                        event = outside.json_of(line)
                     except (ValueError, RecursionError):
                         continue
                     if isinstance(event, dict) and isinstance(event.get("event"), str):

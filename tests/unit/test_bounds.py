@@ -29,12 +29,13 @@ from dutlab.interop.imported_run import ImportOptions
 from dutlab.interop.importers import read_files
 from dutlab.interop.metrics import metrics_of
 from dutlab.outside import AtLink, Unfit, UnfitFile
-from dutlab.publish.site import SiteRequest, merge
+from dutlab.publish.site import SiteRequest, merge, publish
 from dutlab.report.gather import read_run
 from dutlab.report.questions.cells import cells_of_table
 from dutlab.report.questions.claims import read_card
 from dutlab.runner.campaign_plan import read_head
 from dutlab.runner.journal import read_journal
+from dutlab.serve.live import Following, RunState
 from dutlab.spec.yaml_source import read_file
 from dutlab.store import samples
 from dutlab.store.additions import add
@@ -204,6 +205,29 @@ def test_events_are_streamed_and_a_line_that_is_none_is_left_out(tmp_path: Path,
     monkeypatch.setattr(bounds, "EVENTS", bounds.EVENTS._replace(most_bytes=100))
     with pytest.raises(UnfitFile):
         tail.new()
+
+
+@pytest.mark.parametrize("number", ["1" * 400, "1e999", "NaN", "Infinity"])
+def test_an_event_with_a_number_that_nothing_counts_to_is_left_out(tmp_path: Path, number: str) -> None:
+    head = '{"at": "2026-11-26T08:00:00Z", "event": '
+    begun = head + '"run-begun", "folder": "f", "experiment": "e", "trials": 2, "done": 1, "estimate_s": %s, "seed": 1}\n'
+    reading = head + '"reading", "trial": 1, "where": "dut", "who": "wall", "values": {"w": %s}}\n'
+    (tmp_path / EVENTS).write_text(begun % 60 + begun % number + reading % number + reading % 3)
+    assert "dutlab_run_left_seconds" in metrics_of(tmp_path) and number not in metrics_of(tmp_path)
+    drawn = list[RunState]()
+    Following(tmp_path, lambda state, *_: drawn.append(state) or "").look()
+    assert (drawn[0].left_s, [list(of.values) for of in drawn[0].readings.values()]) == (60.0, [[3.0]])
+
+
+def test_a_raw_file_that_is_too_large_is_neither_hashed_nor_copied(runs: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_in(runs, "other"), tmp_path / "run")
+    named = next(line.split(maxsplit=1)[1] for line in (run / "MANIFEST.sha256").read_text().splitlines() if "/raw/" in line)
+    (run / named).unlink()
+    huge(run / named)
+    with pytest.raises(UnfitFile):
+        RunFolder.open(run).verify_manifest()
+    with pytest.raises(UnfitFile):
+        publish([run], SiteRequest(tmp_path / "site"))
 
 
 def test_samples_are_streamed_up_to_a_bound(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

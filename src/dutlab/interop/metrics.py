@@ -102,7 +102,7 @@ class RunMetrics:
         for event in events:
             try:
                 self._hear(event, event["event"])
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError):
                 continue  # a newer dutlab wrote it
 
     def _hear(self, event: Mapping[str, Any], kind: str) -> None:

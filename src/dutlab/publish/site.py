@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dutlab.bounds import SITE_INDEX
+from dutlab.bounds import RAW, SITE_INDEX
 from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
 from dutlab.publish.devices import DeviceSheet, device_of
@@ -237,7 +237,7 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bo
         with Beneath.opened(run.path) as source, Beneath.opened(part) as copy:
             copy.make_folder("trials")
             for name in names:
-                with source.open_plain(name) as file:
+                with source.open_plain(name, RAW) as file:
                     copy.write_new(name, file)
         part.rename(goal)
     except OSError as error:

@@ -17,7 +17,7 @@ from dutlab.errors import CommandFailed, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
 from dutlab.hosts.running import KeptOutput
-from dutlab.sensors.oddities import Amount, in_range
+from dutlab.sensors.oddities import Amount, FaultTally, in_range
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched, limits_once
 from dutlab.systems.watched import MARK, sections, shell_times_s
 
@@ -47,7 +47,7 @@ class ShellLoop(ABC):
         self._first_s = 0.0
         self._own: list[tuple[float, float]] = []
         """When turns came, and what the loop had taken by then; seconds."""
-        self._faults: list[str] = []
+        self._faults = FaultTally()
         self._tell: Tell = nobody
 
     async def start(self, tell: Tell = nobody) -> None:
@@ -76,13 +76,12 @@ class ShellLoop(ABC):
             return Watched()
         ended_s = time.monotonic()
         if self._reader.done() and not self._faults:
-            self._faults.append("its loop ended before the trial did")
+            self._faults.add("its loop ended before the trial did")
         await self._process.end(grace_s=1.0)
         await self._reader
         if not self._first.is_set():
-            self._faults.append(f"no reading; {self.needs}")
-        again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
-        said = [f"{self._faults[0]}{again}"] if self._faults else self._odd(ended_s)
+            self._faults.add(f"no reading; {self.needs}")
+        said = self._faults.words or self._odd(ended_s)
         return Watched(
             list(self._samples(self._first_s if began_s is None else began_s)), faults=tuple(f"{self.name}: {what}" for what in said)
         )
@@ -113,19 +112,19 @@ class ShellLoop(ABC):
                 block.take(line)
                 if line == _END.encode():
                     if block.dropped_bytes:
-                        self._faults.append(f"it printed {TURN_BYTES + block.dropped_bytes} bytes in one turn")
+                        self._faults.add(f"it printed {TURN_BYTES + block.dropped_bytes} bytes in one turn")
                     else:
                         self._enter(time.monotonic(), block.kept.decode("utf-8", "replace"))
                     block = KeptOutput(TURN_BYTES)
         except HostError as e:  # the host is lost, which whoever measures says too
-            self._faults.append(str(e))
+            self._faults.add(str(e))
 
     def _enter(self, at_s: float, text: str) -> None:
         try:
             self._turn(at_s, text)
             self._own.append((at_s, shell_times_s(sections(text).get("own", ""))))
         except (ValueError, KeyError) as e:
-            self._faults.append(str(e))
+            self._faults.add(str(e))
         if not self._first.is_set():
             self._first_s = at_s
             self._first.set()
@@ -146,7 +145,7 @@ class AmountLoop(ShellLoop):
 
     def _turn(self, at_s: float, text: str) -> None:
         found, odd = in_range(self._amounts(text))
-        self._faults += odd
+        self._faults.add(*odd)
         self._values.append((at_s, found))
         self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
 

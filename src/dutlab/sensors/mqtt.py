@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 import threading
 from collections import deque
@@ -12,6 +11,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dutlab.bounds import MESSAGE_BYTES, MESSAGES
+from dutlab.outside import json_of
 from dutlab.sensors import asked
 from dutlab.sensors.asked import SHOWN, Asked, Refused, secret
 from dutlab.sensors.meter import number_at
@@ -43,7 +43,7 @@ class Subscription:
     def __init__(self, spec: MqttSensor) -> None:
         self._spec = spec
         self._heard: deque[bytes | Exception] = deque(maxlen=MESSAGES)
-        self._came_one = threading.Event()
+        self._news = threading.Condition()
         self._client = _BoundedClient(self._hear)
         if spec.user is not None:
             self._client.username_pw_set(spec.user, secret(spec.password_from or ""))
@@ -57,16 +57,16 @@ class Subscription:
     def read(self) -> Mapping[str, Amount]:
         """The newest of what came since the last look, or the next to come. Raises Refused, OSError, ValueError."""
         spec = self._spec
-        if not self._came_one.wait(max(asked.PATIENCE_S, 3 * spec.every)):
-            raise TimeoutError
-        self._came_one.clear()
-        newest = self._heard.pop()
-        self._heard.clear()
+        with self._news:
+            if not self._news.wait_for(lambda: self._heard, max(asked.PATIENCE_S, 3 * spec.every)):
+                raise TimeoutError
+            newest = self._heard.pop()
+            self._heard.clear()
         if isinstance(newest, Exception):
             raise newest
         text = newest.decode("utf-8", "replace")
         try:
-            document = json.loads(text)
+            document = json_of(newest)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which is neither a number nor JSON") from error
         found, _ = number_at({"all": document}, "all") if spec.value is None else number_at(document, spec.value)
@@ -92,8 +92,9 @@ class Subscription:
             self._hear(bytes(message.payload))
 
     def _hear(self, heard: bytes | Exception) -> None:
-        self._heard.append(heard)
-        self._came_one.set()
+        with self._news:
+            self._heard.append(heard)
+            self._news.notify()
 
 
 def make(spec: MqttSensor, site: SensorSite) -> Asked:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from dutlab.bounds import ANSWER_BYTES
+from dutlab.outside import json_of
 from dutlab.sensors import asked
 from dutlab.sensors.asked import SHOWN, Refused, secret
 from dutlab.spec.devices import HttpDevice
@@ -86,7 +87,7 @@ def as_json(said: bytes) -> Any:  # noqa: ANN401 any JSON
     if not said:
         return None
     try:
-        return json.loads(said)
+        return json_of(said)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace')!r}, which is not JSON") from error
 

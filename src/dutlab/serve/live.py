@@ -119,7 +119,7 @@ class RunState:
         try:
             self.last = datetime.fromisoformat(str(event["at"]))
             self._hear(event)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError):
             return
 
     def _hear(self, event: Mapping[str, Any]) -> None:

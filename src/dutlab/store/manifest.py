@@ -101,7 +101,9 @@ def _hash(path: Path) -> str:
     if path.is_symlink():  # hashed as a link: a file swapped for a link to its copy is a change
         return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
     try:
-        with outside.opened(path) as f:
+        with outside.opened(path, most=bounds.RAW) as f:
             return hashlib.file_digest(cast("BufferedReader", f), "sha256").hexdigest()
-    except outside.UnfitFile:  # a pipe or a device has no content to compare
+    except outside.UnfitFile as error:  # a pipe or a device has no content to compare
+        if error.kind is outside.Unfit.TOO_LARGE:
+            raise
         return hashlib.sha256(b"no plain file").hexdigest()

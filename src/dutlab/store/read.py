@@ -6,26 +6,23 @@ the others from being read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from dutlab import outside
 from dutlab.bounds import PART, FileBound
 from dutlab.errors import DutlabError, StoreError
 
 CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
-_LARGEST = 2**64
-"""No count, size or time of ours needs an integer beyond it."""
 
 
 def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
     """What `path` holds. Raises StoreError naming the file when it is absent or no JSON; NaN, infinity and huge numbers are none."""
     try:
         read = outside.read(path, bound)
-        return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
+        return outside.json_of(read)
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing", remedy="the folder is not a whole run; verify it with its MANIFEST.sha256") from None
     except OSError as error:
@@ -49,24 +46,6 @@ def reading(what: Path) -> Iterator[None]:
         raise StoreError(f"{what}: cannot be read: {said}", remedy="verify the run with its MANIFEST.sha256") from error
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number of JSON")
-
-
-def _integer(digits: str) -> int:
-    if (found := int(digits)) > _LARGEST or found < -_LARGEST:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return found
-
-
-def _number(text: str) -> float:
-    if (found := float(text)) in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large")
-    return found
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_number)
-"""Made once: an index reads three files of each of a hundred thousand runs."""
 _DUT = "dut"
 _PORTS_OF_A_WIRE = 2
 
