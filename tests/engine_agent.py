@@ -125,7 +125,9 @@ class NeighbourlyHost(LocalHost):
             return await super().spawn(argv, tied=tied)
         return AgentHere(self.name, argv, script)  # type: ignore[return-value]
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
+    ) -> Done:
         if self.gone:
             raise HostError("network namespace is gone", host=self.name)
         said = (

@@ -9,7 +9,8 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   ├── HostError           a host cannot be reached, or vanished
 │   │   ├── NamespaceGone   a namespace of this machine was deleted (hosts/netns.py)
 │   │   └── CommandFailed   a command ended with a status that it must not
-│   │       └── CommandTimedOut
+│   │       ├── CommandTimedOut
+│   │       └── CommandSaidTooMuch
 │   ├── InUse               another run has a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
 │   │   └── LabGone         the lab does not exist any more (labs/lost_guests.py)
@@ -139,6 +140,16 @@ class CommandTimedOut(CommandFailed):
     def __init__(self, *, host: str, argv: Sequence[str], timeout_s: float, stderr_tail: str = "") -> None:
         HostError.__init__(self, f"`{' '.join(argv)}` did not end within {timeout_s:g} s and was ended", host=host)
         self.argv, self.status, self.stderr_tail, self.timeout_s = list(argv), -1, stderr_tail, timeout_s
+
+
+class CommandSaidTooMuch(CommandFailed):
+    """A command printed more than what is kept of its kind, so that its output has no end that can be trusted."""
+
+    def __init__(self, *, host: str, argv: Sequence[str], status: int, most_bytes: int, dropped_bytes: int) -> None:
+        what = f"`{' '.join(argv)[:200]}` printed {most_bytes + dropped_bytes} bytes, more than the {most_bytes} that are kept"
+        HostError.__init__(self, what, host=host, remedy="see what prints on that host; it may be another program of the same name")
+        self.argv, self.status, self.stderr_tail = list(argv), status, ""
+        self.most_bytes, self.dropped_bytes = most_bytes, dropped_bytes
 
 
 class LabError(TestbedError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+from dutlab import bounds, outside
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
@@ -36,7 +37,7 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
-from dutlab.store.read import dut_of, read_plain, reading
+from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
@@ -308,7 +309,7 @@ def _command(read: ReadRun) -> str:
 
 def _manifest(run: RunFolder) -> str | None:
     path = run.path / MANIFEST
-    return hashlib.sha256(read_plain(path)).hexdigest() if path.exists() else None
+    return hashlib.sha256(outside.read(path, bounds.MANIFEST)).hexdigest() if path.exists() else None
 
 
 def _moment(moment: datetime | None) -> str:

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab import outside
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
+from dutlab.bounds import TABLE
 from dutlab.errors import InputError
 from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
 from dutlab.report.model.words import plural
@@ -97,7 +99,7 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
     Raises InputError naming the line.
     """
     try:
-        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+        rows = csv.DictReader(io.StringIO(outside.read_given(path, TABLE).decode("utf-8-sig")))
         columns = rows.fieldnames or []
         if response not in columns:
             said = "which column holds the values? Name it with --figure" if response is None else f"has no column {response!r}"

@@ -87,7 +87,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         finally:
             with contextlib.suppress(HostError):  # what the trial came to is said before; the mode's look after it says the rest
                 await to_its_end(failing.heal())
-    raw = {**ran.raw, _HOST: bytes(watch.raw), _SPANS: json.dumps(film.spans).encode()}
+    raw = {**ran.raw, _HOST: watch.raw, _SPANS: json.dumps(film.spans).encode()}
     facts = facts_of(found, ran)
     rows = _film_of(raw, watch.readings, film.spans)
     figures = figures_of(rows, film.spans, watch.readings, member_bytes(facts))

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import Self
 
+from dutlab.bounds import FETCHED_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
@@ -266,8 +267,10 @@ async def _one(
             timeout_s = setting.loaded_s + laid_out_s + GRACE_S
             running = run_heard(host, argv, lambda line: _hear(line, name, tell), timeout_s=timeout_s)
             done = await (running if act is None else _during(running, act, lambda: host.run(["sh", "-c", _END, "dutlab", folder])))
-            report = (await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False)).stdout
-            logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
+            report = (
+                await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False, most_bytes=FETCHED_BYTES)
+            ).stdout
+            logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder], most_bytes=FETCHED_BYTES)).stdout)
         finally:
             if files := [d.path for d in drives.values() if d.is_file and not d.stays]:
                 await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
