@@ -31,7 +31,7 @@ from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
-from dutlab.sensors.cpu_account import AccountReader, accounts_of
+from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
@@ -296,7 +296,7 @@ async def _set_up(
             accounts=accounts,
             guests=watch,
             marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
-            notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
+            notes=(*(() if lab is None else lab.notes), *hidden_notes(hosts), *await left_out(hosts, testbed)),
             lab=lab,
             readings=readings,
         )

@@ -21,8 +21,7 @@ from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
-from dutlab.systems import linux_proc
+from dutlab.sensors.cpu_account_script import KTHREADD, SCRIPT, machine_account, parse_account
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
@@ -30,6 +29,8 @@ PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "
 threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
 _NS = 1e9
+_NOTHING = (0.0, 0.0)
+"""User and system time."""
 
 
 class AccountReader(Protocol):
@@ -74,9 +75,10 @@ class LocalAccount:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc, self._clock, self._ledger, self._forwarded = proc, clock, ThreadLedger(), ThreadLedger()
-        self._kernels, self._of_guests = guests, dict[int, float]()
+        self._kernels, self._of_guests = guests, dict[int, tuple[float, float]]()
         self._wanted = None if forwarding is None else frozenset(forwarding)
         self._kernel: dict[int, str] = {}
+        self._visible = kernel_is_visible(proc)
         self._forwarding = self._guests = frozenset[int]()
         self._find_kernel_threads()
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -108,19 +110,20 @@ class LocalAccount:
         if frozenset(self._kernels()) != self._guests:
             self._find_kernel_threads()
         at_s, threads, stopped = self._clock(), list[tuple[int, str, ThreadTime]](), False
-        used_s = dict.fromkeys((self._own, *self._guests), 0.0)
+        used_s = dict.fromkeys((self._own, *self._guests), _NOTHING)
         for root in used_s:
             for pid in self._tree(root):
                 with contextlib.suppress(OSError):  # ended meanwhile
                     stat = self._text(f"{pid}/stat")
                     name, _, rest = stat.partition("(")[2].rpartition(")")
-                    used_s[root] += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
+                    utime, stime, cutime, cstime = (int(n) / self._ticks for n in rest.split()[11:15])
+                    used_s[root] = _sum(used_s[root], (utime + cutime, stime + cstime))
                     if name.startswith(PROGRAMS):
                         stopped |= rest.split()[0] == "T"
                         threads += self._threads(pid, name)
         for guest in self._guests:  # what a guest used stays ours when it is switched off
-            self._of_guests[guest] = max(self._of_guests.get(guest, 0.0), used_s[guest])
-        own_s = used_s[self._own] + sum(self._of_guests.values())
+            self._of_guests[guest] = max(self._of_guests.get(guest, _NOTHING), used_s[guest], key=sum)
+        own_s = _sum(used_s[self._own], *self._of_guests.values())
         forwarded = list[tuple[int, str, ThreadTime]]()
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
@@ -128,9 +131,11 @@ class LocalAccount:
                 if pid in self._forwarding and pid not in self._guests:
                     forwarded += of_it
         self._forwarded.see(forwarded)  # a port that is taken away takes its thread with it, whose time stays ours
-        own_s += sum(t.run_s for t in self._forwarded.total.values())
+        own_s = _sum(own_s, (0.0, sum(t.run_s for t in self._forwarded.total.values())))
         self._ledger.see(threads)
-        account = machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
+        account = machine_account(
+            at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total, visible=self._visible
+        )
         if self._last is not None:
             since = account.since(self._last)
             self._stopped_s += since.seconds if stopped else 0.0
@@ -140,7 +145,10 @@ class LocalAccount:
 
     def _find_kernel_threads(self) -> None:
         """They may come and go with ports, so they are looked for before each trial."""
-        named, self._guests = dict(self._kernel_threads()), frozenset(self._kernels())
+        self._guests = frozenset(self._kernels())
+        named = dict(self._kernel_threads())
+        if not self._visible:  # the numbers that were asked for are of another process namespace
+            named = {pid: name for pid, name in named.items() if pid in self._guests}
         self._forwarding = self._guests | {
             pid for pid, n in named.items() if (n.startswith("napi/") if self._wanted is None else pid in self._wanted)
         }
@@ -224,22 +232,23 @@ def accounts_of(
     return Accounts([*here, *far])
 
 
-def machine_account(
-    at_s: float, stat: str, pressure: str, ticks: int, *, own_s: float | None, threads: Mapping[str, ThreadTime]
-) -> CpuAccount:
-    """An account out of /proc/stat and /proc/pressure/cpu. Raises ValueError without a core in `stat`."""
-    cores = linux_proc.cpu_times(stat)
-    if not cores:
-        raise ValueError("/proc/stat names no core")
-    return CpuAccount(
-        at_s=at_s,
-        cores=len(cores),
-        busy_s=sum(c.user + c.system for c in cores.values()) / ticks,
-        steal_s=sum(c.steal for c in cores.values()) / ticks,
-        pressure_s=linux_proc.cpu_pressure_s(pressure),
-        own_s=own_s,
-        threads=dict(threads),
-    )
+def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
+    """Whether /proc shows the kernel's threads; that of a process namespace does not."""
+    try:
+        return (proc / "2" / "comm").read_text(encoding="utf-8").strip() == KTHREADD
+    except OSError:
+        return False
+
+
+def hidden_notes(hosts: Mapping[str, Host]) -> tuple[str, ...]:
+    """What cannot be told of this machine since its kernel threads are hidden; nothing where they are not, or no host is this machine."""
+    if kernel_is_visible() or not any(isinstance(host, LocalHost) for host in hosts.values()):
+        return ()
+    return ("this is a process namespace, which hides kernel threads: of other work only the time in user mode is known",)
+
+
+def _sum(*of: tuple[float, float]) -> tuple[float, float]:
+    return sum(user for user, _ in of), sum(system for _, system in of)
 
 
 def _thread_time(schedstat: str) -> ThreadTime:
