@@ -91,13 +91,15 @@ class Manner:
     def finish(self, results: Sequence[RunResult]) -> None:
         """Writes the report of each, prints what they say, and ends the command with the worst exit status among the runs."""
         folders = [result.folder for result in results]
-        self.print_answers(folders)
+        reports = self.print_answers(folders)
         if len(folders) > 1 and self.form == "text":
             answer(f"Compare the runs:\n  dutlab compare {shlex.join(map(str, folders))}")
-        click.get_current_context().exit(max(result.exit_status for result in results))
+        click.get_current_context().exit(
+            max(result.exit_status_of(answered=report.answered) for result, report in zip(results, reports, strict=True))
+        )
 
-    def print_answers(self, folders: Sequence[Path]) -> None:
-        """Writes the reports of runs and prints the answer of each, or as JSON all that they say."""
+    def print_answers(self, folders: Sequence[Path]) -> Sequence[RunReport]:
+        """Writes the reports of runs, which it returns, and prints the answer of each, or as JSON all that they say."""
         from dutlab.cli.console import shown_meanwhile  # noqa: PLC0415 -- `--help` needs none of it
 
         with shown_meanwhile("writing the report"):  # of thousands of trials it takes longer than anybody waits for a silent command
@@ -111,6 +113,7 @@ class Manner:
             print_answers(folders, reports)
             for folder in folders:
                 answer(f"report: {folder}/report/report.html")
+        return reports
 
 
 def print_answers(folders: Iterable[Path], reports: Sequence[RunReport]) -> None:

@@ -30,6 +30,7 @@ from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, 
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
+from dutlab.spec.testbed import Testbed
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.systems.watched import CARRIER_CHANGES
@@ -77,7 +78,7 @@ async def carry_out(
     if not why and (path := plug_of(trial.cell.workload).readings):
         read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
-    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference)
+    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed))
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings))
@@ -212,16 +213,41 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     return doubts
 
 
-PER_CPU_SECOND = {"received_pps": "received_frames_per_cpu_s", "goodput_bps": "goodput_bits_per_cpu_s"}
-"""Rate → its figure by CPU time."""
+PER_CPU_SECOND = {
+    "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s"),
+    "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s"),
+}
+"""Rate → its figures by CPU time: of all threads of the testbed, and of those that forward alone."""
+_COMM = 15
+"""So many characters of a thread's name are kept (TASK_COMM_LEN, without its end)."""
 
 
-def with_rate_per_cpu_second(measured: Measured, cell: Cell, found: Mapping[str, Interference]) -> Measured:
-    """The same with that figure of everything that was driven together, where it is known."""
+def forwarding_names(testbed: Testbed) -> tuple[str, ...]:
+    """How the names of the kernel threads begin that serve the DUT's ports; none where a port elsewhere has the same name."""
+    dut = testbed.dut or ""
+    others = {port for host in testbed.hosts if host != dut for port in testbed.ports_of(host)}
+    ports = testbed.ports_of(dut)
+    return () if others.intersection(ports) else tuple(f"napi/{port}-"[:_COMM] for port in ports)
+
+
+def with_rate_per_cpu_second(
+    measured: Measured, cell: Cell, found: Mapping[str, Interference], forwarding: tuple[str, ...] = ()
+) -> Measured:
+    """The same with these figures of everything that was driven together, where they are known.
+
+    `forwarding` is how the names of the threads begin that forward.
+    """
     whole = measured.figures.get(cell.link_label)
-    run_s = found[THIS_MACHINE].run_s if set(found) == {THIS_MACHINE} else 0.0
+    here = found[THIS_MACHINE] if set(found) == {THIS_MACHINE} else None
     loaded_s = cell.setting.loaded_s
-    if whole is None or plug_of(cell.workload).load is not LoadPattern.STEADY or run_s <= 0 or loaded_s <= 0:
+    if whole is None or here is None or plug_of(cell.workload).load is not LoadPattern.STEADY or loaded_s <= 0:
         return measured
-    more = {figure: whole[rate] * loaded_s / run_s for rate, figure in PER_CPU_SECOND.items() if rate in whole}
+    ran_s = (here.run_s, sum(t.run_s for name, t in here.threads.items() if forwarding and name.startswith(forwarding)))
+    more = {
+        figure: whole[rate] * loaded_s / run_s
+        for rate, names in PER_CPU_SECOND.items()
+        if rate in whole
+        for figure, run_s in zip(names, ran_s, strict=True)
+        if run_s > 0
+    }
     return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})

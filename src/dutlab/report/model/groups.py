@@ -12,6 +12,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
+from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 from dutlab.workloads import main_figures
 
@@ -30,6 +31,11 @@ class Group:
     def measured(self) -> list[TrialRecord]:
         """Those with a result that counts; to be asked for once all records are there."""
         return [r for r in self.records if counts(r)]
+
+    @cached_property
+    def disturbed(self) -> list[TrialRecord]:
+        """Those that other work disturbed, which do not count; to be asked for in the same way."""
+        return [r for r in self.records if r.status == DISTURBED]
 
     @cached_property
     def main(self) -> tuple[str, str]:
