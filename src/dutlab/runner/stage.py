@@ -99,6 +99,11 @@ class Stage:
         return self.site.hosts
 
     @property
+    def shares_this_machine(self) -> bool:
+        """Some host is this machine, so that its other work may disturb trials."""
+        return any(isinstance(host, LocalHost) for host in self.hosts.values())
+
+    @property
     def watch_cpu(self) -> int | None:
         """Where sensors run; None leaves that to the kernel."""
         return None if self.lab is None else self.lab.watch_cpu
