@@ -17,6 +17,8 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.sensors.cpu_account import LocalAccount, RemoteAccount, ThreadLedger, accounts_of
 from dutlab.sensors.cpu_account_script import KERNEL_THREADS, SCRIPT, parse_account
+from dutlab.sensors.device_processes import DeviceProcesses
+from dutlab.spec.account import AccountSpec
 
 
 def account(
@@ -110,6 +112,19 @@ def test_a_host_whose_kernel_threads_are_hidden_is_read_in_the_same_way() -> Non
 
     assert (read("kthreadd").busy_s, read("kthreadd").own_s) == (7.0, 2.5)
     assert (read("sh").busy_s, read("sh").own_s, read("sh").threads[KERNEL_THREADS].run_s) == (7.0, 5.0, 2.5)
+
+
+async def test_the_work_of_the_device_is_not_that_of_others(tmp_path: Path) -> None:
+    me = os.getpid()
+
+    async def read(used_ns: int, ticks: int) -> CpuAccount:
+        write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), 70: ("vpp_main", "", {70: (used_ns, 0), 71: (used_ns, 0)})}, ticks=ticks)
+        return (await reader.read())[THIS_MACHINE]
+
+    reader = LocalAccount([], devices=DeviceProcesses((AccountSpec(processes=("vpp_main",)),), proc=tmp_path), proc=tmp_path)
+    before = await read(7 * 10**9, 0)
+    found = (await read(8 * 10**9, 150)).since(before)  # 3 s of the machine, 2 s of them the device's
+    assert (found.own_cpu_s, found.others_cpu_s, found.threads["vpp_main"].run_s) == (2.0, 1.0, 2.0)
 
 
 async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:

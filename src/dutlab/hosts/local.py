@@ -28,6 +28,8 @@ class LocalHost:
     """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""
 
     on_this_machine = True
+    namespace_inode: int | None = None
+    """Of a network namespace of its own."""
 
     def __init__(self, name: str, log: CommandLog | None = None, *, system: System = LINUX) -> None:
         self._name, self._log, self.system = name, log, system

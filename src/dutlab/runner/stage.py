@@ -272,6 +272,7 @@ async def _set_up(
         {name: host for name, host in hosts.items() if name not in unread | guests},
         threads if threads or guests else None,
         guests=lab.kernels if lab and guests else None,
+        testbed=testbed,
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)

@@ -22,6 +22,9 @@ from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.sensors.cpu_account_script import KTHREADD, SCRIPT, machine_account, parse_account
+from dutlab.sensors.device_processes import DeviceProcesses
+from dutlab.spec.account import AccountSpec
+from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
@@ -63,7 +66,8 @@ class ThreadLedger:
 class LocalAccount:
     """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
-    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another.
+    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another. `devices` tells those
+    of the DUT itself; they are looked for before a trial and after it.
     """
 
     def __init__(
@@ -71,10 +75,12 @@ class LocalAccount:
         forwarding: Iterable[int] | None = None,
         *,
         guests: Callable[[], Iterable[int]] = tuple,
+        devices: Callable[[], Iterable[int]] = tuple,
         proc: Path = Path("/proc"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc, self._clock, self._ledger, self._forwarded = proc, clock, ThreadLedger(), ThreadLedger()
+        self._named_devices, self._devices, self._is_running = devices, frozenset[int](), False
         self._kernels, self._of_guests = guests, dict[int, tuple[float, float]]()
         self._wanted = None if forwarding is None else frozenset(forwarding)
         self._kernel: dict[int, str] = {}
@@ -88,6 +94,8 @@ class LocalAccount:
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
+            if not self._is_running:
+                self._devices = frozenset(self._named_devices())
             return {THIS_MACHINE: self.account()}
         except (OSError, ValueError, KeyError):  # a kernel without these files: a container that hides /proc
             return {}
@@ -95,10 +103,11 @@ class LocalAccount:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self._find_kernel_threads()
-        reader = asyncio.ensure_future(self._keep_reading())
+        reader, self._is_running = asyncio.ensure_future(self._keep_reading()), True
         try:
             yield
         finally:
+            self._is_running = False
             await cancelled(reader)
 
     async def _keep_reading(self) -> None:
@@ -107,7 +116,7 @@ class LocalAccount:
 
     def account(self) -> CpuAccount:
         """Raises OSError, ValueError where /proc does not tell."""
-        if frozenset(self._kernels()) != self._guests:
+        if frozenset(self._kernels()) | self._devices != self._guests:
             self._find_kernel_threads()
         at_s, threads, stopped = self._clock(), list[tuple[int, str, ThreadTime]](), False
         used_s = dict.fromkeys((self._own, *self._guests), _NOTHING)
@@ -145,7 +154,7 @@ class LocalAccount:
 
     def _find_kernel_threads(self) -> None:
         """They may come and go with ports, so they are looked for before each trial."""
-        self._guests = frozenset(self._kernels())
+        self._guests = frozenset(self._kernels()) | self._devices
         named = dict(self._kernel_threads())
         if not self._visible:  # the numbers that were asked for are of another process namespace
             named = {pid: name for pid, name in named.items() if pid in self._guests}
@@ -188,12 +197,13 @@ class LocalAccount:
 class RemoteAccount:
     """The account of another Linux host: one command a reading."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, account: AccountSpec = AccountSpec()) -> None:  # noqa: B008 -- it is frozen
+        groups = (f"cgroup:{name.strip('/')}" for name in (*account.cgroups, *account.units))
+        self._host, self._wanted = host, (*PROGRAMS, *account.processes, *groups)
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
-            done = await self._host.run(["sh", "-c", SCRIPT, "account", *PROGRAMS], check=False)
+            done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted], check=False)
         except HostError:  # whoever measures says so
             return {}
         account = parse_account(done.text)
@@ -222,13 +232,26 @@ class Accounts:
 
 
 def accounts_of(
-    hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None, *, guests: Callable[[], Iterable[int]] | None = None
+    hosts: Mapping[str, Host],
+    forwarding: Iterable[int] | None = None,
+    *,
+    guests: Callable[[], Iterable[int]] | None = None,
+    testbed: Testbed | None = None,
 ) -> Accounts:
     """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
-    here = (
-        [LocalAccount(forwarding, guests=guests or tuple)] if guests or any(isinstance(host, LocalHost) for host in hosts.values()) else []
+    specs = {} if testbed is None else {name: spec.account for name, spec in testbed.hosts.items()}
+    local = {name: host for name, host in hosts.items() if isinstance(host, LocalHost)}
+    devices = DeviceProcesses(
+        tuple(specs[name] for name in local if name in specs),
+        frozenset(inode for host in local.values() if (inode := host.namespace_inode) is not None),
+        frozenset(testbed.ports_of(testbed.dut)) if testbed is not None and testbed.dut in local else frozenset(),
     )
-    far = [RemoteAccount(h) for h in hosts.values() if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel]
+    here = [LocalAccount(forwarding, guests=guests or tuple, devices=devices)] if guests or local else []
+    far = [
+        RemoteAccount(h, specs.get(h.name, AccountSpec()))
+        for h in hosts.values()
+        if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel
+    ]
     return Accounts([*here, *far])
 
 

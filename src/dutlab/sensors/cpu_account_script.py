@@ -21,7 +21,11 @@ part programs
 for p in /proc/[0-9]*; do
   read -r name 2>/dev/null <"$p/comm" || continue
   wanted=
-  case $name in napi/*|ksoftirqd/*) wanted=kernel;; *) for w; do case $name in "$w"*) wanted=program;; esac; done;; esac
+  case $name in napi/*|ksoftirqd/*) wanted=kernel;; *) for w; do
+    case $w in
+      cgroup:*) IFS= read -r group 2>/dev/null <"$p/cgroup"; case "$group/" in *"/${w#cgroup:}/"*) wanted=program;; esac;;
+      *) case $name in "$w"*) wanted=program;; esac;;
+    esac; done;; esac
   [ "$wanted" ] || continue
   IFS= read -r stat 2>/dev/null <"$p/stat" || continue
   printf '%s|%s|%s|%s\n' "$wanted" "${p#/proc/}" "$name" "${stat##*) }"
@@ -29,7 +33,8 @@ for p in /proc/[0-9]*; do
 done
 exit 0
 """
-"""Its arguments: how the names of programs that send and receive begin. A process has a line of four fields, a thread one of three."""
+"""Its arguments: how the names of programs begin that send, receive or are the device, and `cgroup:` with a control group of it.
+A process has a line of four fields, a thread one of three."""
 
 KERNEL_THREADS = "kernel threads"
 """Name of what the kernel's threads ran where they are not visible: in a process namespace, /proc has none of them."""
