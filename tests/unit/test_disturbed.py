@@ -279,6 +279,12 @@ def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
     of_all, of_forwarding = 8e9 * 5 / 2, 8e9 * 5 / 0.4
     assert measured.figures["a"] == {"goodput_bps": 8e9, "goodput_bits_per_cpu_s": of_all, "forwarded_bits_per_cpu_s": of_forwarding}
     assert "forwarded_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, found).figures["a"]
+    sweep = cell_of("sweep", duration_s=4, warmup_s=1, frame_size="64")
+    frames = [
+        with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, found, ("napi/in-a-",), counted).figures["a"]
+        for counted in (0.0, 6e6)
+    ]
+    assert [of["forwarded_frames_per_cpu_s"] for of in frames] == [sweep.setting.loaded_s * 1e6 / 0.4, 6e6 / 0.4]
     for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0, threads={})}):
         assert "goodput_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, unknown).figures["a"]
 

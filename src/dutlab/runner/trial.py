@@ -78,7 +78,8 @@ async def carry_out(
     if not why and (path := plug_of(trial.cell.workload).readings):
         read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
-    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed))
+    forwarded = watched.counters.get(stage.testbed.dut or "", {}).get(FORWARDED, 0.0)
+    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings))
@@ -218,6 +219,7 @@ PER_CPU_SECOND = {
     "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s"),
 }
 """Rate → its figures by CPU time: of all threads of the testbed, and of those that forward alone."""
+FORWARDED = "ip_forwarded_datagrams"
 _COMM = 15
 """So many characters of a thread's name are kept (TASK_COMM_LEN, without its end)."""
 
@@ -231,11 +233,12 @@ def forwarding_names(testbed: Testbed) -> tuple[str, ...]:
 
 
 def with_rate_per_cpu_second(
-    measured: Measured, cell: Cell, found: Mapping[str, Interference], forwarding: tuple[str, ...] = ()
+    measured: Measured, cell: Cell, found: Mapping[str, Interference], forwarding: tuple[str, ...] = (), forwarded: float = 0.0
 ) -> Measured:
     """The same with these figures of everything that was driven together, where they are known.
 
-    `forwarding` is how the names of the threads begin that forward.
+    `forwarding` is how the names of the threads begin that forward, and `forwarded` how many packets the DUT's own counter has of the whole
+    trial, as their time is of the whole trial. A path that passes that counter by, as a flow table does, has fewer there than came through.
     """
     whole = measured.figures.get(cell.link_label)
     here = found[THIS_MACHINE] if set(found) == {THIS_MACHINE} else None
@@ -243,11 +246,11 @@ def with_rate_per_cpu_second(
     if whole is None or here is None or plug_of(cell.workload).load is not LoadPattern.STEADY or loaded_s <= 0:
         return measured
     ran_s = (here.run_s, sum(t.run_s for name, t in here.threads.items() if forwarding and name.startswith(forwarding)))
-    more = {
-        figure: whole[rate] * loaded_s / run_s
-        for rate, names in PER_CPU_SECOND.items()
-        if rate in whole
-        for figure, run_s in zip(names, ran_s, strict=True)
-        if run_s > 0
-    }
+    more = {}
+    for rate, (of_all, of_forwarding) in PER_CPU_SECOND.items():
+        if rate in whole and ran_s[0] > 0:
+            more[of_all] = whole[rate] * loaded_s / ran_s[0]
+        if rate in whole and ran_s[1] > 0:
+            passed = whole[rate] * loaded_s
+            more[of_forwarding] = (max(passed, forwarded) if rate == "received_pps" else passed) / ran_s[1]
     return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})
