@@ -25,7 +25,8 @@ from dutlab.report.write import write_report
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.progress import RunResult
-from dutlab.runner.trial import forwarding_names, with_rate_per_cpu_second
+from dutlab.runner.trial import with_rate_per_cpu_second
+from dutlab.sensors.cpu_account import forwarding_names
 from dutlab.spec.links import Port
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.index import Wanted, list_runs, opened

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.analysis.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.sensors.cpu_account import LocalAccount, RemoteAccount, ThreadLedger, accounts_of
@@ -125,6 +125,25 @@ async def test_the_work_of_the_device_is_not_that_of_others(tmp_path: Path) -> N
     before = await read(7 * 10**9, 0)
     found = (await read(8 * 10**9, 150)).since(before)  # 3 s of the machine, 2 s of them the device's
     assert (found.own_cpu_s, found.others_cpu_s, found.threads["vpp_main"].run_s) == (2.0, 1.0, 2.0)
+
+
+async def test_the_longest_wait_of_a_thread_that_forwards_is_that_of_one_reading_and_one_thread(tmp_path: Path) -> None:
+    now, me = [0.0], os.getpid()
+
+    async def read(in_ms: int, out_ms: int, source_ms: int) -> CpuAccount:
+        waited = {80: ("napi/in-a-5", in_ms), 81: ("napi/out-a-6", out_ms), 82: ("napi/eth-a-7", source_ms)}
+        kernel = {pid: (name, "", {pid: (10**9, ms * 10**6)}) for pid, (name, ms) in waited.items()}
+        write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), **kernel}, ticks=0)
+        now[0] += 0.25
+        return (await reader.read())[THIS_MACHINE]
+
+    write_proc(tmp_path, {pid: ("napi", "", {pid: (0, 0)}) for pid in (80, 81, 82)}, ticks=0)
+    reader = LocalAccount([80, 81, 82], dut_threads=("napi/in-a-", "napi/out-a-"), proc=tmp_path, clock=lambda: now[0])
+    await read(0, 0, 0)
+    before = await read(900, 0, 0)  # before the trial
+    await read(904, 3, 500)
+    found = (await read(924, 3, 900)).since(before).forwarding
+    assert found == ForwardingWait(run_s=0.0, wait_s=0.027, switches=0, longest_wait_s=0.02, readings=2, with_waits=1)
 
 
 async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:

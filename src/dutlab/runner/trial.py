@@ -26,11 +26,11 @@ from dutlab.runner.headroom import with_headroom
 from dutlab.runner.limit_profile import with_profile
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
+from dutlab.sensors.cpu_account import forwarding_names
 from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
-from dutlab.spec.testbed import Testbed
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.systems.watched import CARRIER_CHANGES
@@ -220,16 +220,6 @@ PER_CPU_SECOND = {
 }
 """Rate → its figures by CPU time: of all threads of the testbed, and of those that forward alone."""
 FORWARDED = "ip_forwarded_datagrams"
-_COMM = 15
-"""So many characters of a thread's name are kept (TASK_COMM_LEN, without its end)."""
-
-
-def forwarding_names(testbed: Testbed) -> tuple[str, ...]:
-    """How the names of the kernel threads begin that serve the DUT's ports; none where a port elsewhere has the same name."""
-    dut = testbed.dut or ""
-    others = {port for host in testbed.hosts if host != dut for port in testbed.ports_of(host)}
-    ports = testbed.ports_of(dut)
-    return () if others.intersection(ports) else tuple(f"napi/{port}-"[:_COMM] for port in ports)
 
 
 def with_rate_per_cpu_second(

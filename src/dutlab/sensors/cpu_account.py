@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.analysis.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -31,7 +32,11 @@ PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "
 """What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
 threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
+MOST_WAITS = 4 * 3600
+"""Readings that are kept: those of an hour."""
 _NS = 1e9
+_COMM = 15
+"""So many characters of a thread's name are kept (TASK_COMM_LEN, without its end)."""
 _NOTHING = (0.0, 0.0)
 """User and system time."""
 
@@ -63,11 +68,35 @@ class ThreadLedger:
         self._last = {tid: t for tid, (_, t) in now.items()}
 
 
+class ForwardingLedger:
+    """How long the threads that serve the DUT's ports waited between readings."""
+
+    def __init__(self, names: tuple[str, ...] = ()) -> None:
+        self._names, self._last, self._seen = names, dict[int, ThreadTime](), ThreadLedger()
+        self.of = deque[tuple[float, float]](maxlen=MOST_WAITS)
+        """Moment of each reading, and the most that one of them waited since the one before."""
+
+    def see(self, at_s: float, threads: Iterable[tuple[int, str, ThreadTime]]) -> None:
+        """Enters a reading."""
+        kept = [(tid, name, t) for tid, name, t in threads if not self._names or name.startswith(self._names)]
+        if kept and self._last:
+            self.of.append((at_s, max(t.wait_s - self._last.get(tid, t).wait_s for tid, _, t in kept)))
+        self._last = {tid: t for tid, _, t in kept}
+        self._seen.see(kept)
+
+    @property
+    def total(self) -> ForwardingWait | None:
+        """Since the first reading; None without such a thread."""
+        times = list(self._seen.total.values())
+        return ForwardingWait(sum(t.run_s for t in times), sum(t.wait_s for t in times), sum(t.runs for t in times)) if times else None
+
+
 class LocalAccount:
     """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
     `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another. `devices` tells those
-    of the DUT itself; they are looked for before a trial and after it.
+    of the DUT itself; they are looked for before a trial and after it. `dut_threads` is how the names of those kernel threads begin that
+    serve the DUT's ports; all that forward where it is empty.
     """
 
     def __init__(
@@ -76,6 +105,7 @@ class LocalAccount:
         *,
         guests: Callable[[], Iterable[int]] = tuple,
         devices: Callable[[], Iterable[int]] = tuple,
+        dut_threads: tuple[str, ...] = (),
         proc: Path = Path("/proc"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -91,6 +121,7 @@ class LocalAccount:
         self._own = os.getpid()
         self._last: CpuAccount | None = None
         self._taken_s = self._stopped_s = 0.0
+        self._waits = ForwardingLedger(dut_threads)
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
@@ -139,6 +170,7 @@ class LocalAccount:
                 threads += (of_it := list(self._threads(pid, name)))
                 if pid in self._forwarding and pid not in self._guests:
                     forwarded += of_it
+        self._waits.see(at_s, forwarded)
         self._forwarded.see(forwarded)  # a port that is taken away takes its thread with it, whose time stays ours
         own_s = _sum(own_s, (0.0, sum(t.run_s for t in self._forwarded.total.values())))
         self._ledger.see(threads)
@@ -150,7 +182,7 @@ class LocalAccount:
             self._stopped_s += since.seconds if stopped else 0.0
             self._taken_s += since.taken_s or 0.0
         self._last = account
-        return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s)
+        return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s, forwarding=self._waits.total, waits=tuple(self._waits.of))
 
     def _find_kernel_threads(self) -> None:
         """They may come and go with ports, so they are looked for before each trial."""
@@ -246,13 +278,26 @@ def accounts_of(
         frozenset(inode for host in local.values() if (inode := host.namespace_inode) is not None),
         frozenset(testbed.ports_of(testbed.dut)) if testbed is not None and testbed.dut in local else frozenset(),
     )
-    here = [LocalAccount(forwarding, guests=guests or tuple, devices=devices)] if guests or local else []
+    here = (
+        [LocalAccount(forwarding, guests=guests or tuple, devices=devices, dut_threads=forwarding_names(testbed))]
+        if guests or local
+        else []
+    )
     far = [
         RemoteAccount(h, specs.get(h.name, AccountSpec()))
         for h in hosts.values()
         if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel
     ]
     return Accounts([*here, *far])
+
+
+def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
+    """How the names of the kernel threads begin that serve the DUT's ports; none where a port elsewhere has the same name."""
+    if testbed is None or testbed.dut is None:
+        return ()
+    others = {port for host in testbed.hosts if host != testbed.dut for port in testbed.ports_of(host)}
+    ports = testbed.ports_of(testbed.dut)
+    return () if others.intersection(ports) else tuple(f"napi/{port}-"[:_COMM] for port in ports)
 
 
 def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
@@ -275,5 +320,5 @@ def _sum(*of: tuple[float, float]) -> tuple[float, float]:
 
 
 def _thread_time(schedstat: str) -> ThreadTime:
-    run, wait, *_ = schedstat.split()
-    return ThreadTime(int(run) / _NS, int(wait) / _NS)
+    run, wait, runs, *_ = schedstat.split()
+    return ThreadTime(int(run) / _NS, int(wait) / _NS, int(runs))
