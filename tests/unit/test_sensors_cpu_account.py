@@ -130,14 +130,17 @@ async def test_the_work_of_the_device_is_not_that_of_others(tmp_path: Path) -> N
 async def test_the_longest_wait_of_a_thread_that_forwards_is_that_of_one_reading_and_one_thread(tmp_path: Path) -> None:
     now, me = [0.0], os.getpid()
 
-    async def read(in_ms: int, out_ms: int, source_ms: int) -> CpuAccount:
+    def write(in_ms: int, out_ms: int, source_ms: int) -> None:
         waited = {80: ("napi/in-a-5", in_ms), 81: ("napi/out-a-6", out_ms), 82: ("napi/eth-a-7", source_ms)}
         kernel = {pid: (name, "", {pid: (10**9, ms * 10**6)}) for pid, (name, ms) in waited.items()}
         write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), **kernel}, ticks=0)
+
+    async def read(*waited_ms: int) -> CpuAccount:
+        write(*waited_ms)
         now[0] += 0.25
         return (await reader.read())[THIS_MACHINE]
 
-    write_proc(tmp_path, {pid: ("napi", "", {pid: (0, 0)}) for pid in (80, 81, 82)}, ticks=0)
+    write(0, 0, 0)
     reader = LocalAccount([80, 81, 82], dut_threads=("napi/in-a-", "napi/out-a-"), proc=tmp_path, clock=lambda: now[0])
     await read(0, 0, 0)
     before = await read(900, 0, 0)  # before the trial
