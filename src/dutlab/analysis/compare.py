@@ -1,9 +1,11 @@
 """Two sets of measurements of the same figure, and what may be said of them in a word.
 
-Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Of
-two runs that took turns the rounds are it (dutlab.stats.rounds), of several runs a side the runs (dutlab.stats.runs). Over all pairs
-that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin that was given before anybody looked,
-and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened by what runs of one box may differ by.
+Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Where
+repeats are too few for ranks, a t test with the spread of all cells takes their place (dutlab.stats.few): how many there are decides, not
+what they say. Of two runs that took turns the rounds are the unit (dutlab.stats.rounds), of several runs a side the runs
+(dutlab.stats.runs). Over all pairs that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin
+that was given before anybody looked, and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened
+by what runs of one box may differ by.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.measures import Better, UnknownDirection, direction_of, is_speed
+from dutlab.stats import few
 from dutlab.stats.power import provable, spread_of
 from dutlab.stats.rank import (
     RankTest,
@@ -96,7 +99,7 @@ class Comparison:
     p: float | None
     """Two-sided, of a change beyond the least that counts, adjusted for all comparisons."""
     test: RankTest | None
-    """Test of the values as they are; None with several runs a side."""
+    """Test of the values as they are, by ranks; None with several runs a side."""
     least: float
     """The least relative change that counts here."""
     provable: float | None
@@ -123,7 +126,7 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     margins = [margin(p) if callable(margin) else margin for p in pairs]
     if bad := [m for m in margins if m is not None and not 0 < m < 1]:
         raise ValueError(f"a margin lies between 0 % and 100 %, not at {bad[0]:.0%}")
-    found = _of_one_box([_Measured.of(p, _least(p) if least is None else least) for p in pairs])
+    found = _of_few(_of_one_box([_Measured.of(p, _least(p) if least is None else least) for p in pairs]))
     adjusted = iter(_adjusted([m for m in found if m.p is not None]))
     tests = sum(m.p is not None for m in found)
     return tuple(
@@ -170,6 +173,34 @@ def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
     return out
 
 
+def _of_few(found: Sequence[_Measured]) -> list[_Measured]:
+    """Where the repeats of one run are too few for ranks among so many pairs: the levels by the spread of all cells of that figure."""
+    tests, out = sum(m.p is not None for m in found), list(found)
+    places = [n for n, m in enumerate(found) if _is_few(m, tests)]
+    for figure in {found[n].pair.figure for n in places}:
+        same = {n: found[n].pair for n in places if found[n].pair.figure == figure}
+        spread = few.shared_spread([side for _, side in sorted({(p.label, side) for p in same.values() for side in (p.first, p.second)})])
+        for n, pair in same.items():
+            levels = spread.levels(pair.first, pair.second)
+            out[n] = replace(found[n], few=levels, ratio=_with_interval(found[n].ratio, levels), p=levels.p(found[n].least))
+    return out
+
+
+def _is_few(m: _Measured, tests: int) -> bool:
+    pair = m.pair
+    enough = min(len(pair.first), len(pair.second)) >= few.FEWEST
+    return pair.design is RunOrder.IN_TURN and enough and m.ratio is not None and m.test is not None and m.test.least_p * tests > LEVEL
+
+
+def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
+    """That of the medians with the interval of the levels, where the medians are too few for one of their own."""
+    if ratio is None or ratio.interval is not None:
+        return ratio
+    inside = levels.interval
+    interval = Interval(min(inside.low, ratio.ratio), max(inside.high, ratio.ratio), inside.confidence)
+    return Ratio(ratio.ratio, interval, "ratio of medians, spread of all cells")
+
+
 def _adjusted(found: Sequence[_Measured]) -> list[float]:
     """What p comes to for each, adjusted for all; rounds are judged together."""
     rounds = {n: m for n, m in enumerate(found) if m.pair.design is RunOrder.ROUNDS}
@@ -205,6 +236,8 @@ class _Measured:
     second: SideLevel | None
     ratio: Ratio | None = None
     runs: RunLevels | None = None
+    few: RunLevels | None = None
+    """By the spread of all cells, where repeats are too few for ranks."""
     test: RankTest | None = None
     p: float | None = None
 
@@ -215,14 +248,14 @@ class _Measured:
         if pair.design is RunOrder.RUNS and (runs := levels_of(pair.first, pair.second, pair.first_at, pair.second_at)) is not None:
             levels = [SideLevel(v, len(of), min(of), max(of)) for v, of in ((runs.first, pair.first), (runs.second, pair.second))]
             between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
-            return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, runs.p(least))
+            return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, None, runs.p(least))
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
         if pair.design is RunOrder.WITHIN_RUNS and (strata := strata_of(pair)):
-            return cls(pair, least, left_out, first, second, None, None, within_runs(strata), beyond_within_runs(strata, least))
+            return cls(pair, least, left_out, first, second, None, None, None, within_runs(strata), beyond_within_runs(strata, least))
         p = changed([rounds_of(pair)], least)[0] if pair.design is RunOrder.ROUNDS else beyond(pair.first, pair.second, least)
-        return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
+        return cls(pair, least, left_out, first, second, _ratio(pair), None, None, mann_whitney(pair.first, pair.second), p)
 
 
 def _ratio(pair: Pair) -> Ratio | None:
@@ -269,7 +302,7 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
     return Comparison(
         m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
-        could_prove=_can(m.pair, m.test, tests),
+        could_prove=_can(m, tests),
         reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
         flags=flags,
     )  # fmt: skip
@@ -290,7 +323,7 @@ def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tupl
 def _reason(m: _Measured, p: float, tests: int) -> Reason:
     if any(m.pair.at_least):
         return Reason.BOUND
-    if not _can(m.pair, m.test, tests):
+    if not _can(m, tests):
         return Reason.ONE_REPEAT if min(len(m.pair.first), len(m.pair.second)) == 1 else Reason.TOO_FEW
     if set(m.pair.first) == set(m.pair.second) and len(set(m.pair.first)) == 1:
         return Reason.EQUAL
@@ -313,8 +346,8 @@ def _widened(m: _Measured, margins: int) -> Ratio:
     if interval is None:
         return m.ratio
     normal = NormalDist()
-    if m.runs is not None:
-        away = exp(max(m.runs.reach(LEVEL / margins), m.runs.reach(LEVEL / 2)))
+    if (levels := m.runs or m.few) is not None:
+        away = exp(max(levels.reach(LEVEL / margins), levels.reach(LEVEL / 2)))
         return Ratio(m.ratio.ratio, Interval(m.ratio.ratio / away, m.ratio.ratio * away, interval.confidence), m.ratio.method)
     wider = max(normal.inv_cdf(1 - LEVEL / margins) / normal.inv_cdf((1 + interval.confidence) / 2), 1.0)
     by = 1 + m.least if m.pair.design.one_setup_a_side else 1.0
@@ -329,8 +362,8 @@ def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | No
         return f"the whole interval of the ratio{_allowed(m)} lies inside the margin"
     if verdict is not Verdict.NO_DIFFERENCE:
         return f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if not _can(m.pair, m.test, tests):
-        return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m.pair, tests)}"
+    if not _can(m, tests):
+        return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m, tests)}"
     said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
     if any(m.pair.at_least):
         return f"{said}; a bound is not the result, which may be larger"
@@ -350,6 +383,8 @@ def _method(m: _Measured) -> str:
         return "Mann-Whitney within each run, Holm"
     if m.pair.design is RunOrder.ROUNDS:
         return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
+    if m.few is not None:
+        return "t with the spread of all cells, Holm"
     return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
 
 
@@ -357,27 +392,29 @@ def _unit(pair: Pair) -> str:
     return {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(pair.design, "repeats")
 
 
-def _needed(pair: Pair, tests: int) -> str:
-    if pair.design is RunOrder.RUNS:
+def _needed(m: _Measured, tests: int) -> str:
+    if m.pair.design is RunOrder.RUNS:
         return f"{FEWEST_RUNS} runs in all would do"
-    if pair.design is RunOrder.ROUNDS:
+    if m.pair.design is RunOrder.ROUNDS:
         return f"{FEWEST_ROUNDS} would do"
-    return f"{repeats_needed(LEVEL / tests)} a side would do"
+    by_spread = m.pair.design is RunOrder.IN_TURN and m.ratio is not None
+    return f"{few.FEWEST if by_spread else repeats_needed(LEVEL / tests)} a side would do"
 
 
-def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
+def _can(m: _Measured, tests: int) -> bool:
+    pair = m.pair
     if pair.design is RunOrder.WITHIN_RUNS:
         return least_p_within_runs([(len(a), len(b)) for a, b in strata_of(pair)]) * tests <= LEVEL
-    if pair.design is RunOrder.RUNS and test is None:
+    if m.runs is not None or m.few is not None:
         return True
     if pair.design is RunOrder.ROUNDS:
         return len(rounds_of(pair)) >= FEWEST_ROUNDS
-    return test is not None and test.least_p * tests <= LEVEL
+    return m.test is not None and m.test.least_p * tests <= LEVEL
 
 
 def _provable(m: _Measured, tests: int) -> float | None:
-    if m.runs is not None:
-        return m.runs.provable(m.least, LEVEL / tests)
+    if (levels := m.runs or m.few) is not None:
+        return levels.provable(m.least, LEVEL / tests)
     if m.ratio is None or m.pair.design is RunOrder.ROUNDS:
         return None
     return provable(len(m.pair.first), len(m.pair.second), sd=spread_of(m.pair.first, m.pair.second), comparisons=tests, least=m.least)
