@@ -46,12 +46,12 @@ factors: {mode: [router]}
 workloads:
   - iperf3: {streams: 4, omit: 0s, duration: 1s, links: [[a]]}
   - sweep: {frame_sizes: [64, 512], duration: 1s, warmup: 200ms, drain: 200ms, links: [[a]]}
-repeats: 1
+repeats: 2
 repeat_disturbed: 0
 disturbed: count
 watch: []
 """
-A_ROUND = 3 * len(LOADS)
+A_ROUND = 6 * len(LOADS)
 
 Reading = Callable[[Interference], float | None]
 READINGS: Mapping[str, Reading] = {
