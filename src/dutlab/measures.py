@@ -122,6 +122,7 @@ _LATENCY = "how long a frame was on its way (RFC 1242 section 3.8), or an answer
 _VARIATION = "how much the delay of frames varies (RFC 3393, RFC 5481)"
 _BY_CPU = "work for one second of one processor"
 _BY_FORWARDER = "the same, of the threads that forward alone"
+_COUNTED = "what the threads that forward did for one frame, as the processor counts it"
 _SILENCE = "how long nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
@@ -241,6 +242,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.W, "lower", "power at the wall, in a phase", "{name}_w"),
     *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb {name}_j_per_gb"),
     *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt {name}_j_per_mpkt"),
+    *_all(_U.ONE, "lower", _COUNTED, "instructions_per_frame cycles_per_frame"),
     *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
 )  # fmt: skip
 """All. A name without parts is its own measure's; of the others the first that matches counts."""

@@ -14,7 +14,7 @@ from cells import cell_of
 from disturbance import NOW, interference, record
 from dutlab import labs
 from dutlab.analysis.disturbed import MOST_TAKEN, disturbed, disturbed_alone, explains_loss, machine_too_busy
-from dutlab.analysis.interference import ThreadTime
+from dutlab.analysis.interference import ForwardingWait, ThreadTime
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
@@ -285,6 +285,10 @@ def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
         with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, found, ("napi/in-a-",), counted).figures["a"]
         for counted in (0.0, 6e6)
     ]
+    counted = {THIS_MACHINE: replace(found[THIS_MACHINE], forwarding=ForwardingWait(0.4, 0.0, 9, instructions=3e9, cycles=6e9))}
+    of_frames = with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, counted, ("napi/in-a-",), 6e6).figures["a"]
+    assert (of_frames["instructions_per_frame"], of_frames["cycles_per_frame"]) == (500, 1000)
+    assert all("instructions_per_frame" not in of for of in frames), "this machine did not count them"
     assert [of["forwarded_frames_per_cpu_s"] for of in frames] == [sweep.setting.loaded_s * 1e6 / 0.4, 6e6 / 0.4]
     for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0, threads={})}):
         assert "goodput_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, unknown).figures["a"]

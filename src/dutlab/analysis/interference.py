@@ -38,6 +38,9 @@ class ForwardingWait:
     wait_s: float
     switches: int
     """How often one of them got a CPU (the third column of schedstat)."""
+    instructions: float | None = None
+    cycles: float | None = None
+    """As the processor counts them; None where it does not, as in many virtual machines."""
     longest_wait_s: float = 0.0
     """The most that one thread waited between two readings, a quarter of a second apart."""
     readings: int = 0
@@ -113,10 +116,16 @@ class CpuAccount:
             run_s=round(max(0.0, now.run_s - then.run_s), 6),
             wait_s=round(max(0.0, now.wait_s - then.wait_s), 6),
             switches=max(0, now.switches - then.switches),
+            instructions=_grown(now.instructions, then.instructions),
+            cycles=_grown(now.cycles, then.cycles),
             longest_wait_s=round(max(waits, default=0.0), 6),
             readings=len(waits),
             with_waits=sum(wait_s > WAIT_S for wait_s in waits),
         )
+
+
+def _grown(now: float | None, then: float | None) -> float | None:
+    return None if now is None or then is None else max(0.0, now - then)
 
 
 @dataclass(frozen=True)

@@ -242,5 +242,9 @@ def with_rate_per_cpu_second(
             more[of_all] = whole[rate] * loaded_s / ran_s[0]
         if rate in whole and ran_s[1] > 0:
             passed = whole[rate] * loaded_s
-            more[of_forwarding] = (max(passed, forwarded) if rate == "received_pps" else passed) / ran_s[1]
+            passed = max(passed, forwarded) if rate == "received_pps" else passed
+            more[of_forwarding] = passed / ran_s[1]
+            counted = here.forwarding
+            if rate == "received_pps" and passed and counted and counted.instructions is not None and counted.cycles is not None:
+                more |= {"instructions_per_frame": counted.instructions / passed, "cycles_per_frame": counted.cycles / passed}
     return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})

@@ -24,6 +24,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.sensors.cpu_account_script import KTHREADD, SCRIPT, machine_account, parse_account
 from dutlab.sensors.device_processes import DeviceProcesses
+from dutlab.sensors.event_counts import EventCounts
 from dutlab.spec.account import AccountSpec
 from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
@@ -72,7 +73,7 @@ class ForwardingLedger:
     """How long the threads that serve the DUT's ports waited between readings."""
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
-        self._names, self._last, self._seen = names, dict[int, ThreadTime](), ThreadLedger()
+        self._names, self._last, self._seen, self._events = names, dict[int, ThreadTime](), ThreadLedger(), EventCounts()
         self.of = deque[tuple[float, float]](maxlen=MOST_WAITS)
         """Moment of each reading, and the most that one of them waited since the one before."""
 
@@ -81,14 +82,19 @@ class ForwardingLedger:
         kept = [(tid, name, t) for tid, name, t in threads if not self._names or name.startswith(self._names)]
         if kept and self._last:
             self.of.append((at_s, max(t.wait_s - self._last.get(tid, t).wait_s for tid, _, t in kept)))
-        self._last = {tid: t for tid, _, t in kept}
+        if self._last.keys() != (now := {tid: t for tid, _, t in kept}).keys():
+            self._events.watch(now)
+        self._last = now
         self._seen.see(kept)
 
     @property
     def total(self) -> ForwardingWait | None:
         """Since the first reading; None without such a thread."""
-        times = list(self._seen.total.values())
-        return ForwardingWait(sum(t.run_s for t in times), sum(t.wait_s for t in times), sum(t.runs for t in times)) if times else None
+        times, (instructions, cycles) = list(self._seen.total.values()), self._events.total or (None, None)
+        if not times:
+            return None
+        ran_s, waited_s, runs = (sum(of) for of in zip(*((t.run_s, t.wait_s, t.runs) for t in times), strict=True))
+        return ForwardingWait(ran_s, waited_s, int(runs), instructions, cycles)
 
 
 class LocalAccount:

@@ -332,6 +332,8 @@ class ModeCost:
     """That it costs more than in the cheapest mode."""
     ns_per_frame: float | None
     """Of the cells whose figure is in frames, the geometric mean of their medians; None without such a cell."""
+    instructions_per_frame: float | None = None
+    """Of the same cells; None where the machine does not count them."""
 
 
 @dataclass(frozen=True)
@@ -355,6 +357,8 @@ class CpuCost:
         whose = "the threads that forward" if self.forwarding else "all threads of the testbed"
         spent = ", ".join(f"{of.mode} {of.ns_per_frame:.0f}" for of in self.modes if of.ns_per_frame is not None)
         each = f" In ns a frame: {spent}." if spent else ""
+        counted = ", ".join(f"{of.mode} {of.instructions_per_frame:.0f}" for of in self.modes if of.instructions_per_frame is not None)
+        each += f" In instructions a frame: {counted}." if counted else " This machine counts no instructions." if spent else ""
         cells = f"{self.cells} {'cell' if self.cells == 1 else 'cells'}"
         return (
             f"By processor time per frame of {whose}, over {cells} and {self.attempts} attempts, "

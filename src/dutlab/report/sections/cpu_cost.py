@@ -65,17 +65,22 @@ def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
 
     best = min(known, key=lambda m: fmean(log(times(known[0], m) / times(known[0], other)) for other in known))
     order = sorted(known, key=lambda m: times(best, m))
-    return tuple(ModeCost(m, times(best, m), dear.get((best, m), (1.0, False))[1], _ns_per_frame(cells, m)) for m in order)
+    return tuple(_mode_cost(cells, m, times(best, m), proven=dear.get((best, m), (1.0, False))[1]) for m in order)
 
 
-def _ns_per_frame(cells: CellsOfRun, mode: str) -> float | None:
+def _per_frame(cells: CellsOfRun, mode: str, figures: Sequence[str]) -> float | None:
+    """The geometric mean over the mode's cells of the median of the first of `figures` that a cell has."""
     values: list[float] = []
     for of in cells.values():
-        for figure in (FORWARDING[0], ALL_THREADS[0]):
-            if of.cell.mode == mode and (readings := of.readings(of.cell.link_label, figure)):
-                values.append(_NS / median([r.value for r in readings]))
-                break
-    return exp(fmean(map(log, values))) if values else None
+        readings = next(filter(None, (of.readings(of.cell.link_label, figure) for figure in figures)), ())
+        if of.cell.mode == mode and readings:
+            values.append(median([r.value for r in readings]))
+    return exp(fmean(map(log, values))) if values and min(values) > 0 else None
+
+
+def _mode_cost(cells: CellsOfRun, mode: str, times: float, *, proven: bool) -> ModeCost:
+    per_s = _per_frame(cells, mode, (FORWARDING[0], ALL_THREADS[0]))
+    return ModeCost(mode, times, proven, _NS / per_s if per_s else None, _per_frame(cells, mode, ("instructions_per_frame",)))
 
 
 def _has(record: TrialRecord, figures: Iterable[str]) -> bool:
