@@ -73,7 +73,7 @@ class CpuAccount:
     stopped_s: float = 0.0
     """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
     forwarding: ForwardingWait | None = None
-    """Without what is told of readings; None where there are no such threads, or nobody sees them."""
+    """Its counts of readings are 0; None where there are no such threads, or nobody sees them."""
     waits: tuple[tuple[float, float], ...] = ()
     """Of the readings so far the moment, and the most that one thread that forwards had waited since the one before."""
     programs: frozenset[int] | None = None
