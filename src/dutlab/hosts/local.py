@@ -28,8 +28,6 @@ class LocalHost:
     """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""
 
     on_this_machine = True
-    namespace_inode: int | None = None
-    """Of a network namespace of its own."""
 
     def __init__(self, name: str, log: CommandLog | None = None, *, system: System = LINUX) -> None:
         self._name, self._log, self.system = name, log, system
@@ -38,6 +36,11 @@ class LocalHost:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def namespace_inode(self) -> int | None:
+        """That of the network namespace that is this host; None for the machine itself."""
+        return None
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
         """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""

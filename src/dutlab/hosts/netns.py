@@ -43,7 +43,7 @@ class NetnsHost(LocalHost):
             self._before = (*self._before, "sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))
 
     @property
-    def namespace_inode(self) -> int | None:  # type: ignore[override] -- it is read when it is asked for
+    def namespace_inode(self) -> int | None:
         """That of the network namespace; None once it is gone."""
         try:
             return (NAMESPACES / self.namespace).stat().st_ino

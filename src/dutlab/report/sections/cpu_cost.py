@@ -26,20 +26,19 @@ _NS = 1e9
 
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> CpuCost | None:
-    """The modes by what a frame costs; None where nothing was disturbed, or fewer than two modes can be compared."""
+    """The modes by what a frame costs; None where fewer than two modes can be compared."""
     attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
-    if not any(map(_is_disturbed, attempts)):
-        return None
     for figures in (FORWARDING, ALL_THREADS):
         having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
         if modes := _modes(cells_of(compared), figures):
-            return CpuCost(modes, len(shared), len(compared), sum(map(_is_disturbed, compared)), figures is FORWARDING)
+            return CpuCost(modes, len(shared), len(compared), sum(map(was_disturbed, compared)), figures is FORWARDING)
     return None
 
 
-def _is_disturbed(record: TrialRecord) -> bool:
+def was_disturbed(record: TrialRecord) -> bool:
+    """Whether it carries that doubt, whatever its status."""
     return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
 
 
