@@ -11,7 +11,7 @@ import pytest
 from cells import cell_of
 from dutlab.plan.plan import Trial
 from dutlab.runner.execution import shortest_to_front
-from dutlab.sensors.quiet import CALM_S, Neighbours
+from dutlab.sensors.quiet import CALM_S, GLANCE_S, Neighbours
 
 
 def neighbours(proc: Path, running: Callable[[float], int], programs: dict[int, tuple[str, float]]) -> tuple[Neighbours, list[float]]:
@@ -44,7 +44,9 @@ async def test_a_machine_that_stays_busy_is_waited_for_no_longer_than_asked(tmp_
     of, now = neighbours(tmp_path, lambda _: 1, {7: ("stress-ng", 1.0)})
     assert "stress-ng" in await of.until_quiet(10.0, lambda _: None)
     assert now[0] == pytest.approx(10.0, abs=1.1)
+    began = now[0]
     assert not await of.is_calm()
+    assert now[0] - began < GLANCE_S / 2, "a busy machine is not looked at for longer than it takes to see it"
     # One that does not tell is not waited for, and is not calm.
     (tmp_path / "loadavg").unlink()
     blind = Neighbours(tmp_path / "none", of.sleep, of.clock)

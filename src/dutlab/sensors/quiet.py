@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 QUIET = 0.1
@@ -32,18 +33,23 @@ class Neighbours:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
 
-    async def running(self, during_s: float) -> float:
-        """How many other threads run or wait for a CPU, on average. Raises OSError, ValueError where the kernel does not tell."""
+    async def running(self, during_s: float, *, most: float = inf) -> float:
+        """How many other threads run or wait for a CPU, on average; it stops as soon as that is more than `most`.
+
+        Raises OSError, ValueError, IndexError where the kernel does not tell.
+        """
         found = 0
         for _ in range(READINGS):
             found += max(0, int((self.proc / "loadavg").read_text(encoding="utf-8").split()[3].partition("/")[0]) - 1)
+            if found > most * READINGS:
+                break
             await self.sleep(during_s / READINGS)
         return found / READINGS
 
     async def is_calm(self) -> bool:
         """Whether it is quiet at this moment, as far as a glance shows."""
         try:
-            return await self.running(GLANCE_S) <= QUIET
+            return await self.running(GLANCE_S, most=QUIET) <= QUIET
         except (OSError, ValueError, IndexError):
             return False
 
