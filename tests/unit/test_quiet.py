@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from cells import cell_of
+from disturbance import record
+from dutlab.hosts.local import LocalHost
 from dutlab.plan.plan import Trial
-from dutlab.runner.execution import shortest_to_front
+from dutlab.runner import execution
+from dutlab.runner.execution import RunOptions, shortest_to_front
+from dutlab.runner.journal import Journal
+from dutlab.runner.records import TrialOutput
+from dutlab.runner.run import Work
 from dutlab.sensors.quiet import CALM_S, GLANCE_S, Neighbours
+from dutlab.spec.loader import given_experiment
+
+if TYPE_CHECKING:
+    from dutlab.dut.mode import Mode
+    from dutlab.runner.stage import Stage
 
 
 def neighbours(proc: Path, running: Callable[[float], int], programs: dict[int, tuple[str, float]]) -> tuple[Neighbours, list[float]]:
@@ -65,3 +81,76 @@ def test_the_shortest_trial_goes_first_and_the_others_keep_their_order() -> None
     )
     shortest_to_front(left)
     assert [trial.number for trial in left] == [3, 1, 2, 4]
+
+
+FILE = b"""\
+experiment: x
+testbed: {lab: three-node}
+factors: {mode: [router]}
+workloads:
+  - sweep: {frame_sizes: [64, 512], duration: 2s, links: [[a]]}
+  - sweep: {frame_sizes: [1518], duration: 1s, links: [[a]]}
+order: as-written
+repeat_disturbed: 1
+"""
+
+
+class Silent:
+    """Looks on and says nothing."""
+
+    def hear(self, event: object) -> None:
+        pass
+
+    async def ask(self, question: str) -> str:
+        raise AssertionError(question)
+
+
+class Glances(Neighbours):
+    """Calm at these glances, from 1."""
+
+    def __init__(self, calm: set[int]) -> None:
+        super().__init__()
+        object.__setattr__(self, "left", [n in calm for n in range(1, 100)])
+
+    async def is_calm(self) -> bool:
+        return self.left.pop(0)  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("calm", "order"),
+    [
+        (set[int](), [1, 2, 3, 1]),  # the disturbed trial waits until the others had their turn
+        ({1}, [1, 3, 2, 1]),  # while it is quiet after that, the shortest goes first
+        ({2}, [1, 2, 3, 1]),
+    ],
+)
+async def test_a_disturbed_trial_is_done_again_after_the_others_and_the_shortest_goes_first_in_a_calm_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm: set[int], order: list[int]
+) -> None:
+    monkeypatch.setenv("DUTLAB_DISTURBED", "repeat")
+    work = Work.planned(given_experiment(FILE, Path("e.yaml")), unattended=True)
+    options = RunOptions(runs=tmp_path, engine_binary=Path("/absent"), command=("dutlab",))
+    folder = work.new_folder(options)
+    with closing(Journal(folder.journal)) as journal:
+        run = replace(work.started(folder, journal, Silent()), neighbours=Glances(calm))
+        made: list[int] = []
+
+        async def carried(_: object, trial: Trial, *_more: object, **_words: object) -> TrialOutput:
+            made.append(trial.number)
+            taken = 0.5 if len(made) == 1 else 0.0
+            told = record(trial.number, taken)
+            return TrialOutput(told.model_copy(update={"cell": trial.cell, "figures": {"a": {"received_pps": 1e6}}}), {}, [])
+
+        async def said(value: object, *_: object) -> object:
+            return value
+
+        for name, value in {"into_mode": ((), ""), "as_applied": {}, "stayed_in_mode": None, "lost_state": "", "lost_mode": ""}.items():
+            monkeypatch.setattr(execution, name, partial(said, value))
+        monkeypatch.setattr(execution, "carry_out", carried)
+        device = SimpleNamespace(mode=None, restarted=False, put_back=partial(said, False))
+        guests = SimpleNamespace(during=lambda awaited: awaited)
+        stage = SimpleNamespace(device=device, guests=guests, dut=LocalHost("dut"), shares_this_machine=True)
+        await run._in_mode(
+            cast("Stage", stage), cast("Mode", SimpleNamespace(name="router")), "1-router", work.plan.trials[:3], options, None
+        )
+    assert made == order
