@@ -52,7 +52,7 @@ async def test_a_run_waits_until_the_machine_was_quiet_for_some_seconds_and_name
     of, now = neighbours(tmp_path, lambda at: 2 if at < 4 else 0, {7: ("stress-ng", 2.0), 8: ("sshd", 0.0), 9: ("cc1", 0.5)})
     told: list[str] = []
     assert await of.until_quiet(600.0, told.append) == ""
-    assert 4 + CALM_S <= now[0] <= 6 + CALM_S
+    assert 3.9 + CALM_S <= now[0] <= 6 + CALM_S
     assert len(told) == 1 and told[0].endswith("stress-ng, cc1") and told[0].startswith("2.0 ")
 
 
