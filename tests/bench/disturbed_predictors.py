@@ -57,6 +57,7 @@ Reading = Callable[[Interference], float | None]
 READINGS: Mapping[str, Reading] = {
     "taken of the CPU time": lambda i: i.taken_share,
     "others used, of the time of all cores": lambda i: None if i.others_cpu_s is None else i.others_cpu_s / (i.seconds * i.cores),
+    "others used, of what our threads ran": lambda i: None if i.others_cpu_s is None or not i.run_s else i.others_cpu_s / i.run_s,
     "our threads waited, of their time": lambda i: i.wait_share,
     "longest wait of a forwarding thread in 1/4 s, ms": lambda i: i.forwarding and i.forwarding.longest_wait_s * 1e3,
     "forwarding threads waited, of their time": lambda i: (
