@@ -125,6 +125,8 @@ _BOUND = "a bound of a rate that a search found, for one goal"
 _LATENCY = "how long a frame was on its way (RFC 1242 section 3.8), or an answer"
 _VARIATION = "how much the delay of frames varies (RFC 3393, RFC 5481)"
 _BY_CPU = "work for one second of one processor"
+_BY_FORWARDER = "the same, of the threads that forward alone"
+_COUNTED = "what the threads that forward did for one frame, as the processor counts it"
 _SILENCE = "how long nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
@@ -186,6 +188,7 @@ MEASURES: Sequence[Measure] = (
     # More is better, and nothing is faster for it.
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
+    *_all(_U.PER_CPU_S, "higher", _BY_FORWARDER, "forwarded_frames_per_cpu_s forwarded_bits_per_cpu_s"),
     *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
     *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
     *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio received_line_ratio max_line_ratio saturation_line_ratio"),
@@ -231,6 +234,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.W, "lower", "the same, less that of the idle DUT", "above_idle_w"),
     *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb"),
     *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt"),
+    *_all(_U.ONE, "lower", _COUNTED, "instructions_per_frame cycles_per_frame"),
     *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
 )  # fmt: skip
 _PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}

@@ -23,7 +23,8 @@ from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Val
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
-from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
+from dutlab.report.sections.cpu_cost import cpu_cost, was_disturbed
+from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
@@ -137,7 +138,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
-        per_cpu=per_cpu(groups, aside),
+        cpu_cost=cpu_cost(records, aside) if any(map(was_disturbed, (*records, *aside))) else None,
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
         simulated=_simulated(records),

@@ -31,7 +31,7 @@ from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
-from dutlab.sensors.cpu_account import AccountReader, accounts_of
+from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
@@ -97,6 +97,11 @@ class Stage:
     def hosts(self) -> Mapping[str, Host]:
         """Those that can be given commands, by name."""
         return self.site.hosts
+
+    @property
+    def shares_this_machine(self) -> bool:
+        """Some host is this machine, so that its other work may disturb trials."""
+        return any(isinstance(host, LocalHost) for host in self.hosts.values())
 
     @property
     def watch_cpu(self) -> int | None:
@@ -268,6 +273,7 @@ async def _set_up(
         {name: host for name, host in hosts.items() if name not in unread | guests},
         threads if threads or guests else None,
         guests=lab.kernels if lab and guests else None,
+        testbed=testbed,
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
@@ -297,7 +303,7 @@ async def _set_up(
             accounts=accounts,
             guests=watch,
             marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
-            notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
+            notes=(*(() if lab is None else lab.notes), *hidden_notes(hosts), *await left_out(hosts, testbed)),
             lab=lab,
             readings=readings,
         )

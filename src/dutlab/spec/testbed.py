@@ -26,6 +26,7 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.account import AccountSpec
 from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
@@ -58,6 +59,8 @@ class HostSpec(SpecModel):
     """Storage of it that is measured."""
     array: ArraySpec = ArraySpec()
     """What the arrays that modes make of the drives are made with."""
+    account: AccountSpec = AccountSpec()
+    """What else is the device there, so that its processor time is not taken for that of other work."""
     power: Power = None
     """What switches it on and off."""
 

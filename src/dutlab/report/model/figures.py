@@ -45,7 +45,8 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
-        return Missing(why, tuple(group.planned))
+        greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}
+        return Missing(why, tuple(group.planned), figure_of(greyed, len(group.planned)) if greyed else None)
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
     bound = any(is_bound(r, link, figure) for r in have)

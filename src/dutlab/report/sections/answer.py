@@ -76,7 +76,7 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
 def _judged_by(group: Group) -> list[str]:
     """Of a cell without the usual figures, the first three that have a direction."""
     link = group.main[1]
-    names = list(dict.fromkeys(name for r in group.measured for name in r.figures.get(link, ())))
+    names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
     found = main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
     return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
 
@@ -205,6 +205,7 @@ def _verdict(row: LimitRow | None) -> str:
 def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook) -> Iterator[str]:
     if report.busy:
         yield report.busy
+        yield from _by_cpu_time(report)
         return
     yield from (sentence for section in report.sections for sentence in section.answer)
     if len(report.headlines) > MOST_SENTENCES:
@@ -220,9 +221,16 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
         elif workload not in about:
             yield from _ranges(table)
     yield from _without_rank(tables)
+    if any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells):
+        yield from _by_cpu_time(report)
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
         yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
+
+
+def _by_cpu_time(report: RunReport) -> Iterator[str]:
+    if report.cpu_cost is not None:
+        yield report.cpu_cost.words
 
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
@@ -375,7 +383,10 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     if rest["not done"]:
         yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
-        yield NextStep("Stop other programs on these machines, then measure again.", report.course.command)
+        yield NextStep(
+            "Stop other programs on these machines, then measure again; this waits until they are quiet.", _waiting(report.course.command)
+        )
+        yield NextStep("Or count disturbed trials, each with its doubt.", f"DUTLAB_DISTURBED=count {report.course.command}")
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.course.command)):
         yield NextStep("Repeat it, to learn how well it repeats.", again)
     elif len({row.label for row in report.limits}) > 1:
@@ -384,6 +395,11 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
     yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
     yield NextStep("Read every table and doubt.", f"dutlab report {run} --print")
+
+
+def _waiting(command: str) -> str:
+    """The same command, which waits for a quiet machine."""
+    return command if "--wait-quiet" in command or not command.startswith("dutlab ") else f"{command} --wait-quiet 10min"
 
 
 def with_repeats(command: str) -> str:

@@ -22,6 +22,8 @@ from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
+from dutlab.systems.vpp import MOST_A_CALL
+from dutlab.systems.watched import CALLS, POLLING_CORES, VECTORS
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
@@ -148,6 +150,8 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
+        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())),
+        call_share=_call_share(group, bed.dut),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
@@ -170,6 +174,16 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
         shares = [of[bed.dut, number] for of in trials if (bed.dut, number) in of]
         out.append(Core(number, {kind: fmean(s.get(kind, 0.0) for s in shares) for kind in sorted({k for s in shares for k in s})}))
     return tuple(out)
+
+
+def _call_share(group: Group, dut: str) -> float | None:
+    """Of the input that found the most frames: how many at each look, as a share of the most at once; the median over repeats."""
+    shares = []
+    for of in (r.counters.get(dut, {}) for r in group.measured):
+        found = [(of[name], of.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name in of if name.endswith(VECTORS)]
+        if found and max(found)[1] > 0:
+            shares.append(max(found)[0] / max(found)[1] / MOST_A_CALL)
+    return median(shares) if shares else None
 
 
 def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighbour]:
