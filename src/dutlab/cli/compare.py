@@ -262,6 +262,7 @@ def plain(pair: ComparedPair) -> dict[str, object]:
         "second": pair.second,
         "runs": pair.runs,
         "design": pair.design.value,
+        "not_known": [of.name.lower() for of in pair.not_known],
         "comparisons": [plain_comparison(c) for c in pair.comparisons],
         "together": None if pair.together is None else {**asdict(pair.together), "verdict": pair.together.verdict.value},
         "only_first": pair.only_first,

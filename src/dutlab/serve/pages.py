@@ -29,7 +29,7 @@ from dutlab.report.model.words import plural
 from dutlab.report.pages.html import SitePlace, environment, html
 from dutlab.report.questions.compared import compare_modes, compare_runs
 from dutlab.report.questions.compared_words import compared_rows, compared_words
-from dutlab.report.questions.histories import histories, history_plot, level_words
+from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows
 from dutlab.report.questions.ratio_rows import compared_plot
 from dutlab.report.questions.sides import insist_different, open_run, side_names
 from dutlab.serve.live import RunState
@@ -155,9 +155,8 @@ class Pages:
         if experiment and not rows:
             raise InputError(f"no run of {experiment} has a result", remedy="choose another experiment")
         found = histories(rows, [figure] if figure else ()) if rows else ()
-        lines = [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), level_words(h)) for h in found]
         drawn = [(p, h) for n, h in enumerate(found[:_MOST_SHOWN], 1) if (p := history_plot(h, n)) is not None]
-        table = _words(("cell", "figure", "runs", "levels", "newest level"), lines, right={2, 3})
+        table = _words(HEADS, history_rows(found), right={2, 3})
         return self.page("history", experiment=experiment, known=known, lines=table, found=found, drawn=drawn, figure=figure)
 
     def testbeds(self) -> str:

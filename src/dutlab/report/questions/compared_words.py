@@ -50,13 +50,11 @@ def compared_words(pair: ComparedPair) -> Iterator[str]:
 
 _DESIGN = {
     RunOrder.IN_TURN: "Both took turns in one run, so drift affects both equally; changes beyond {least} count.",
-    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may still differ by {least} "
-    "(--least); compare several runs a side (--against) to know.",
+    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may differ by {least} (--least).",
     RunOrder.ROUNDS: "Two runs that took turns, with a random order in each of {rounds} rounds: a round is compared as a pair, so "
-    "drift affects both equally. Two set-ups of one box may still differ by {least} (--least); compare several runs a side "
-    "(--against) to know.",
+    "drift affects both equally. Two set-ups of one box may differ by {least} (--least).",
     RunOrder.ONE_AFTER_THE_OTHER: "Measured one after the other: the intervals do not cover changes between the two runs, so only "
-    "changes beyond {least} count (--least). Compare several runs a side (--against) to see smaller ones.",
+    "changes beyond {least} count (--least).",
     RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
 }
 
@@ -72,9 +70,11 @@ def _about_design(pair: ComparedPair) -> str:
     most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
     said = _STRETCHES if pair.design is RunOrder.ONE_AFTER_THE_OTHER and not any(pair.runs) else _DESIGN[pair.design]
     alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
-    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+    unknown = "".join(f" Not known: {of.value}, since each was set up once; {_TELLS}." for of in pair.not_known)
+    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone + unknown
 
 
+_TELLS = "three runs a side (--against), set up for each, tell"
 _ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
 
 
