@@ -159,6 +159,7 @@ def _split(runs: list[Run], first: int) -> tuple[list[Run], list[Run]]:
 
 DESIGNS: tuple[tuple[str, RunOrder, Made, float], ...] = (
     ("modes of a run, 6 blocks", RunOrder.IN_TURN, lambda d, k: _split(modes(d, k, REPEATS), 1), 0.95),
+    ("modes of a run, 3 blocks", RunOrder.IN_TURN, lambda d, k: _split(modes(d, k, 3), 1), 0.9),
     ("2 runs, interleaved, 6 blocks", RunOrder.INTERLEAVED, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
     ("the same, by `--interleave`", RunOrder.ROUNDS, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS, in_turn=True), 1), 0.92),
     ("2 runs, one after the other", RunOrder.ONE_AFTER_THE_OTHER, lambda d, k: _split(one_line(d, k, 2, REPEATS, CELLS), 1), 0.8),

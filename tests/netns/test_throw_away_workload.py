@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
+import re
+from pathlib import Path
 from unittest.mock import patch
 
 from capability import need_program
 from dutlab.workloads import WORKLOADS
+from run_records import record_in
+
+PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 ECHO = r'''
 import re
@@ -51,6 +57,7 @@ async def echo(site, cell):
     return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1]), "slowest_ns": slowest}})
 
 
+declare(Measure("answers_count", MeasureUnit.ONE, "higher", "pings that were answered"))
 declare(Measure("slowest_ns", MeasureUnit.NS, "lower", "the ping that took longest"))
 section = tool_figures.section
 WORKLOADS["echo"] = WorkloadPlug(
@@ -65,13 +72,23 @@ def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_re
     monkeypatch.syspath_prepend(tmp_path)
     with patch.dict(WORKLOADS):
         importlib.import_module("throw_away")
+        plug = WORKLOADS["echo"]
         wrong = dutlab("measure", "echo", "time=4")
         assert wrong.returncode == 2 and "did you mean times?" in wrong.stderr, wrong.stderr
         assert "Pings through the DUT." in dutlab("measure", "--help").stdout
         done = dutlab("measure", "echo", "times=4", "--link", "a", "--mode", "router", "--repeats", "2")
         assert done.returncode == 0, done.stderr
-    records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     assert [r["figures"]["a"]["answers_count"] for r in records] == [4.0, 4.0]
     (report,) = tmp_path.glob("runs/*/report/report.json")
     (section,) = (s for s in json.loads(report.read_text())["runs"][0]["sections"] if s["workload"] == "echo")
     assert section["title"] == "echo"
+    # In the source each part is a file, and each registry that a statement of the module adds to is one more.
+    statements = ast.parse(ECHO).body
+    registries = {
+        ast.unparse(of.targets[0].value) for of in statements if isinstance(of, ast.Assign) and isinstance(of.targets[0], ast.Subscript)
+    }
+    registries |= {of.value.func.id for of in statements if isinstance(of, ast.Expr)}
+    assert registries == {"WORKLOADS", "declare"}
+    files = len({plug.settings, plug.tool, plug.section}) + len(registries)
+    assert re.search(r"^\| workload .*? \| (\d+) \|", PAGE.read_text().split("Files of code")[1], re.MULTILINE)[1] == str(files)

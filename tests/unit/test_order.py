@@ -117,8 +117,8 @@ def test_a_run_that_turns_a_proven_pair_round_is_named():
     assert words[1] == "fast comes before middle over all runs, but after it in run 5."
 
 
-def test_one_run_of_three_repeats_proves_no_order_and_says_so():
-    order = order_of(fast=FAST[:1], slow=SLOW[:1])
+def test_one_run_of_two_repeats_proves_no_order_and_says_so():
+    order = order_of(fast=(FAST[0][:2],), slow=(SLOW[0][:2],))
     assert places(order) == [("fast", 1, 2), ("slow", 1, 2)]
     words = list(order_words(order))
     assert words[0] == "No two of them are proven to differ, so they have no order."

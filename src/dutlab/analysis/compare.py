@@ -1,9 +1,11 @@
 """Two sets of measurements of the same figure, and what may be said of them in a word.
 
-Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Of
-two runs that took turns the rounds are it (dutlab.stats.rounds), of several runs the runs (dutlab.stats.runs). Over all pairs
-that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin that was given before anybody looked,
-and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened by what runs of one box may differ by.
+Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Where
+repeats are too few for ranks, a t test with the spread of all cells takes their place (dutlab.stats.few): how many there are decides, not
+what they say. Of two runs that took turns the rounds are the unit (dutlab.stats.rounds), of several runs the runs
+(dutlab.stats.runs). Over all pairs that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin
+that was given before anybody looked, and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened
+by what runs of one box may differ by.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.verdict import Reason, Verdict, side_words
 from dutlab.measures import Better, UnknownDirection, direction_of, is_speed
+from dutlab.stats import few
 from dutlab.stats.power import provable, spread_of
 from dutlab.stats.rank import (
     RankTest,
@@ -77,6 +80,9 @@ class SideLevel:
     high: float
 
 
+WOULD_HAVE = "would have been proven four times in five"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The second side against the first."""
@@ -85,8 +91,8 @@ class Comparison:
     verdict: Verdict
     words: str
     """The verdict as a phrase, with its margin where it has one: `faster`, `equivalent within ±2 %`."""
-    why: str
-    """What the verdict rests on, or what is missing for another, in a sentence."""
+    grounds: tuple[str, ...]
+    """Clauses: what the verdict rests on, or what is missing for another; without p and without what could have been proven."""
     first: SideLevel | None
     second: SideLevel | None
     ratio: Ratio | None
@@ -94,7 +100,7 @@ class Comparison:
     p: float | None
     """Two-sided, of a change beyond the least that counts, adjusted for all comparisons."""
     test: RankTest | None
-    """Test of the values as they are; None with several runs a side."""
+    """Test of the values as they are, by ranks; None with several runs a side."""
     least: float
     """The least relative change that counts here."""
     provable: float | None
@@ -105,6 +111,16 @@ class Comparison:
     """Why no difference is proven, where none is and both sides have values."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
+    by_p: bool = False
+    """The first of the grounds says what p is of."""
+    would: str = ""
+    """What these values would have proven, where they could have; empty where they prove something, or are bounds."""
+
+    @property
+    def why(self) -> str:
+        """The grounds with p, in a sentence."""
+        first, *rest = self.grounds
+        return "; ".join(filter(None, (f"{p_words(self.p)} {first}" if self.by_p and self.p is not None else first, self.would, *rest)))
 
 
 def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, least: float | None = None) -> tuple[Comparison, ...]:
@@ -121,7 +137,7 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     margins = [margin(p) if callable(margin) else margin for p in pairs]
     if bad := [m for m in margins if m is not None and not 0 < m < 1]:
         raise ValueError(f"a margin lies between 0 % and 100 %, not at {bad[0]:.0%}")
-    found = _of_one_box([_Measured.of(p, _least(p) if least is None else least) for p in pairs])
+    found = _of_few(_of_one_box([_Measured.of(p, _least(p) if least is None else least) for p in pairs]))
     adjusted = iter(_adjusted([m for m in found if m.p is not None]))
     tests = sum(m.p is not None for m in found)
     return tuple(
@@ -173,6 +189,34 @@ def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
     return out
 
 
+def _of_few(found: Sequence[_Measured]) -> list[_Measured]:
+    """Where the repeats of one run are too few for ranks among so many pairs: the levels by the spread of all cells of that figure."""
+    tests, out = sum(m.p is not None for m in found), list(found)
+    places = [n for n, m in enumerate(found) if _is_few(m, tests)]
+    for figure in {found[n].pair.figure for n in places}:
+        same = {n: found[n].pair for n in places if found[n].pair.figure == figure}
+        spread = few.shared_spread([side for _, side in sorted({(p.label, side) for p in same.values() for side in (p.first, p.second)})])
+        for n, pair in same.items():
+            levels = spread.levels(pair.first, pair.second)
+            out[n] = replace(found[n], few=levels, ratio=_with_interval(found[n].ratio, levels), p=levels.p(found[n].least))
+    return out
+
+
+def _is_few(m: _Measured, tests: int) -> bool:
+    pair = m.pair
+    enough = min(len(pair.first), len(pair.second)) >= few.FEWEST
+    return pair.design is RunOrder.IN_TURN and enough and m.ratio is not None and m.test is not None and m.test.least_p * tests > LEVEL
+
+
+def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
+    """That of the medians with the interval of the levels, where the medians are too few for one of their own."""
+    if ratio is None or ratio.interval is not None:
+        return ratio
+    inside = levels.interval
+    interval = Interval(min(inside.low, ratio.ratio), max(inside.high, ratio.ratio), inside.confidence)
+    return Ratio(ratio.ratio, interval, "ratio of medians, spread of all cells")
+
+
 def _one_and_others(pair: Pair) -> tuple[tuple[float, ...], float] | None:
     """The runs of one side and the single run of the other; None where there is none."""
     sides = sorted((pair.first, pair.second), key=len)
@@ -214,6 +258,8 @@ class _Measured:
     second: SideLevel | None
     ratio: Ratio | None = None
     runs: RunLevels | None = None
+    few: RunLevels | None = None
+    """By the spread of all cells, where repeats are too few for ranks."""
     test: RankTest | None = None
     p: float | None = None
 
@@ -224,14 +270,14 @@ class _Measured:
         if pair.design is RunOrder.RUNS and (runs := levels_of(pair.first, pair.second, pair.first_at, pair.second_at)) is not None:
             levels = [SideLevel(v, len(of), min(of), max(of)) for v, of in ((runs.first, pair.first), (runs.second, pair.second))]
             between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
-            return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, runs.p(least))
+            return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, None, runs.p(least))
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
         if pair.design is RunOrder.WITHIN_RUNS:
             return cls._within_runs(cls(pair, least, left_out, first, second, p=1.0))
         p = changed([rounds_of(pair)], least)[0] if pair.design is RunOrder.ROUNDS else beyond(pair.first, pair.second, least)
-        return cls(pair, least, left_out, first, second, _ratio(pair), None, mann_whitney(pair.first, pair.second), p)
+        return cls(pair, least, left_out, first, second, _ratio(pair), None, None, mann_whitney(pair.first, pair.second), p)
 
     @classmethod
     def _within_runs(cls, of: _Measured) -> _Measured:
@@ -288,9 +334,13 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
     if m.ratio is None and min(*m.pair.first, *m.pair.second) <= 0:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
+    unproven = verdict is Verdict.NO_DIFFERENCE and _can(m, tests)
+    by_p = unproven or verdict not in {Verdict.NO_DIFFERENCE, Verdict.EQUIVALENT}
     return Comparison(
-        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
-        could_prove=_can(m.pair, m.test, tests),
+        m.pair, verdict, words, _grounds(m, verdict, tests, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
+        could_prove=_can(m, tests),
+        by_p=by_p,
+        would="" if would is None or not unproven or any(m.pair.at_least) else f"{would * 100:.2g} % {WOULD_HAVE}",
         reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
         flags=flags,
     )  # fmt: skip
@@ -311,7 +361,7 @@ def _verdict(m: _Measured, p: float, margin: float | None, margins: int) -> tupl
 def _reason(m: _Measured, p: float, tests: int) -> Reason:
     if any(m.pair.at_least):
         return Reason.BOUND
-    if not _can(m.pair, m.test, tests):
+    if not _can(m, tests):
         return Reason.ONE_REPEAT if min(len(m.pair.first), len(m.pair.second)) == 1 else Reason.TOO_FEW
     if set(m.pair.first) == set(m.pair.second) and len(set(m.pair.first)) == 1:
         return Reason.EQUAL
@@ -334,8 +384,8 @@ def _widened(m: _Measured, margins: int) -> Ratio:
     if interval is None:
         return m.ratio
     normal = NormalDist()
-    if m.runs is not None:
-        away = exp(max(m.runs.reach(LEVEL / margins), m.runs.reach(LEVEL / 2)))
+    if (levels := m.runs or m.few) is not None:
+        away = exp(max(levels.reach(LEVEL / margins), levels.reach(LEVEL / 2)))
         return Ratio(m.ratio.ratio, Interval(m.ratio.ratio / away, m.ratio.ratio * away, interval.confidence), m.ratio.method)
     wider = max(normal.inv_cdf(1 - LEVEL / margins) / normal.inv_cdf((1 + interval.confidence) / 2), 1.0)
     by = 1 + m.least if m.pair.design.one_setup_a_side else 1.0
@@ -344,22 +394,18 @@ def _widened(m: _Measured, margins: int) -> Ratio:
     return Ratio(m.ratio.ratio, Interval(low, high, interval.confidence), m.ratio.method)
 
 
-def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | None, margin: float | None) -> str:  # noqa: PLR0917 - all of one verdict
-    among = f" among {tests} comparisons" if tests > 1 else ""
+def _grounds(m: _Measured, verdict: Verdict, tests: int, margin: float | None) -> tuple[str, ...]:
+    among = f"among {tests} comparisons" if tests > 1 else ""
     if verdict is Verdict.EQUIVALENT:
-        return f"the whole interval of the ratio{_allowed(m)} lies inside the margin"
-    if verdict is not Verdict.NO_DIFFERENCE:
-        return f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if not _can(m.pair, m.test, tests):
-        return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m.pair, tests)}"
-    said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if any(m.pair.at_least):
-        return f"{said}; a bound is not the result, which may be larger"
-    if would is not None:
-        said += f"; {would * 100:.2g} % would have been proven four times in five"
-    if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
-        said += f"; nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %"
-    return said
+        return (f"the whole interval of the ratio{_allowed(m)} lies inside the margin",)
+    if verdict is Verdict.NO_DIFFERENCE and not _can(m, tests):
+        return (f"too few {_unit(m.pair)} to prove any {among}".rstrip(), _needed(m, tests))
+    said = f"{among} for a change beyond {m.least * 100:g} % ({_method(m)})".lstrip()
+    if verdict is Verdict.NO_DIFFERENCE and any(m.pair.at_least):
+        return (said, "a bound is not the result, which may be larger")
+    if verdict is Verdict.NO_DIFFERENCE and margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
+        return (said, f"nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %")
+    return (said,)
 
 
 def _allowed(m: _Measured) -> str:
@@ -371,6 +417,8 @@ def _method(m: _Measured) -> str:
         return "signs of runs, Holm"
     if m.pair.design is RunOrder.ROUNDS:
         return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
+    if m.few is not None:
+        return "t with the spread of all cells, Holm"
     return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
 
 
@@ -378,29 +426,31 @@ def _unit(pair: Pair) -> str:
     return {RunOrder.RUNS: "runs", RunOrder.WITHIN_RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(pair.design, "repeats")
 
 
-def _needed(pair: Pair, tests: int) -> str:
-    if pair.design is RunOrder.RUNS:
+def _needed(m: _Measured, tests: int) -> str:
+    if m.pair.design is RunOrder.RUNS:
         return f"{FEWEST_RUNS} runs in all would do"
-    if pair.design is RunOrder.WITHIN_RUNS:
+    if m.pair.design is RunOrder.WITHIN_RUNS:
         return f"{FEWEST_WITHIN} that have both sides would do, more where values are 0"
-    if pair.design is RunOrder.ROUNDS:
+    if m.pair.design is RunOrder.ROUNDS:
         return f"{FEWEST_ROUNDS} would do"
-    return f"{repeats_needed(LEVEL / tests)} a side would do"
+    by_spread = m.pair.design is RunOrder.IN_TURN and m.ratio is not None
+    return f"{few.FEWEST if by_spread else repeats_needed(LEVEL / tests)} a side would do"
 
 
-def _can(pair: Pair, test: RankTest | None, tests: int) -> bool:
+def _can(m: _Measured, tests: int) -> bool:
+    pair = m.pair
     if pair.design is RunOrder.WITHIN_RUNS and min(*pair.first, *pair.second) > 0:
         return len(strata_of(pair)) >= FEWEST_WITHIN
-    if pair.design is RunOrder.RUNS and test is None:
+    if m.runs is not None or m.few is not None:
         return True
     if pair.design is RunOrder.ROUNDS:
         return len(rounds_of(pair)) >= FEWEST_ROUNDS
-    return test is not None and test.least_p * tests <= LEVEL
+    return m.test is not None and m.test.least_p * tests <= LEVEL
 
 
 def _provable(m: _Measured, tests: int) -> float | None:
-    if m.runs is not None:
-        return m.runs.provable(m.least, LEVEL / tests)
+    if (levels := m.runs or m.few) is not None:
+        return levels.provable(m.least, LEVEL / tests)
     if m.ratio is None or m.pair.design is RunOrder.ROUNDS:
         return None
     return provable(len(m.pair.first), len(m.pair.second), sd=spread_of(m.pair.first, m.pair.second), comparisons=tests, least=m.least)
@@ -409,7 +459,7 @@ def _provable(m: _Measured, tests: int) -> float | None:
 def _missing(m: _Measured) -> Comparison:
     sides = " and ".join(name for name, level in (("the first", m.first), ("the second", m.second)) if level is None)
     return Comparison(
-        m.pair, Verdict.MISSING, Verdict.MISSING.value, f"{sides} has no value", m.first, m.second, None, None, None, m.least, None
+        m.pair, Verdict.MISSING, Verdict.MISSING.value, (f"{sides} has no value",), m.first, m.second, None, None, None, m.least, None
     )  # fmt: skip
 
 

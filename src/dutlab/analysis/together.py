@@ -15,7 +15,8 @@ from dutlab.analysis.compare import Comparison, beyond
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.measures import is_speed
-from dutlab.stats.rank import holm
+from dutlab.stats import few
+from dutlab.stats.rank import holm, least_p
 from dutlab.stats.ratio import ratio_of
 from dutlab.stats.rounds import changed
 from dutlab.stats.runs import levels_of
@@ -29,7 +30,7 @@ class Together:
     verdict: Verdict
     words: str
     ratio: float
-    """Of the blocks' medians (with several runs a side: of their geometric means); above 1 is better."""
+    """Of the blocks' medians (with few blocks, or several runs a side: of their geometric means); above 1 is better."""
     p: float
     cells: int
     blocks: tuple[int, int]
@@ -50,8 +51,8 @@ class Together:
         return replace(self, verdict=verdict, words=words, ratio=1 / self.ratio, blocks=self.blocks[::-1], interval=interval)
 
 
-def together(found: Sequence[Comparison]) -> Together | None:
-    """One test over all cells that have a ratio; None for fewer than two cells.
+def together(found: Sequence[Comparison], tests: int = 1) -> Together | None:
+    """One test over all cells that have a ratio, as one of so many; None for fewer than two cells.
 
     Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
     of which less is better count the other way round, and cells with a bound do not count.
@@ -71,6 +72,9 @@ def together(found: Sequence[Comparison]) -> Together | None:
         ratio, p, interval = (ratio, None, interval) if levels is None else (levels.ratio, levels.p(least), levels.interval)
     if cells[0].pair.design is RunOrder.ROUNDS:
         p = changed([{n: (exp(sides[0][n]), exp(sides[1][n])) for n in sides[0] if n in sides[1]}], least)[0]
+    if cells[0].pair.design is RunOrder.IN_TURN and min(map(len, sides)) >= few.FEWEST and least_p(*map(len, sides)) * tests > LEVEL:
+        levels = few.shared_spread((first, second)).levels(first, second)
+        ratio, p, interval = levels.ratio, levels.p(least), levels.interval
     p = beyond(first, second, least) if p is None else p
     size = (len(first), len(second))
     inside = interval is not None and interval.low <= 1 <= interval.high
@@ -83,7 +87,7 @@ def together(found: Sequence[Comparison]) -> Together | None:
 
 def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
     """Of each two modes of a run, what all their cells say at once; p is adjusted (Holm) over all of them that have two cells or more."""
-    found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons)) is not None}
+    found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons, len(pairs))) is not None}
     return {modes: _adjusted(of, p) for (modes, of), p in zip(found.items(), holm([of.p for of in found.values()]), strict=True)}
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @FOLDER
 @FLEET
 @click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in latency_p99_ns; repeatable.  [the main figure]"
+    "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in ndr/lower_pps; repeatable.  [the main figure]"
 )
 @BETTER
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")

@@ -22,10 +22,12 @@ from math import fsum, inf, isfinite, log
 from pathlib import PurePath
 from typing import Any
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, moment_in
 from dutlab.methods.ports import Measured, Row
-from dutlab.tools.json_text import LONGEST_OUTPUT, UnreadableError, member, number, read_cut_object
+from dutlab.subject import part_figure
+from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
 _COMPUTED = (" avg", " sum", " totals", " total", " fairness")
@@ -101,11 +103,11 @@ def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
         return data, []
     unpacker = zlib.decompressobj(wbits=31)  # 31: a gzip file
     try:
-        text = unpacker.decompress(data, LONGEST_OUTPUT)
+        text = unpacker.decompress(data, OUTPUT_BYTES)
     except zlib.error as error:
         raise UnreadableError(f"is not a whole gzip file ({error})") from error
     if unpacker.unconsumed_tail:
-        raise UnreadableError(f"unpacks to more than {LONGEST_OUTPUT} bytes, more than any test has")
+        raise UnreadableError(f"unpacks to more than {OUTPUT_BYTES} bytes, more than any test has")
     return text, [] if unpacker.eof else ["the packed file was cut"]
 
 
@@ -196,7 +198,7 @@ def _figures(series: Sequence[_Series]) -> dict[str, float]:
     figures = {"goodput_bps": _together(arrived)} if arrived else {}
     for word in ("upload", "download"):
         if of_direction := [one for one in arrived if word in one.name.lower()]:
-            figures[f"{word}_goodput_bps"] = _together(of_direction)
+            figures[part_figure(word, "goodput_bps")] = _together(of_direction)
     if sent := [one for one in streams if _is_sent(one)]:
         figures["sent_bps"] = _together(sent)
     times = [one for one in series if one.is_measured and one.unit == "ms"]

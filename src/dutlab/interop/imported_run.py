@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dutlab import outside
+from dutlab.bounds import IMPORT
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
@@ -17,6 +19,7 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
+from dutlab.subject import Figures
 from dutlab.units import BpsL1
 
 LINK = "a"
@@ -111,7 +114,7 @@ def write_imported(
     )
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
-            kept = {name: data if isinstance(data, bytes) else data.read_bytes() for name, data in trial.raw.items()}
+            kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
             run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
         run.write_manifest()
     except BaseException:
@@ -140,7 +143,7 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         cell=cell,
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
-        ceilings={link: dict(of) for link, of in trial.ceilings.items()},
+        ceilings=Figures({link: dict(of) for link, of in trial.ceilings.items()}),
         doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts, *above_line_doubts(measured, trial.ceilings))],
         **found_of(measured),
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import comb
 
-from dutlab.analysis.design import LEVEL, RunOrder
+from dutlab.analysis.design import RunOrder
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import directions_of
-from dutlab.stats.power import provable
-from dutlab.stats.rank import repeats_needed
+from dutlab.stats import few
+from dutlab.stats.power import provable, provable_by_few
 
 SPREAD = 0.01
 """From repeat to repeat, relative: what is assumed where nothing was measured yet."""
@@ -38,9 +38,21 @@ def proof_of(plan: Plan) -> Proof:
     for c in cells:
         alike.setdefault((c.workload, c.links, tuple(sorted(c.params.items()))), []).append(c)
     comparisons = sum(comb(len(same), 2) * _figures(same[0]) for same in alike.values())
-    least = RunOrder.IN_TURN.least
-    one, all_of = (provable(repeats, repeats, sd=SPREAD, comparisons=of, least=least) if comparisons else None for of in (comparisons, 1))
+    if not comparisons:
+        return Proof(repeats, 0, None, None)
+    one, all_of = (_provable(repeats, of_spread, tests) for of_spread, tests in ((len(cells), comparisons), (2, 1)))
     return Proof(repeats, comparisons, one, all_of if len(base) > 1 else None)
+
+
+def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
+    """By ranks where so many repeats can, else by the spread of all cells; as large as the interval of the ratio needs too."""
+    least = RunOrder.IN_TURN.least
+    by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=least)
+    if by_ranks is not None:
+        return by_ranks
+    by_spread = provable_by_few(repeats, cells, sd=SPREAD, comparisons=comparisons, least=least)
+    of_interval = provable(repeats, repeats, sd=SPREAD, comparisons=1, least=least)
+    return by_spread if by_spread is None or of_interval is None else max(by_spread, of_interval)
 
 
 def _figures(cell: Cell) -> int:
@@ -58,10 +70,5 @@ def proof_words(plan: Plan) -> str:
     given = f"if repeats spread by {SPREAD * 100:g} %, four times in five"
     if found.least is not None:
         return f"can prove: a difference of {found.least * 100:.2g} % or more between two modes in one cell ({among}; {given})"
-    enough = repeats_needed(LEVEL / found.comparisons)
-    text = f"can prove: no difference in one cell; {found.repeats} repeats are too few for {among}, {enough} would do"
-    return (
-        text
-        if found.together is None
-        else f"{text}; over all cells together, a difference of {found.together * 100:.2g} % or more ({given})"
-    )
+    repeats = f"{found.repeats} repeat{'' if found.repeats == 1 else 's'} of each cell"
+    return f"can prove: no difference; {repeats} show too little of the spread, {few.FEWEST} would do"

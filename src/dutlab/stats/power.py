@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import exp, log, log1p, pi, sqrt
+from math import atan, cos, exp, log, log1p, pi, sin, sqrt
 from statistics import NormalDist, fmean
 
+from dutlab.stats.few import CELLS_FOR_PRIOR
+from dutlab.stats.few import FEWEST as FEWEST_OF_FEW
 from dutlab.stats.rank import MOST_EXACT_PAIRS, u_quantile
 from dutlab.stats.ratio import FEWEST as FEWEST_OF_INTERVAL
 from dutlab.stats.ratio import order_scale
@@ -48,6 +50,40 @@ def spread_of(*sides: Sequence[float]) -> float:
         squares += sum((v - fmean(logs)) ** 2 for v in logs)
         freedom += len(logs) - 1
     return sqrt(squares / freedom) if freedom > 0 else 0.0
+
+
+def provable_by_few(repeats: int, cells: int, *, sd: float, comparisons: int, least: float, level: float = 0.05) -> float | None:
+    """The same by the rule for few repeats (dutlab.stats.few), where all cells spread alike. None for fewer repeats than it takes."""
+    if repeats < FEWEST_OF_FEW:
+        return None
+    freedom = (cells if cells >= CELLS_FOR_PRIOR else 2) * (repeats - 1)
+    of_floor = sqrt(_QUARTILE[min(repeats, max(_QUARTILE))])
+    away = (_t_quantile(1 - level / comparisons / 2, freedom) + _t_quantile(POWER, freedom)) * of_floor * sqrt(2 / repeats)
+    return exp(log1p(least) + away * sd) - 1
+
+
+_QUARTILE = {3: 1.386, 4: 1.369, 5: 1.346, 6: 1.325}
+"""Upper quartile of the variance of so many normal values, of which the mean is 1 (chi-squared by its degrees of freedom)."""
+
+
+def _t_quantile(share: float, freedom: int) -> float:
+    """Of Student's t with whole degrees of freedom (M. Abramowitz, I. Stegun, 26.7.3 and 26.7.4); SciPy takes longer to load."""
+    low, high = 0.0, 1e9
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, freedom) < 2 * share - 1 else (low, middle)
+    return high
+
+
+def _within(t: float, freedom: int) -> float:
+    """How often the absolute value is at most `t`."""
+    theta = atan(t / sqrt(freedom))
+    square, term = cos(theta) ** 2, cos(theta) if freedom % 2 else 1.0
+    total = 0.0
+    for n in range(1 + freedom % 2, freedom, 2):
+        total += term
+        term *= n / (n + 1) * square
+    return 2 / pi * (theta + sin(theta) * total) if freedom % 2 else sin(theta) * total
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, log1p, sqrt
-from statistics import fmean, median, stdev
+from statistics import fmean, median, stdev, variance
 from typing import TYPE_CHECKING
 
 from dutlab.stats.summary import CONFIDENCE, Interval
@@ -65,24 +65,24 @@ class RunLevels:
 
     def p(self, least: float) -> float:
         """Two-sided: how often chance shows a change this far beyond `least` where there is none larger."""
-        from scipy.stats import t  # noqa: PLC0415 - 1 s that only this needs
+        from scipy.special import stdtr  # noqa: PLC0415 - 0.1 s that only this needs
 
         beyond = abs(log(self.ratio)) - log1p(least)
         if beyond <= 0:
             return 1.0
-        return max(float(2 * t.sf(beyond / se, df)) if se > 0 else 0.0 for se, df in self.errors)
+        return max(float(2 * stdtr(df, -beyond / se)) if se > 0 else 0.0 for se, df in self.errors)
 
     def reach(self, level: float) -> float:
         """How far the one-sided interval at `level` reaches from the logarithm of the ratio, to either side."""
-        from scipy.stats import t  # noqa: PLC0415 - as above
+        from scipy.special import stdtrit  # noqa: PLC0415 - as above
 
-        return min(max(float(t.isf(level, df)) * se for se, df in self.errors), _FARTHEST)
+        return min(max(float(stdtrit(df, 1 - level)) * se for se, df in self.errors), _FARTHEST)
 
     def provable(self, least: float, level: float) -> float:
         """The smallest relative change that such runs would have proven at `level`, four times in five."""
-        from scipy.stats import t  # noqa: PLC0415 - as above
+        from scipy.special import stdtrit  # noqa: PLC0415 - as above
 
-        away = max(float(t.isf(level / 2, df) + t.ppf(POWER, df)) * se for se, df in self.errors)
+        away = max(float(stdtrit(df, 1 - level / 2) + stdtrit(df, POWER)) * se for se, df in self.errors)
         return exp(min(log1p(least) + away, _FARTHEST)) - 1
 
 
@@ -141,25 +141,25 @@ def of_one_contest(pairs: Sequence[RunLevels]) -> list[RunLevels]:
     if len(pairs) < 2:  # noqa: PLR2004 - one pair has no others
         return list(pairs)
     ((_, own),) = pairs[0].errors
-    usual, more = _drawn_together([of.errors[0][0] for of in pairs], own)
-    drawn = [(sqrt((more * usual**2 + own * se**2) / (more + own)), se) for ((se, _),) in (of.errors for of in pairs)]
+    usual, more = drawn_together([of.errors[0][0] ** 2 for of in pairs], [own] * len(pairs))
+    drawn = [(sqrt((more * usual + own * se**2) / (more + own)), se) for ((se, _),) in (of.errors for of in pairs)]
     return [replace(of, errors=((max(se), own + more),)) for of, se in zip(pairs, drawn, strict=True)]
 
 
-def _drawn_together(errors: Sequence[float], own: float) -> tuple[float, float]:
-    """The error that is usual, and so many degrees of freedom the others are worth: few, where they differ by more than chance.
+def drawn_together(variances: Sequence[float], freedoms: Sequence[float]) -> tuple[float, float]:
+    """The variance that is usual, and how many degrees of freedom the others are worth: few, where they differ by more than chance.
 
-    By the moments of the logarithms of squares of such a freedom (Smyth, section 6.2).
+    By the moments of the logarithms (Smyth, section 6.2). At least two variances, above 0.
     """
     from scipy.special import digamma, polygamma  # noqa: PLC0415 - 80 ms that only this needs
 
-    logs = [2 * log(se) - float(digamma(own / 2)) + log(own / 2) for se in errors]
-    beyond = stdev(logs) ** 2 - float(polygamma(1, own / 2))
+    logs = [log(v) - float(digamma(own / 2)) + log(own / 2) for v, own in zip(variances, freedoms, strict=True)]
+    beyond = variance(logs) - fmean(float(polygamma(1, own / 2)) for own in freedoms)
     low, high = _LEAST_WORTH, _MOST_WORTH
     while high / low > 1.0 + 1e-6:
         middle = sqrt(low * high)
         low, high = (middle, high) if float(polygamma(1, middle / 2)) > beyond else (low, middle)
-    return exp((fmean(logs) + float(digamma(low / 2)) - log(low / 2)) / 2), low
+    return exp(fmean(logs) + float(digamma(low / 2)) - log(low / 2)), low
 
 
 _LEAST_WORTH, _MOST_WORTH = 1e-3, 1e4
@@ -177,5 +177,5 @@ def _error(side: NDArray[np.int_], y: NDArray[np.float64], phi: float) -> tuple[
     residual = np.eye(n) - sides @ np.linalg.pinv(sides)
     of_squares = residual @ correlation
     trace = float(np.trace(of_squares))
-    variance = float(((residual @ y) ** 2).sum()) / trace
-    return float(np.sqrt(variance * (weights @ correlation @ weights))), trace**2 / float(np.trace(of_squares @ of_squares))
+    squares = float(((residual @ y) ** 2).sum()) / trace
+    return float(np.sqrt(squares * (weights @ correlation @ weights))), trace**2 / float(np.trace(of_squares @ of_squares))

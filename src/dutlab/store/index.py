@@ -23,7 +23,7 @@ from dutlab.store.run_readers import FoundRun, KnownRun, found_runs
 from dutlab.store.run_rows import FINISHED, damaged_rows
 
 INDEX = ".index.sqlite"
-_VERSION = 6
+_VERSION = 7
 _TABLES = "; ".join(statement.format(**IN_FOLDER) for statement in INDEX_TABLES)
 _KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
 _OF_THE_INDEX = frozenset({"seen", "folder"})

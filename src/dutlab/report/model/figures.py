@@ -14,6 +14,7 @@ from dutlab.stats.summary import summarise
 from dutlab.store.cell_figures import is_bound
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
+from dutlab.subject import apart
 
 
 def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
@@ -30,8 +31,8 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
         for row in r.tables.get(PUBLISHED, ())
         if row.get("figure") == figure
     }
-    parts = [own[name] for name in ([link] if link in own else link.split("+")) if name in own]
-    if len(parts) < (1 if link in own else link.count("+") + 1) or len({scale for _, scale in parts}) != 1:
+    parts = [own[name] for name in ([link] if link in own else apart(link)) if name in own]
+    if len(parts) < (1 if link in own else len(apart(link))) or len({scale for _, scale in parts}) != 1:
         return value
     text, scale = parts[0]
     if len(parts) > 1:  # a sum that their table lacks has the digits of its parts
@@ -44,7 +45,8 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
-        return Missing(why, tuple(group.planned))
+        greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}
+        return Missing(why, tuple(group.planned), figure_of(greyed, len(group.planned)) if greyed else None)
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
     bound = any(is_bound(r, link, figure) for r in have)
@@ -70,6 +72,12 @@ def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
     """The unit in which the answer's table prints `figure` of these cells, for the sentences beside it."""
     found = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
     return unit_for(figure, [value for value in found if value is not None])
+
+
+def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:
+    """A dash in place of a figure that a measured cell cannot have, such as a percentile that too few samples lie beyond."""
+    found = value_of(group, link or group.cell.link_label, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import MBPS, PERCENT, Unit, size_order
 from dutlab.report.pages.publication import Contents
@@ -53,8 +52,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 def _together(group: Group) -> str:
     """What all directions together are called in the records; a table of published figures has its own name for them."""
-    names = {name for r in group.measured for name in r.figures}
-    return max(names, key=lambda name: (name.count("+"), name), default=group.cell.link_label)
+    return group.main[1]
 
 
 def _product(read: ReadRun, group: Group, reads: Sequence[ReadRun]) -> str:

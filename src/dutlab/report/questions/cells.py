@@ -9,13 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab import outside
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
+from dutlab.bounds import TABLE
 from dutlab.errors import InputError
 from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
 from dutlab.report.model.words import plural
 from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, key_of, name_words
+from dutlab.subject import subject_of
 from dutlab.workloads import main_figures
 
 RATE = "received_pps"
@@ -59,16 +62,11 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
     return replace(ruled, rests_on=said) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
 
 
-def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
+def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
     """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
 
-    Raises InputError when no trial has the figure.
+    Each with the cell of the run and what of it the figure is of. Raises InputError when no trial has the figure.
     """
-    return tuple(cell for cell, _, _ in _placed_cells(run, figure))
-
-
-def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
-    """With the cell of the run and of what of it the figure is."""
     found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
     places: dict[tuple[tuple[str, str], ...], tuple[CellKey, str]] = {}
@@ -78,7 +76,7 @@ def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellK
         cell = of.cell
         params = {k: str(v) for k, v in cell.params.items() if v is not None and k != "frame_mix"}
         for name, direction in _directions(of, figure) or [(_whole(of, figure), "forward")]:
-            links = name.removesuffix(".back") if directed and len(cell.links) > 1 else cell.link_label
+            links = subject_of(name).places[0] if directed and len(cell.links) > 1 else cell.link_label
             levels = {**cell.factors, "workload": cell.workload, "links": links, **({DIRECTION: direction} if directed else {}), **params}
             key = tuple(levels.items())
             readings = of.readings(name, figure)
@@ -101,7 +99,7 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
     Raises InputError naming the line.
     """
     try:
-        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+        rows = csv.DictReader(io.StringIO(outside.read_given(path, TABLE).decode("utf-8-sig")))
         columns = rows.fieldnames or []
         if response not in columns:
             said = "which column holds the values? Name it with --figure" if response is None else f"has no column {response!r}"
@@ -150,13 +148,14 @@ def _with(run: ComparedRun, figure: str) -> Sequence[CellFigures]:
 
 def _directions(of: CellFigures, figure: str) -> list[tuple[str, str]]:
     """(name, direction) where both directions of a link were driven; empty otherwise."""
-    return list(_both(of, figure)) if any(name.endswith(".back") for name in of.names) else []
+    return list(_both(of, figure)) if any(subject_of(name).is_back for name in of.names) else []
 
 
 def _both(of: CellFigures, figure: str) -> Iterator[tuple[str, str]]:
     for name in of.names:
-        if "+" not in name and figure in of.figures(name):
-            yield name, "backward" if name.endswith(".back") else "forward"
+        subject = subject_of(name)
+        if not subject.is_sum and figure in of.figures(name):
+            yield name, "backward" if subject.is_back else "forward"
 
 
 def _whole(of: CellFigures, figure: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from dutlab.analysis.compare import Comparison, Verdict
+from dutlab.analysis.compare import WOULD_HAVE, Comparison, Verdict
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.together import Together
 from dutlab.printable import printable
@@ -14,7 +14,6 @@ from dutlab.stats.rank import p_words
 
 _LONGEST_HEAD = 24
 _UNPROVEN = "no difference proven"
-_WOULD = "would have been proven four times in five"
 
 
 def _repeats(pair: ComparedPair) -> set[int]:
@@ -92,14 +91,12 @@ def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
     said: dict[str, None] = {}
     for c in found:
-        first, *rest = (c.why if c.p is None else c.why.removeprefix(f"{p_words(c.p)} ")).split("; ")
-        parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
-        said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
+        said.setdefault(f"{'p' if c.by_p else c.words}: {'; '.join(c.grounds)}")
     yield from said
     shares = [c.provable * 100 for c in found if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
     if shares:
         ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
-        yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"
+        yield f"{_UNPROVEN}: {' to '.join(ends)} {WOULD_HAVE}"
 
 
 def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from dutlab.stats.rank import p_words
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
+from dutlab.subject import apart
 from dutlab.workloads import main_figures
 
 _MOST_TICKS = 10
@@ -70,7 +71,7 @@ def histories(
     by_cell: dict[str, _Values] = {}
     workloads: dict[str, str] = {}
     for f in found:
-        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, f.links.split("+"), f.workload))
+        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, apart(f.links), f.workload))
         workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [

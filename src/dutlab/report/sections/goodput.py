@@ -12,20 +12,20 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import DrawnTable, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, slug_of
+from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.store.run_folder import RunFolder
+from dutlab.subject import joined
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
 CEILING = "ceiling of the link"
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a set of parameters."""
-    del run
+    del read
     workload, tables = groups[0].cell.workload, list[Table]()
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))
@@ -61,7 +61,7 @@ def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
 def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken: Sequence[str]) -> Table:
     cell, figure = groups[0].cell, _figure_of(groups)
     links = sorted({g.cell.links for g in groups}, key=lambda of: (len(of), of))
-    columns = [_column(figure, of, link) for of in links for link in ([*of, "+".join(of)] if len(of) > 1 else of)]
+    columns = [_column(figure, of, link) for of in links for link in ([*of, joined(of)] if len(of) > 1 else of)]
     by_place = {(g.label, g.cell.links): g for g in groups}
     rows = [
         Row(
@@ -77,8 +77,8 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     if any(limit is not None for limit in ceilings):
         rows.append(Row("", tuple("" if limit is None else limit for limit in ceilings), head=CEILING))
     return Table(
-        slug=slug_of(f"{cell.workload}-{figure.removesuffix('_bps')}", taken),
-        title=(figure == GOODPUT and plug_of(cell.workload).table) or figure.removesuffix("_bps").replace("_", " "),
+        slug=slug_of(f"{cell.workload}-{name_words(figure).replace(' ', '-')}", taken),
+        title=(figure == GOODPUT and plug_of(cell.workload).table) or name_words(figure),
         columns=tuple(columns),
         rows=tuple(rows),
         common_marks=marks,
@@ -86,16 +86,21 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     )
 
 
+def protocol_of(cell: Cell) -> str:
+    """`tcp` or `udp`."""
+    return getattr(cell.setting, "protocol", None) or "tcp"
+
+
 def departs(cell: Cell) -> str:
     """TCP, from all that sends frames; datagrams name their protocol."""
-    if cell.params.get("protocol", "tcp") != "tcp":
+    if protocol_of(cell) != "tcp":
         return ""
     return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 
 
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
     driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
-    return Column("sum" if len(links) > 1 and link == "+".join(links) else f"link {link}", figure, group=driven, links=links, link=link)
+    return Column("sum" if len(links) > 1 and link == joined(links) else f"link {link}", figure, group=driven, links=links, link=link)
 
 
 def _figure_of(groups: Sequence[Group]) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dutlab.plan.cell import Cell as Place
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import load_value, rate_unit, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
 from dutlab.report.sections.headline import bounds
+from dutlab.spec.workloads.loadtest import LoadtestSetting
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
+from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.units import si
 
 _Row = Mapping[str, int | float | str | None]
@@ -33,20 +36,21 @@ _COLUMNS = (
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 FEW = 6
 """Of more cells than this the table tells, and no sentence of each."""
+_WAYS = {Way.FORWARD: "there", Way.BACK: "back", Way.BOTH: "both directions"}
 _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size and direction, the sum of both directions first; one curve a mode and frame size."""
-    del run
+    del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
     notes = [_answer(g, book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
     notes += [f"{g.label}, {g.cell.setting.size}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    thresholds = dict.fromkeys(f"{float(told):g} %" for g in groups if (told := g.cell.params.get("threshold_percent")) is not None)
+    thresholds = dict.fromkeys(f"{told:g} %" for g in groups if (told := ramp_of(g.cell).threshold_percent) is not None)
     above = f"above {' or '.join(thresholds)}" if thresholds else "too high"
     columns = (Column("profile"), Column("direction"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
@@ -75,30 +79,34 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
         said += (
             f"{'' if most.at_least else 'at most '}{figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
         )
-        said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
+        said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if subject_of(name).is_sum else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
         return f"{said}saturated {figure_text(at, SECONDS)} after the ramp began, at {figure_text(point, unit)}."
     return f"{said}{_ended(group)}." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
 
 
+def ramp_of(cell: Place) -> LoadtestSetting | ImportedSetting:
+    """The ramp that was asked for, or what a file of another tool says of it."""
+    return cell.setting if isinstance(cell.setting, ImportedSetting) else cell.setting_as(LoadtestSetting)
+
+
 def _ended(group: Group) -> str:
     """`the ramp ended at its target, 1 Gb/s, without saturation`; the target is each way."""
-    percent = group.cell.params.get("target_percent")
+    percent = ramp_of(group.cell).target_percent
     lines = [
         of["max_received_bps_l1"] / of["max_line_ratio"]
         for r in group.measured
         for of in r.figures.values()
         if of.get("max_line_ratio") and "max_received_bps_l1" in of
     ]
-    if not lines or not isinstance(percent, int | float):
+    if not lines or percent is None:
         return "the ramp ended without saturation"
     return f"the ramp ended at its target, {si(lines[0] * percent / 100, 'b/s')}, without saturation"
 
 
 def _names(group: Group) -> list[str]:
     """All directions together first, then each."""
-    names = dict.fromkeys(name for r in group.measured for name in r.figures)
-    return sorted(names, key=lambda name: (-name.count("+"), name)) or [group.cell.link_label]
+    return sums_first(name for r in group.measured for name in r.figures) or [group.cell.link_label]
 
 
 def _rows(group: Group, book: NoteBook) -> list[Row]:
@@ -127,11 +135,13 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
 
 
 def _direction(name: str) -> str:
-    if "+" in name:
-        directions = name.split("+")
-        both = len(directions) == 2 and directions[1] == f"{directions[0]}.back"  # noqa: PLR2004 -- there and back
-        return f"{directions[0]}, both directions" if both else f"{plural(len(directions), 'direction')} together"
-    return f"{name.removesuffix('.back')}, back" if name.endswith(".back") else f"{name}, there"
+    try:
+        of = subject_of(name)
+    except ValueError:  # a table that somebody changed
+        return name
+    if len(of.places) > 1:
+        return f"{plural(len(of.flows), 'direction')} together"
+    return f"{of.places[0]}, {_WAYS[of.way]}"
 
 
 def _curve(group: Group) -> Curve | None:
@@ -143,15 +153,15 @@ def _curve(group: Group) -> Curve | None:
     for row in record.tables["seconds"]:
         by_direction.setdefault(str(row["direction"]), []).append(row)
     seconds = list(zip(*by_direction.values(), strict=False))
-    ramp_at = float(record.cell.params.get("warmup_s") or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
+    ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
     found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
-    saturated = _saturated(record, "+".join(by_direction))
+    saturated = _saturated(record, joined(by_direction))
     size = group.cell.setting.size
     repeats = len(group.measured)
     return Curve(
         slug=f"loadtest-{group.planned[0]}",
-        title=f"Ramp of {size}, {group.label}, {_direction('+'.join(by_direction))}",
+        title=f"Ramp of {size}, {group.label}, {_direction(joined(by_direction))}",
         x_title="after the ramp began",
         x="at_s",
         y_title="frames a second",

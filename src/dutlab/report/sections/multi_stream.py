@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group, alike
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.run_report import Headline, ReadRun, Section
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec, in_figures
-from dutlab.store.run_folder import RunFolder
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
+from dutlab.subject import part_figure
 
 _COLUMNS = (
-    ("offered", "offered_{}_pps"),
-    ("received", "received_{}_pps"),
-    ("lost", "loss_{}_ratio"),
-    ("latency, median", "latency_{}_p50_ns"),
-    ("latency, 99 %", "latency_{}_p99_ns"),
+    ("offered", "offered_pps"),
+    ("received", "received_pps"),
+    ("lost", "loss_ratio"),
+    ("latency, median", "latency_p50_ns"),
+    ("latency, 99 %", "latency_p99_ns"),
 )
 
 
@@ -31,14 +31,14 @@ class _StreamOfGroup:
     group: Group
     spec: StreamSpec
 
-    def figure(self, name: str) -> str:
-        """Its name in the records, where `name` has a place for that of the stream."""
-        return name.format(in_figures(self.spec.name))
+    def figure(self, measure: str) -> str:
+        """The figure of a measure in the records."""
+        return part_figure(self.spec.name, measure)
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a stream, with a row a mode and link."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
     by_stream: dict[str, list[_StreamOfGroup]] = {}
     for group in groups:
@@ -76,7 +76,7 @@ def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[st
             (
                 *([_link_of(s.group, link)] if several else []),
                 *([s.spec.words()] if len(asked) > 1 else []),
-                *(_value(s.group, link, c.figure, book) for c in columns),
+                *(value_or_dash(s.group, c.figure, book, link) for c in columns),
             ),
             links=s.group.cell.link_label,
             link=link,
@@ -87,12 +87,6 @@ def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[st
     marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
     title = f"stream {name}" if len(asked) > 1 else f"stream {name}: {asked[0]}"
     return Table(slug_of(f"multi-stream-{name}", taken), title, (*own, *columns), tuple(rows), marks)
-
-
-def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
-    """A dash for the latency of a stream of which nothing arrived."""
-    found = value_of(group, link, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def _have_several_links(groups: Sequence[Group]) -> bool:
@@ -108,7 +102,7 @@ def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
     """One a stream and link: the modes, by what came through of the stream."""
     for spec in cells[0].cell.setting_as(MultiStreamSetting).streams:
         for link in cells[0].cell.links:
-            figure = _StreamOfGroup(cells[0], spec).figure("received_{}_pps")
+            figure = _StreamOfGroup(cells[0], spec).figure("received_pps")
             about = f"multi-stream, stream {spec.name} through {link_words(cells[0].cell.links, link)}"
             if found := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure, book):
                 yield found
@@ -120,7 +114,7 @@ def _blocked(groups: Sequence[Group], book: NoteBook) -> Iterator[str]:
     for group in groups:
         streams = [_StreamOfGroup(group, spec) for spec in group.cell.setting_as(MultiStreamSetting).streams]
         for link in group.cell.links:
-            values = {s.spec.name: value_of(group, link, s.figure("loss_{}_ratio"), book) for s in streams}
+            values = {s.spec.name: value_of(group, link, s.figure("loss_ratio"), book) for s in streams}
             lost = [name for name, value in values.items() if isinstance(value, Figure) and value.low >= 1]
             if lost:
                 where = f"{group.label}, link {_link_of(group, link)}" if several else group.label

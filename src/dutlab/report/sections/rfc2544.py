@@ -11,14 +11,14 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of, rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, figure_text
 from dutlab.report.model.words import Unit, plural
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.stats.summary import median
-from dutlab.store.run_folder import RunFolder
+from dutlab.subject import part_figure
 
 _K = TypeVar("_K")
 
@@ -74,7 +74,7 @@ _SHOWN = (
         "bursty",
         "bursty",
         "Bursty traffic (§21): the least time from the end of a burst to the start of the next without loss, by frames of a burst",
-        tuple((f"{frames} frames", f"between_bursts_{frames}_ns") for frames in (16, 64, 256, 1024)),
+        tuple((f"{frames} frames", part_figure(str(frames), "between_bursts_ns")) for frames in (16, 64, 256, 1024)),
     ),
     _Shown(
         "recovery",
@@ -86,14 +86,14 @@ _SHOWN = (
         "reset",
         "reset",
         "Reset (§26.6, RFC 6201): lost frames ÷ offered rate",
-        (("process", "reset_process_ns"), ("software", "reset_software_ns"), ("power", "reset_power_ns")),
+        (("process", "process/reset_ns"), ("software", "software/reset_ns"), ("power", "power/reset_ns")),
     ),
 )
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
-    del run, labels
+    del read, labels
     scaled = _scale_words(groups)
     unit = rate_unit(groups, "throughput_pps")
     tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
@@ -134,9 +134,13 @@ def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
     for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
         counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
     if counts["trials"]:
-        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered", "duplicated", "corrupted"))
+        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered_at_least", "duplicated", "corrupted"))
+        unknown = counts["trials_order_unknown"]
+        order = f"{reordered} arrived out of order"
+        if unknown:
+            order = f"at least {reordered} arrived out of order (of {unknown} loads the order is not known)"
         yield (
-            f"Frames of all {counts['trials']} loads (§10): {reordered} arrived out of order, {duplicated} twice, {corrupted} altered; "
+            f"Frames of all {counts['trials']} loads (§10): {order}, {duplicated} twice, {corrupted} altered; "
             "every one that did not arrive is a gap in the numbering, and counted as lost."
         )
 
@@ -154,7 +158,7 @@ def _scale_words(groups: Sequence[Group]) -> str:
 def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Table:
     asked = [g for g in groups if of_test(g, shown.test)]
     cut = any(row["kind"] == "power" for g in asked for r in g.measured for row in r.tables.get("reset", ()))
-    shows = [one for one in shown.columns if cut or one[1] != "reset_power_ns"]
+    shows = [one for one in shown.columns if cut or one[1] != "power/reset_ns"]
     columns = (Column("links"), Column("frame size"), *(Column(*one) for one in shows), Column("trial"))
     rows = []
     for g in asked:

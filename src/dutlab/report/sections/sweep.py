@@ -9,15 +9,16 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import DrawnTable, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
+from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
-from dutlab.store.run_folder import RunFolder
+from dutlab.subject import apart, joined
 
 SWEEP = "sweep"
 RATE = "received_pps"
@@ -49,13 +50,13 @@ _COLUMNS = (
 )
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Two tables a set of parameters and links, and one more for each link of several driven at once."""
-    del run
+    del read
     tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
         links = same[0].cell.links
-        slug, together = slug_of(f"{SWEEP}-{'+'.join(links)}", [d.table for d in drawings]), "+".join(links)
+        slug, together = slug_of(f"{SWEEP}-{joined(links)}", [d.table for d in drawings]), joined(links)
         every = _every(slug, same, together, labels, book)
         rates = _rates(f"{slug}-rates", same, every)
         tables += [rates, every, *(_every(f"{slug}-of-{link}", same, link, labels, book) for link in links if link != together)]
@@ -67,7 +68,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 def departs(cell: Cell) -> str:
     """At full speed, from a search for a throughput."""
-    if cell.params.get("rate_pps") is not None or cell.params.get("rate_percent") is not None:
+    setting = cell.setting
+    if isinstance(setting, LoadSetting | ImportedSetting) and (setting.rate_pps, setting.rate_percent) != (None, None):
         return ""
     return (
         "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
@@ -80,12 +82,12 @@ def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str],
     links, sizes = groups[0].cell.links, _sizes(groups)
     by_place = {(g.label, g.cell.setting.size): g for g in groups}
     rows = [
-        replace(_row(by_place.get((label, size)), size, link, book), label=label, links="+".join(links))
+        replace(_row(by_place.get((label, size)), size, link, book), label=label, links=joined(links))
         for label in present(labels, groups)
         for size in sizes
     ]
     there = [i for i, c in enumerate(_COLUMNS, 1) if c.figure == RATE or any(isinstance(r.cells[i], Figure | float) for r in rows)]
-    whole = link == "+".join(links)
+    whole = link == joined(links)
     return Table(
         slug=slug,
         title=f"All figures of {'link' if len(links) == 1 else 'links'} {' and '.join(links)}{'' if len(links) == 1 else ' together'}"
@@ -109,13 +111,14 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
     rows = [Row(label, tuple(of[label, size] for size in sizes)) for label in dict.fromkeys(row.label for row in every.rows)]
     if limits:
         rows.append(Row("", tuple(limits.get(size, "") for size in sizes), head=CEILING))
-    mixes = {size: g.cell.params.get("frame_mix") for size in sizes for g in groups if g.cell.params["frame_size"] == size}
+    settings = [g.cell.setting for g in groups]
+    mixes = {s.size: s.frame_size.text if isinstance(s, FrameSetting) else getattr(s, "frame_mix", None) for s in settings}
     links = groups[0].cell.links
     about = f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"
     return Table(
         slug=slug,
         title=f"{rate_words(every)}, {about}",
-        columns=tuple(Column(size, RATE, links=links, link="+".join(links), size=size) for size in sizes),
+        columns=tuple(Column(size, RATE, links=links, link=joined(links), size=size) for size in sizes),
         rows=tuple(rows),
         common_marks=every.common_marks,
         asked=every.asked,
@@ -146,7 +149,7 @@ def _mean_frame(group: Group | None, link: str, size: str) -> float | str:
     """Bytes with FCS; nothing where nothing was received that would tell a mix's."""
     if size.isdigit():
         return float(size)
-    means = [f.mean_frame_bytes for r in (group.measured if group else ()) for f in r.flows if f.link in link.split("+")]
+    means = [f.mean_frame_bytes for r in (group.measured if group else ()) for f in r.flows if f.link in apart(link)]
     return median(means) if means else ""
 
 
@@ -175,5 +178,5 @@ def _headline(links: tuple[str, ...], every: Table, book: NoteBook) -> tuple[Hea
     for size in dict.fromkeys(row.size for row in every.rows):
         named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]
         what = f"{size}-byte frames" if size.isdigit() else size
-        found.append(compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, RATE, book))
+        found.append(compared(f"{SWEEP}, {what} through {link_words(links, joined(links))}", named, RATE, book))
     return first_of([h for h in found if h is not None], "sizes")
