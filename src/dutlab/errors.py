@@ -19,6 +19,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   └── PortRefused         a port that must not be loaded (RFC 6815)
 ├── MeasurementError        a trial yielded no result; the run goes on         exit 1
 │   ├── MachineTooBusy      other work disturbed every attempt
+│   │   └── LinkUnsteady    a link of the testbed went down in every attempt
 │   └── ToolFailed          a program that measures failed or printed garbage
 │       └── ReplyUnfit      the engine said what its contract does not have (tools/engine/agent.py)
 └── StoreError              a run folder cannot be written or read             exit 1
@@ -185,6 +186,10 @@ class MeasurementError(DutlabError):
 
 class MachineTooBusy(MeasurementError):
     """Other work on the testbed's machines disturbed every attempt, so there is nothing to conclude from."""
+
+
+class LinkUnsteady(MachineTooBusy):
+    """A link of the testbed went down in every attempt, so there is nothing to conclude from."""
 
 
 class ToolFailed(MeasurementError):

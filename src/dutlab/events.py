@@ -160,7 +160,7 @@ class TrialEnded(_Event):
     why: str
     seconds: float
     figures: dict[str, dict[str, FiniteFloat]]
-    """As in the record: link → figure → value."""
+    """Place → figure → value, in the words of dutlab.subject: `a+b` → `ndr/lower_pps` → value."""
     main: str
     """Whose figures those of the whole trial are; empty when there are none."""
     backpressure_ratio: FiniteFloat | None

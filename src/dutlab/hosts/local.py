@@ -38,6 +38,11 @@ class LocalHost:
     def name(self) -> str:
         return self._name
 
+    @property
+    def namespace_inode(self) -> int | None:
+        """That of the network namespace that is this host; None for the machine itself."""
+        return None
+
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = QUESTION_BYTES
     ) -> Done:

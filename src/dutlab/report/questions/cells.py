@@ -62,16 +62,11 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
     return replace(ruled, rests_on=said) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
 
 
-def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
+def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
     """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
 
-    Raises InputError when no trial has the figure.
+    Each with the cell of the run and what of it the figure is of. Raises InputError when no trial has the figure.
     """
-    return tuple(cell for cell, _, _ in _placed_cells(run, figure))
-
-
-def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
-    """With the cell of the run and of what of it the figure is."""
     found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
     places: dict[tuple[tuple[str, str], ...], tuple[CellKey, str]] = {}

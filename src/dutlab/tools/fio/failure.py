@@ -76,8 +76,10 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         raise MeasurementError(f"drives of {' and '.join(found)} make no one array")
     (name,) = found
     host = site.hosts[name]
-    failing = Failing(host, site.testbed.hosts[name], cell.mode)
-    array = await array_of(host, cell.mode)
+    if (made := site.arrays.get(cell.mode)) is None:
+        raise MeasurementError(f"mode {cell.mode} makes no array")
+    failing = Failing(host, site.testbed.hosts[name], made)
+    array = await array_of(host, made)
     async with watched(host, array.path, await failing.path()) as watch:
         film = _Film(setting, failing, watch)
         try:

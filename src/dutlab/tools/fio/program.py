@@ -24,9 +24,7 @@ from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.spec.arrays import engine_of
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
 from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
@@ -117,7 +115,7 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
         try:
             found = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
             insist_unused(found)
-            insist_within([cell for cell in cells if not _in_array(site, cell)], found)
+            insist_within([cell for cell in cells if cell.mode not in site.arrays], found)
         except TestbedError as error:
             faults.append(str(error))
     if faults:
@@ -161,10 +159,12 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     try:
         for name, drives in _by_host(site, cell.links).items():
             host, written = site.hosts[name], drives if _writes(cell) else ()
-            if device := site.arrays.get(cell.mode):
-                found[name] = await find_own_array(host, device, cell.mode, drives, look=bool(written))
+            if (array := site.arrays.get(cell.mode)) is None:
+                found[name] = await find(host, drives, written=written)
+            elif array.device:
+                found[name] = await find_own_array(host, array.device, cell.mode, drives, look=bool(written))
             else:
-                found[name] = await (find_array(host, cell.mode) if _in_array(site, cell) else find(host, drives, written=written))
+                found[name] = await find_array(host, array)
             if written:
                 insist_unused(found[name])
             insist_within([cell], found[name])
@@ -335,11 +335,6 @@ def _logs(data: bytes) -> dict[str, bytes]:
         found[name.decode()] = data[end + 1 : end + 1 + int(length)]
         at = end + 1 + int(length)
     return found
-
-
-def _in_array(site: GeneratorSite, cell: Cell) -> bool:
-    """Whether its mode makes one array of the host's drives, which is larger than each of them."""
-    return site.testbed.dut_family == MDRAID and bool(engine_of(cell.mode) or cell.mode in site.arrays)
 
 
 def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:

@@ -194,7 +194,7 @@ class _Sent:
             received_frames=received,
             lost_frames=sent - received,
             duplicated_frames=0,
-            reordered_frames=0,
+            reordered_frames=None,
             foreign_frames=strangers,
             sent_seconds=told.seconds,
             mean_frame_bytes=float(asked.frame_bytes),
