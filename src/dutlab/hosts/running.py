@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandTimedOut, HostError
 from dutlab.hosts.host import Done
+from dutlab.hosts.own_time import own_timeout
 
 _T = TypeVar("_T")
 
@@ -115,7 +116,7 @@ class Running:
         """Raises CommandTimedOut after ending the group, HostError when the way to the host was lost meanwhile."""
         rest = asyncio.ensure_future(self._rest())
         try:
-            async with asyncio.timeout(timeout_s):
+            async with own_timeout(timeout_s):
                 await self._carrier.exited()
         except TimeoutError:
             done = await self._finish(rest)
@@ -148,7 +149,7 @@ class Running:
             closing = asyncio.ensure_future(self._carrier.close_stdin())
             self._carrier.signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace_s):
+                async with own_timeout(grace_s):
                     await self._carrier.exited()
             await cancelled(closing)
         return await self._finish(asyncio.ensure_future(self._rest()))

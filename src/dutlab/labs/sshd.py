@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.own_time import own_timeout
 from dutlab.labs import relay
 
 PORT = 22
@@ -74,7 +75,7 @@ async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
 
 async def _listening(folder: Path, door: Door) -> None:
     try:
-        async with asyncio.timeout(STARTS_S):
+        async with own_timeout(STARTS_S):
             while not (folder / f"{door.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
                 await asyncio.sleep(0.01)
     except TimeoutError:

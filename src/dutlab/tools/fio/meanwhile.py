@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.own_time import own_timeout
 
 EVERY_S = 0.5
 SECTOR_BYTES = 512
@@ -112,7 +113,7 @@ class Meanwhile:
         """The first reading from now on that `holds`; None where none did in this time. Raises HostError when the loop has ended."""
         seen = len(self.readings)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
+            async with own_timeout(limit_s):
                 while True:
                     if found := next((one for one in self.readings[seen:] if holds(one)), None):
                         return found
