@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -104,16 +105,48 @@ def test_a_run_that_was_changed_is_carried_out_by_nobody(key: Path, tmp_path: Pa
 
 def test_a_line_that_a_crash_cut_breaks_no_seal(key: Path, tmp_path: Path) -> None:
     folder = made(tmp_path)
+    seal = folder.path / "journal.seal"
+    before, sealed = folder.journal.read_bytes(), seal.read_bytes()
+    journal = Journal(folder.journal)
+    journal.write("mode-restored", application="1-nat")
+    journal.close()
     whole = folder.journal.read_bytes()
-    for length in range(len(whole) - 1, 0, -97):
+    for length in range(len(whole) - 1, len(before) - 1, -7):
         folder.journal.write_bytes(whole[:length])
+        seal.write_bytes(sealed)  # the length of a line is sealed after it
         assert is_ours(folder.path)
         journal = Journal(folder.journal)
         journal.write("run-resumed")
         journal.close()
         assert is_ours(folder.path)
     folder.journal.unlink()
+    seal.unlink()
     assert is_ours(folder.path), "cut before its journal was begun"
+
+
+def test_a_copy_whose_journal_was_cut_short_replays_nothing_that_was_undone(key: Path, tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    CliRunner().invoke(undo, [str(folder.path)])
+    (tmp_path / "mark").unlink()
+    lines = folder.journal.read_bytes().splitlines(keepends=True)
+    folder.journal.write_bytes(b"".join(lines[:2]))
+    done = CliRunner().invoke(undo, [str(folder.path)])
+    assert (type(done.exception), (tmp_path / "mark").exists()) == (NotOurs, False)
+    assert CliRunner().invoke(undo, ["--trust", str(folder.path)]).output == "1 change undone\n"
+    assert not is_ours(folder.path), "trust is given once"
+    folder.journal.write_bytes(b"".join(lines))
+    assert is_ours(folder.path)
+    for harm in (
+        lambda text: b"",
+        lambda text: text.replace(b'"bytes": ', b'"bytes": 0'),
+        lambda text: re.sub(rb"\d+", b"0", text, count=1),
+    ):
+        whole = (folder.path / "journal.seal").read_bytes()
+        (folder.path / "journal.seal").write_bytes(harm(whole))
+        assert not is_ours(folder.path)
+        (folder.path / "journal.seal").write_bytes(whole)
+    folder.journal.unlink()
+    assert not is_ours(folder.path)
 
 
 def test_a_resume_of_a_foreign_run_shows_what_it_would_carry_out(key: Path, tmp_path: Path) -> None:

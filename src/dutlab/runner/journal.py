@@ -19,7 +19,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
 from dutlab.runner.fence import Fence
 from dutlab.store.read import read_plain
-from dutlab.store.seal import LineSeal
+from dutlab.store.seal import LengthSeal, LineSeal
 
 Entry = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class Journal:
             self._file.close()
             raise InputError(f"{path.parent}: another dutlab is running it", remedy="wait for it, or end it first")
         self._fence = Fence.of_process()
-        self._seal = self._new_line()
+        self._seal, self._length_seal = self._new_line()
         self._is_torn = False
 
     def write(self, event: str, **facts: object) -> None:
@@ -58,7 +58,8 @@ class Journal:
         if self._fence is not None:
             self._fence.end_if_stale()
         if self._is_torn:
-            self._seal = self._new_line()
+            self._length_seal.close()
+            self._seal, self._length_seal = self._new_line()
         line = self._seal.sealed({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})
         self._is_torn, rest = True, line
         try:
@@ -68,19 +69,21 @@ class Journal:
         except OSError as e:
             raise StoreError(f"{self._path}: {e.strerror}", remedy="make room on the disk, then `dutlab resume` the run") from e
         self._seal.wrote(line)
+        self._length_seal.wrote(line)
         self._is_torn = False
 
-    def _new_line(self) -> LineSeal:
+    def _new_line(self) -> tuple[LineSeal, LengthSeal]:
         """Ends the line that a crash or a full disk cut, so that the next one is separate."""
         before = read_plain(self._path)
         if before and not before.endswith(b"\n"):
             self._file.write(b"\n")
             before += b"\n"
-        return LineSeal(self._path.parent, before)
+        return LineSeal(self._path.parent, before), LengthSeal(self._path.parent, before)
 
     def close(self) -> None:
         """Lets go of the lock."""
         self._file.close()
+        self._length_seal.close()
 
 
 def _locked(descriptor: int) -> bool:

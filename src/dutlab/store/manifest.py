@@ -1,7 +1,7 @@
 """MANIFEST.sha256: what a finished run consists of, in the format that `sha256sum -c` reads.
 
-Left out: the folder `report/`, which follows from the rest and may be made again, `additions/` with what people add later, the journal,
-which later commands append to, and the temporary files of writers that were killed.
+Left out: the folder `report/`, which follows from the rest and may be made again, `additions/` with what people add later, the journal
+and its seal, which later commands append to, and the temporary files of writers that were killed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ MANIFEST = "MANIFEST.sha256"
 DERIVED = "report"
 ADDITIONS = "additions"
 JOURNAL = "journal.jsonl"
+JOURNAL_SEAL = "journal.seal"
+"""How long the journal is (seal.py)."""
+UNHASHED = (MANIFEST, JOURNAL, JOURNAL_SEAL)
 PAUSE = "pause-asked"
 """While it lies in a run's folder, whoever carries the run out begins no other trial."""
 _TEMPORARY = re.compile(r"\..+\.\d+\.part")
@@ -85,7 +88,7 @@ def files_of(run: Path) -> Iterator[tuple[str, Path]]:
         links = [n for n in folders if (here / n).is_symlink()]
         if here == run:
             folders[:] = [name for name in folders if name not in (DERIVED, ADDITIONS)]
-        kept = (here / n for n in [*names, *links] if (here != run or n not in (MANIFEST, JOURNAL)) and not is_temporary(n))
+        kept = (here / n for n in [*names, *links] if (here != run or n not in UNHASHED) and not is_temporary(n))
         found += [(path.relative_to(run).as_posix(), path) for path in kept]
     return iter(sorted(found))
 

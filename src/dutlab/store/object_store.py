@@ -18,7 +18,7 @@ from typing import Any
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add, how_to_install
 from dutlab.store.beneath import Beneath, parts_of
-from dutlab.store.manifest import ADDITIONS, DERIVED, JOURNAL, MANIFEST, ManifestDifference, compare, hashes_of, is_temporary
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, UNHASHED, ManifestDifference, compare, hashes_of, is_temporary
 from dutlab.store.write import as_store_error, locked_folder, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
@@ -96,7 +96,7 @@ def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes: 
     with fs.open(f"{root}/{MANIFEST}", "rb") as file:
         manifest = bytes(file.read(_LARGEST_MANIFEST))
     named = hashes_of(manifest.decode(errors="surrogateescape"), Path(MANIFEST)).keys()
-    unhashed = {name for name in there if name in (MANIFEST, JOURNAL) or name.startswith((f"{DERIVED}/", f"{ADDITIONS}/"))}
+    unhashed = {name for name in there if name in UNHASHED or name.startswith((f"{DERIVED}/", f"{ADDITIONS}/"))}
     difference = ManifestDifference(
         missing=tuple(sorted(named - there.keys())), changed=(), extra=tuple(sorted(there.keys() - named - unhashed))
     )
