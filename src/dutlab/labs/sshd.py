@@ -18,6 +18,7 @@ from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.own_time import own_timeout
 from dutlab.labs import relay
+from dutlab.own_folder import private_parents
 
 PORT = 22
 STARTS_S = 60.0
@@ -45,7 +46,8 @@ def write_files(folder: Path, doors: Sequence[Door]) -> None:
     """Keys, known_hosts and configurations, readable by nobody else. Raises OSError."""
     import asyncssh  # noqa: PLC0415 -- a lab without ssh does without it
 
-    folder.mkdir(mode=0o700, parents=True)
+    private_parents(folder.parent)
+    folder.mkdir(mode=0o700)
     client = asyncssh.generate_private_key("ssh-ed25519", comment="dutlab lab")
     _secret(folder / "client", client.export_private_key())
     _secret(folder / "authorized_keys", client.export_public_key())

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add
+from dutlab.own_folder import private_parents
 from dutlab.store import fleet_tables
 from dutlab.store.seal import state_folder
 
@@ -57,7 +58,7 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def connected(self, answers_s: int = ANSWERS_S) -> Iterator[sqlite3.Connection]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_parents(self.path.parent)
             with contextlib.closing(sqlite3.connect(self.path, timeout=answers_s, isolation_level=None)) as db:
                 if not self._is_ready:
                     db.execute("BEGIN IMMEDIATE")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import StoreError
+from dutlab.own_folder import own_folder
 from dutlab.store.manifest import JOURNAL_SEAL
 from dutlab.store.read import read_plain
 
@@ -46,7 +47,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
     """
     path = state_folder() / "dutlab" / name
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_folder(path.parent)
         if not os.path.lexists(path):
             part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
             try:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from jinja2.bccache import Bucket, BytecodeCache
 
+from dutlab.own_folder import own_folder
 from dutlab.store.user_cache import user_cache
 
 
@@ -38,7 +39,7 @@ class KeptTemplates(BytecodeCache):
         place = self._place(bucket)
         part = place.with_name(f".{place.name}.{os.getpid()}.part")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            own_folder(place.parent)
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
                 f.write(bucket.bytecode_to_string())
             part.replace(place)
