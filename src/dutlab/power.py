@@ -7,6 +7,7 @@ and SET of one object by SNMP.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from dutlab.errors import HostError, InputError
+from dutlab.hosts.passwords import child_environment
 from dutlab.sensors import mfi
 from dutlab.sensors.asked import PATIENCE_S, SHOWN, Refused, secret
 from dutlab.sensors.meter import number_at
@@ -270,7 +272,10 @@ class CommandSwitch:
     def _run(self, command: str) -> str:
         nothing = subprocess.DEVNULL
         try:
-            done = subprocess.run(["sh", "-c", command], stdin=nothing, capture_output=True, timeout=_COMMAND_S, check=False, text=True)
+            done = subprocess.run(
+                ["sh", "-c", command], stdin=nothing, capture_output=True, timeout=_COMMAND_S, check=False, text=True,
+                env=child_environment(os.environ),
+            )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise ValueError(f"`{command}` did not end within {_COMMAND_S:g} s") from error
         if done.returncode != 0:
