@@ -195,6 +195,17 @@ def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
     return frozenset(unproven)
 
 
+def killed_trials(entries: Iterable[Entry]) -> dict[int, str]:
+    """Trials whose record says no more than that a program of the rig was killed, and which."""
+    killed: dict[int, str] = {}
+    for entry in entries:
+        if entry["event"] in {"trial-finished", "attempt-set-aside"}:
+            killed.pop(trial := int(entry["trial"]), None)
+            if programs := entry.get("killed"):
+                killed[trial] = ", ".join(map(str, programs))
+    return killed
+
+
 def open_trial(entries: Iterable[Entry]) -> int | None:
     """The trial that the present process has begun and not ended."""
     trial = None

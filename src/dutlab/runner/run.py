@@ -132,6 +132,7 @@ class Work:
             execution.events.note(said)
         if not folder.is_closed:
             execution.records.void_unproven()
+            execution.records.void_killed()
         return execution
 
 

@@ -38,7 +38,7 @@ class FleetDatabaseAway(TestbedError):
 
 
 class NotADatabase(InputError):
-    """What the environment names is no database. The text does not repeat it: it may have a password."""
+    """The environment names something else. The text does not repeat it: it may have a password."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{FLEET_DATABASE}: {why}", remedy="write postgresql://USER@HOST/DATABASE, or the path of a file")
@@ -142,7 +142,7 @@ def fleet_database() -> SqliteDatabase | PostgresDatabase:
     if (address := _ADDRESS.match(where)) is not None:
         login, _, rest = where[address.end() :].partition("/")
         if (scheme := address[1] or address[2]) not in ("postgresql", "postgres"):
-            raise NotADatabase(f"{scheme}: is no database that dutlab can use")
+            raise NotADatabase(f"{scheme}: not a database that dutlab can use")
         if "@" in rest or login.count("@") > 1:  # libpq would take a part of the password for the host, and name it in an error
             raise NotADatabase("has a password or a name with @ or /; write these as %40 and %2F, or the password into ~/.pgpass")
         return PostgresDatabase(where)
