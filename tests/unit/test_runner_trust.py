@@ -149,6 +149,19 @@ def test_a_copy_whose_journal_was_cut_short_replays_nothing_that_was_undone(key:
     assert not is_ours(folder.path)
 
 
+def test_an_undo_shows_switches_and_reboots_too(key: Path, tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    journal = Journal(folder.journal)
+    switch = json.dumps({"kind": "command", "on": "rm -rf /"})
+    steps = [STEP | {"argv": [], "switch": switch}, STEP | {"argv": [], "back_within_s": 60.0}]
+    journal.write("dut-changing", application="power", undo=steps)
+    journal.close()
+    key.unlink()
+    with pytest.raises(NotOurs) as caught:
+        insist_on_undo(folder, read_journal(folder.journal))
+    assert caught.value.commands[:2] == (f"here: switch it on by {switch}", "here: reboot")
+
+
 def test_a_resume_of_a_foreign_run_shows_what_it_would_carry_out(key: Path, tmp_path: Path) -> None:
     folder = made(tmp_path)
     resolved = folder.path / "resolved.json"
