@@ -20,7 +20,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 MOST_KILLED = 5
-"""So often is a trial done again whose programs are killed: by then it is no accident."""
+"""So often is a trial done again whose programs are killed; then it has failed."""
 
 
 @dataclass(frozen=True)
