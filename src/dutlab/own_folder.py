@@ -1,4 +1,4 @@
-"""Folders of this machine that no other user may enter: keys, leases, the state of labs, what is kept to be loaded again.
+"""Folders and files of this machine that are no other user's: keys, leases, the state of labs, what is kept to be loaded again.
 
 Their mode is set. An inherited one is what the umask of whoever started dutlab leaves: with `umask 000` others could write there.
 """
@@ -11,8 +11,11 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from dutlab.errors import InputError
+
 _OWN, _OF_OTHERS = 0o700, 0o077
 WRITE_OF_ALL = 0o002
+_LARGEST_SECRET = 1 << 16
 
 
 def own_folder(path: Path) -> None:
@@ -36,6 +39,19 @@ def private_parents(path: Path) -> None:
             with suppress(FileExistsError):  # of two processes one makes it
                 folder.mkdir(mode=_OWN)
                 folder.chmod(_OWN)
+
+
+def is_private(found: os.stat_result) -> bool:
+    """Whether a file is a plain one of this user, or of root for it, that no other user can read or write."""
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), 0) and not found.st_mode & _OF_OTHERS
+
+
+def private_text(path: Path) -> str:
+    """What a file of secrets that the user named holds. Raises InputError where others can read it, OSError."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
+        if not is_private(os.fstat(file.fileno())):
+            raise InputError(f"{path}: others can read it", remedy=f"chmod 600 {path}, as a plain file of yours")
+        return file.read(_LARGEST_SECRET).decode(errors="replace")
 
 
 def not_for_all() -> None:

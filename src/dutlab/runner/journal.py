@@ -20,6 +20,7 @@ from dutlab.errors import InputError, StoreError
 from dutlab.runner.fence import Fence
 from dutlab.store.read import read_plain
 from dutlab.store.seal import LengthSeal, LineSeal
+from dutlab.store.write import open_to_append
 
 Entry = Mapping[str, Any]
 
@@ -29,8 +30,6 @@ _LAB_ENDS = {"lab-down", "lab-gone"}
 """The lab was taken down, or somebody removed it: everything that was changed in it is gone with it."""
 
 
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.02
 _LEASES = {"leasing", "lease-left"}
 """The second names those that could not be given back."""
@@ -43,7 +42,7 @@ class Journal:
         """Raises InputError when another process has the run, StoreError when the file cannot be opened."""
         self._path = path
         try:
-            self._file = os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0)
+            self._file = os.fdopen(open_to_append(path), "ab", buffering=0)
         except OSError as e:
             raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
         if not _locked(self._file.fileno()):

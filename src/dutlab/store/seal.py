@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import StoreError
-from dutlab.own_folder import own_folder
+from dutlab.own_folder import is_private, own_folder
 from dutlab.store.manifest import JOURNAL_SEAL
 from dutlab.store.read import read_plain
 
@@ -65,7 +65,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
             content = f.read(_LARGEST_SECRET)
     except OSError:
         return path, None
-    return path, content if about.st_uid == os.geteuid() and not about.st_mode & 0o077 else None
+    return path, content if is_private(about) else None
 
 
 def new_seal(folder: Path) -> dict[str, Any]:
