@@ -16,6 +16,8 @@ from dutlab.errors import InputError
 _OWN, _OF_OTHERS = 0o700, 0o077
 WRITE_OF_ALL = 0o002
 _LARGEST_SECRET = 1 << 16
+_ROOT = 0
+"""A service is given its secrets by root."""
 
 
 def own_folder(path: Path) -> None:
@@ -41,15 +43,15 @@ def private_parents(path: Path) -> None:
                 folder.chmod(_OWN)
 
 
-def is_private(found: os.stat_result) -> bool:
-    """Whether a file is a plain one of this user, or of root for it, that no other user can read or write."""
-    return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), 0) and not found.st_mode & _OF_OTHERS
+def is_private(found: os.stat_result, *owners: int) -> bool:
+    """Whether a file is a plain one of this user, or of other `owners`, that no other user can read or write."""
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), *owners) and not found.st_mode & _OF_OTHERS
 
 
 def private_text(path: Path) -> str:
     """What a file of secrets that the user named holds. Raises InputError where others can read it, OSError."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
-        if not is_private(os.fstat(file.fileno())):
+        if not is_private(os.fstat(file.fileno()), _ROOT):
             raise InputError(f"{path}: others can read it", remedy=f"chmod 600 {path}, as a plain file of yours")
         return file.read(_LARGEST_SECRET).decode(errors="replace")
 

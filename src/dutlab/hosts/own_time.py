@@ -22,21 +22,29 @@ async def own_timeout(limit_s: float | None) -> AsyncIterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    left_s, counted_to = max(0.0, limit_s), loop.time()
     async with asyncio.timeout(None) as limit:
-
-        def step() -> None:
-            nonlocal left_s, counted_to, timer
-            now = loop.time()
-            left_s -= min(now - counted_to, LONGEST_STEP_S)
-            counted_to = now
-            if left_s <= 0:
-                limit.reschedule(now)
-            else:
-                timer = loop.call_later(min(left_s, STEP_S), step)
-
-        timer = loop.call_later(min(left_s, STEP_S), step)
+        steps = _Steps(loop, limit, max(0.0, limit_s))
         try:
             yield
         finally:
-            timer.cancel()
+            steps.timer.cancel()
+
+
+class _Steps:
+    """Counts what is left of a limit, and ends it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, left_s: float) -> None:
+        self._loop, self._limit, self._left_s, self._counted_to = loop, limit, left_s, loop.time()
+        self.timer = self._next()
+
+    def _next(self) -> asyncio.TimerHandle:
+        return self._loop.call_later(min(self._left_s, STEP_S), self._step)
+
+    def _step(self) -> None:
+        now = self._loop.time()
+        self._left_s -= min(now - self._counted_to, LONGEST_STEP_S)
+        self._counted_to = now
+        if self._left_s <= 0:
+            self._limit.reschedule(now)
+        else:
+            self.timer = self._next()
