@@ -1,21 +1,25 @@
-"""What dutlab starts sees variables that are named, and none of the passwords that dutlab itself was given."""
+"""Passwords that dutlab was given: what it starts sees none of them, and no error shows one."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import dutlab
+from dutlab.errors import DutlabError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.proxy_command import ProxyCommand
 from dutlab.power import HostPower
 from dutlab.sensors.ipmi import IpmiSession
 from dutlab.spec.devices import IpmiDevice
 from dutlab.spec.power import CommandPower
+from dutlab.store.object_store import fetch_run
+from spec_faults import faults_of_testbed
 
 SECRETS = {
     "PLUG_PASSWORD": "of-a-plug",
@@ -114,3 +118,30 @@ def test_every_door_says_what_its_child_sees() -> None:
                     if name in starts and not (isinstance(call.func, ast.Attribute) and call.func.value.id == "asyncio" and name == "run"):
                         silent.add(path.relative_to(root).as_posix())
     assert silent <= OWN.keys(), silent - OWN.keys()
+
+
+PLACES: dict[str, Callable[[str], object]] = {
+    "a store": lambda where: fetch_run(f"{where}/run", Path()),
+    "a device": lambda where: faults_of_testbed(
+        json.dumps({"testbed": "b", "hosts": {"dut": {"ssh": "a@b", "power": {"kind": "plug", "model": "shelly", "url": where}}}})
+    ),
+    "a controller": lambda where: faults_of_testbed(
+        json.dumps(
+            {
+                "testbed": "b",
+                "hosts": {"dut": {"ssh": "a@b", "power": {"kind": "snmp", "address": where.partition("//")[2], "oid": "1.3.6.1"}}},
+            }
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("where", ["http://bob:zebra@quokka@h:99999", "nothing://bob:zebra/quokka@h", "http://bob:zebra@h/a b@quokka"])
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_no_address_is_shown_with_its_login(place: Callable[[str], object], where: str) -> None:
+    pytest.importorskip("fsspec")
+    try:
+        said = "\n".join(map(str, place(where)))  # type: ignore[call-overload]
+    except DutlabError as error:
+        said = str(error)
+    assert said and "bob" not in said and "zebra" not in said

@@ -5,8 +5,8 @@ They are handed to the ssh protocol and kept nowhere.
 
 The environment of dutlab has more: passwords of devices (`password-from`), of a fleet's database, the token of `serve`, keys of an object
 store. What a command prints is kept in the run, and may be published. So whatever dutlab starts on this machine, a ProxyCommand too, has
-the variables that are named here and no others; DUTLAB_PASS_VARIABLES names more. asyncssh carries out `Match exec` of ssh_config with all but
-the passwords of hosts, and keeps nothing of what that prints.
+the variables that are named here and no others; DUTLAB_PASS_VARIABLES names more. asyncssh carries out `Match exec` of ssh_config with
+all but the passwords of hosts, and keeps nothing of what that prints.
 """
 
 from __future__ import annotations
