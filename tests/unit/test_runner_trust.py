@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from dutlab.cli.run import resume, undo
 from dutlab.errors import StoreError
 from dutlab.hosts.lease import Holder
+from dutlab.runner import recovery
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.trust import NotOurs, insist_on_resume, insist_on_undo
 from dutlab.store.run_folder import RunFolder
@@ -26,7 +28,8 @@ STEP = {"host": "here", "argv": ["sh", "-c", "touch MARK"], "stdin": "", "why": 
 
 @pytest.fixture
 def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The user's key, as on a machine of their own."""
+    """The user's key, as on a machine of their own, which no other run has."""
+    monkeypatch.setattr(recovery, "leased_by", lambda *_, **__: nullcontext())
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "dutlab" / "journal.key"
 
