@@ -11,11 +11,12 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from dutlab import outside
+from dutlab.bounds import SECRET_BYTES
 from dutlab.errors import InputError
 
 _OWN, _OF_OTHERS = 0o700, 0o077
 WRITE_OF_ALL = 0o002
-_LARGEST_SECRET = 1 << 16
 _ROOT = 0
 """A service is given its secrets by root."""
 
@@ -50,10 +51,13 @@ def is_private(found: os.stat_result, *owners: int) -> bool:
 
 def private_text(path: Path) -> str:
     """What a file of secrets that the user named holds. Raises InputError where others can read it, OSError."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
-        if not is_private(os.fstat(file.fileno()), _ROOT):
-            raise InputError(f"{path}: others can read it", remedy=f"chmod 600 {path}, as a plain file of yours")
-        return file.read(_LARGEST_SECRET).decode(errors="replace")
+    try:
+        with outside.opened(path, outside.AtLink.FOLLOWED) as file:
+            if not is_private(os.fstat(file.fileno()), _ROOT):
+                raise InputError(f"{path}: others can read it", remedy=f"chmod 600 {path}")
+            return file.read(SECRET_BYTES).decode(errors="replace")
+    except outside.UnfitFile as error:
+        raise InputError(error.what, remedy=error.remedy) from error
 
 
 def not_for_all() -> None:

@@ -46,7 +46,8 @@ ENVIRONMENT = {
 def test_a_secret_is_covered_in_its_length(text: str, left: str, taken: dict[str, int]) -> None:
     redactor = Redactor(NAMED, ENVIRONMENT)
     file, found = redactor.redacted("raw/x.out", io.BytesIO(text.encode()))
-    data = file.read()
+    with file:
+        data = file.read()
     assert (data.decode(), found and found.taken) == (left, taken)
     assert found is not None and found.sha256 == hashlib.sha256(data).hexdigest()
     assert redactor.redacted("raw/x.out", io.BytesIO(data))[1] is None, "a copy of a copy is the same"

@@ -8,10 +8,10 @@ machine, and what is written as passwords are. A length stays as it was, so ever
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _WRITTEN = {
 }
 _AS_THEY_ARE = (".parquet",)
 """Files of numbers, which a change would damage."""
-_AT_ONCE_BYTES = 1 << 20
+_AT_ONCE_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 64 << 20
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,21 @@ class Redactor:
                 self._known.setdefault(os.fsencode(form), what)
 
     def redacted(self, name: str, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None]:
-        """The same file, or a copy in memory without its secrets, and what was taken."""
+        """The same file, or a temporary copy without its secrets, and what was taken."""
         if name.endswith(_AS_THEY_ARE):
             return file, None
         taken = Counter[str]()
-        pieces = [self._covered(b"".join(lines), taken) for lines in iter(lambda: file.readlines(_AT_ONCE_BYTES), [])]
+        for piece in _pieces(file):
+            self._covered(piece, taken)
+        file.seek(0)
         if not taken:
-            file.seek(0)
             return file, None
-        data = b"".join(pieces)
-        return io.BytesIO(data), RedactedFile(hashlib.sha256(data).hexdigest(), dict(taken))
+        copy, known = tempfile.TemporaryFile(), hashlib.sha256()  # noqa: SIM115 -- closed by who reads it
+        for piece in _pieces(file):
+            copy.write(covered := self._covered(piece, Counter()))
+            known.update(covered)
+        copy.seek(0)
+        return copy, RedactedFile(known.hexdigest(), dict(taken))
 
     def _covered(self, data: bytes, taken: Counter[str]) -> bytes:
         def value(m: re.Match[bytes]) -> bytes:
@@ -99,6 +104,18 @@ class Redactor:
                 data = data[: m.start(1)] + b"*" * (m.end(1) - m.start(1)) + data[m.end(1) :]
         taken += Counter()
         return data
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Some whole lines together; a line that is longer than any of ours comes in parts."""
+    piece = bytearray()
+    while line := file.readline(_LONGEST_LINE_BYTES):
+        piece += line
+        if len(piece) >= _AT_ONCE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)
 
 
 def as_file(files: Mapping[str, RedactedFile], before: Mapping[str, Any]) -> bytes:

@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dutlab import bounds, outside
+from dutlab.bounds import PART, PLAN, SECRET_BYTES
 from dutlab.errors import StoreError
 from dutlab.own_folder import is_private, own_folder
 from dutlab.store.manifest import JOURNAL_SEAL
-from dutlab.store.read import read_plain
 
 SEAL = "seal.json"
 SEALED = ("resolved.json", "plan.json")
@@ -31,7 +32,6 @@ MAC = "mac"
 _SEAL_WIDTH = 120
 """Of JOURNAL_SEAL: it is written over in one piece, and is never shorter than before."""
 _KEY_BYTES = 32
-_LARGEST_SECRET = 1 << 16
 
 
 def own_key() -> bytes | None:
@@ -62,7 +62,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:  # noqa: PTH123 - as above
             about = os.fstat(f.fileno())
-            content = f.read(_LARGEST_SECRET)
+            content = f.read(SECRET_BYTES)
     except OSError:
         return path, None
     return path, content if is_private(about) else None
@@ -152,7 +152,7 @@ def is_ours(folder: Path) -> bool:
     try:
         begun = key is not None and hmac.compare_digest(said.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
         journal = folder / "journal.jsonl"
-        text = read_plain(journal) if journal.exists() else b""
+        text = outside.read(journal, bounds.JOURNAL) if journal.exists() else b""
     except (OSError, StoreError):
         return False
     if not begun or key is None or not _is_whole(folder, key, text):
@@ -199,7 +199,7 @@ def _entry(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _beginning(folder: Path, token: str) -> bytes:
-    digests = [hashlib.sha256(read_plain(folder / name)).digest() for name in SEALED]
+    digests = [hashlib.sha256(outside.read(folder / name, PLAN)).digest() for name in SEALED]
     return b"".join([b"run ", token.encode(), b"\n", *digests])
 
 
@@ -214,7 +214,7 @@ def _mac(key: bytes | None, message: bytes) -> str:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(read_plain(path))
+        found = json.loads(outside.read(path, PART))
     except (OSError, StoreError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
