@@ -39,6 +39,6 @@ def test_each_door_has_one_row_and_each_row_a_test() -> None:
     assert all("::test_" in row[-1] for row in ROWS)
 
 
-@pytest.mark.parametrize(("path", "name"), named())
+@pytest.mark.parametrize(("path", "name"), list(named()))
 def test_its_test_is_there(path: str, name: str) -> None:
     assert name in functions(path)
