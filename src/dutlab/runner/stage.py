@@ -11,8 +11,8 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
-from dutlab.dut.custom import custom_mode
-from dutlab.dut.mode import AsksKernels, Mode, Prober, SizedForFlows
+from dutlab.dut.custom import CommandMode
+from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
@@ -31,11 +31,11 @@ from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
-from dutlab.sensors.cpu_account import AccountReader, accounts_of
+from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE
+from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
@@ -99,6 +99,11 @@ class Stage:
         return self.site.hosts
 
     @property
+    def shares_this_machine(self) -> bool:
+        """Some host is this machine, so that its other work may disturb trials."""
+        return any(isinstance(host, LocalHost) for host in self.hosts.values())
+
+    @property
     def watch_cpu(self) -> int | None:
         """Where sensors run; None leaves that to the kernel."""
         return None if self.lab is None else self.lab.watch_cpu
@@ -154,7 +159,8 @@ async def open_stage(
         )
         guests = GuestWatch(hosts, journal, lab.looked_after if lab is not None and lab.guests else None, bring)
         backend = "auto" if lab is None else lab.backend
-        arrays = {name: mode.array for name, mode in experiment.modes.items() if mode.array is not None}
+        declared = modes_of(testbed.dut_family, {name: mode.array for name, mode in experiment.modes.items()})
+        arrays = {name: mode.array for name, mode in declared.items() if mode.array}
         site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
@@ -192,8 +198,8 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
     named = {**hosts, **other_end}
     of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among(named)
-    sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
-    return {**sized, **{name: custom_mode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
+    sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
+    return {**sized, **{name: CommandMode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
@@ -267,6 +273,7 @@ async def _set_up(
         {name: host for name, host in hosts.items() if name not in unread | guests},
         threads if threads or guests else None,
         guests=lab.kernels if lab and guests else None,
+        testbed=testbed,
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
@@ -296,7 +303,7 @@ async def _set_up(
             accounts=accounts,
             guests=watch,
             marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
-            notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
+            notes=(*(() if lab is None else lab.notes), *hidden_notes(hosts), *await left_out(hosts, testbed)),
             lab=lab,
             readings=readings,
         )

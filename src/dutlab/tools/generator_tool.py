@@ -13,6 +13,7 @@ from dutlab.methods.ports import Generator
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import ModeArray
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
 
@@ -31,8 +32,8 @@ class GeneratorSite:
     engine: Engine
     tell: Tell = nobody
     """Told what a program that works does meanwhile."""
-    arrays: Mapping[str, str] = field(default_factory=dict)
-    """Mode of the experiment's own → the device that it makes of the drives, where it makes one."""
+    arrays: Mapping[str, ModeArray] = field(default_factory=dict)
+    """Mode → the array that it makes of the drives of a host, which is larger than each of them."""
 
     @property
     def paths(self) -> list[Link]:

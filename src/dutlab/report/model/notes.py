@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_answers import RunAnswers
-from dutlab.report.model.run_report import GRADES, DoubtNote
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.subject import apart, back_of
@@ -17,6 +18,22 @@ FIRST_INTERVAL_N = 6
 """Repeats from which a 95 % interval exists (stats.summary)."""
 MOST_DETAILS = 8
 _Key = tuple[str, str, str, str]
+GradeWord = Literal["note", "warning", "severe"]
+GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
+
+
+@dataclass(frozen=True)
+class DoubtNote:
+    """One doubt of the page, with the number that marks the figures it touches."""
+
+    number: int
+    kind: str
+    grade: GradeWord
+    text: str
+    remedy: str
+    details: tuple[str, ...]
+    """What single trials said of it, each once."""
+    trials: tuple[int, ...]
 
 
 class NoteBook:
