@@ -219,6 +219,14 @@ def test_an_event_with_a_number_that_nothing_counts_to_is_left_out(tmp_path: Pat
     assert (drawn[0].left_s, [list(of.values) for of in drawn[0].readings.values()]) == (60.0, [[3.0]])
 
 
+@pytest.mark.parametrize("what", ["pipe", "link to a device", "too large"])
+def test_a_page_of_a_run_says_that_its_events_cannot_be_read(tmp_path: Path, what: str) -> None:
+    PLANTED[what](tmp_path / EVENTS)
+    faults = list[str]()
+    Following(tmp_path, lambda _state, _now, fault: faults.append(fault) or "").look()
+    assert [EVENTS in fault for fault in faults] == [True]
+
+
 def test_a_raw_file_that_is_too_large_is_neither_hashed_nor_copied(runs: Path, tmp_path: Path) -> None:
     run = shutil.copytree(run_in(runs, "other"), tmp_path / "run")
     named = next(line.split(maxsplit=1)[1] for line in (run / "MANIFEST.sha256").read_text().splitlines() if "/raw/" in line)
