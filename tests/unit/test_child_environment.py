@@ -139,7 +139,6 @@ PLACES: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("where", ["http://bob:zebra@quokka@h:99999", "nothing://bob:zebra/quokka@h", "http://bob:zebra@h/a b@quokka"])
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_no_address_is_shown_with_its_login(place: Callable[[str], object], where: str) -> None:
-    pytest.importorskip("fsspec")
     try:
         said = "\n".join(map(str, place(where)))  # type: ignore[call-overload]
     except DutlabError as error:

@@ -180,7 +180,6 @@ def test_the_environment_names_the_store_and_its_faults_are_told(
 def test_no_error_shows_a_part_of_the_password_and_no_file_is_named_after_it(
     where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("psycopg")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(FLEET_DATABASE, where)
     with pytest.raises((InputError, FleetDatabaseAway)) as caught:

@@ -239,7 +239,7 @@ def test_a_question_may_be_any_select_over_our_tables(asked: Path) -> None:
 def test_a_question_leaves_no_temporary_files(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
     monkeypatch.chdir(empty)
-    monkeypatch.setattr("dutlab.store.ask._MEMORY_LIMIT", "30MB")
+    monkeypatch.setattr("dutlab.store.ask.DATABASE_MEMORY", "30MB")
     with pytest.raises(InputError, match="needs more than 30MB of memory"):
         answer(folder, "SELECT list(range) FROM range(10000000)")
     assert not list(empty.iterdir())
