@@ -109,6 +109,11 @@ impl Lowered {
 
     /// Has streams of constant rates begin one after the other within a gap, so that together they ask for what the sum of their rates
     /// makes of the time. If all began at once, each would round its share up.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "less than the gap of a stream, above 0"
+    )]
     fn stagger(&mut self) {
         if !self.chains.is_empty() {
             return;

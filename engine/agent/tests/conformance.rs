@@ -130,7 +130,10 @@ fn cases() -> Vec<Case> {
     early.extend(numbers(40..43).into_iter().map(|f| Frame { before_ns: 2_000_000_000, ..f }));
     // What the probe says of itself is altered: sequence number, trial, time. It is altered all the same, and not somebody else's.
     let altered: Vec<_> = (0..40)
-        .map(|s| Frame { altered: [Some(9), Some(10), Some(11), Some(12), None][s as usize % 5], ..Frame::number(s) })
+        .map(|s| Frame {
+            altered: [Some(9), Some(10), Some(11), Some(12), None][usize::try_from(s % 5).unwrap_or_default()],
+            ..Frame::number(s)
+        })
         .collect();
     let same = json!("same");
     // A machine may be younger than an hour, and its clock begins at 0.
@@ -514,8 +517,8 @@ fn a_link_that_goes_down_is_said_by_both_ports_and_whose_end_it_was_where_it_is_
             sink.must("arm", json!({"port": "p", "receive": {"streams": [1], "absorb_udp_ports": [5001]}}));
             let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &json!({"pps": 2000}));
             stream["frames"] = json!(1000);
-            let send = json!({"through_link_loss": true, "duration_ns": 500_000_000, "streams": [stream]});
-            source.must("arm", json!({"port": "p", "send": send}));
+            let plan = json!({"through_link_loss": true, "duration_ns": 500_000_000, "streams": [stream]});
+            source.must("arm", json!({"port": "p", "send": plan}));
             sink.must("start", json!({}));
             source.must("start", json!({}));
             if !down.is_empty() {

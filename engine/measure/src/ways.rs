@@ -29,7 +29,7 @@ impl Ways {
             None => (self.first, self.next) = (Some(way), vec![None; FOLLOWED]),
             Some(first) => self.several |= first != way,
         }
-        match &mut self.next[way as usize % FOLLOWED] {
+        match &mut self.next[usize::try_from(way % FOLLOWED as u64).unwrap_or_default()] {
             Some((followed, next)) if *followed == way => {
                 self.reordered += u64::from(sequence < *next);
                 *next = (*next).max(sequence + 1);
@@ -60,7 +60,9 @@ mod tests {
     fn only_what_was_overtaken_on_its_own_way_is_certainly_reordered() {
         let of = |arrivals: &[(Option<u64>, u64)]| {
             let mut ways = Ways::default();
-            arrivals.iter().for_each(|(way, sequence)| ways.arrive(*way, *sequence));
+            for (way, sequence) in arrivals {
+                ways.arrive(*way, *sequence);
+            }
             (ways.is_one(), ways.reordered())
         };
         let (a, b) = (Some(0), Some(3));

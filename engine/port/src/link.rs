@@ -127,11 +127,11 @@ fn leaves_among(index: u32, all: &[Member]) -> Option<Vec<Leaf>> {
         if lower.is_empty() {
             leaves.push(Leaf { name: one.name.clone(), queues: one.queues });
         }
-        lower.into_iter().for_each(|near| {
+        for near in lower {
             if !below.contains(&near) {
                 below.push(near);
             }
-        });
+        }
     }
     Some(leaves)
 }

@@ -1,5 +1,5 @@
 //! Reasons to distrust a result. The commands of the engine give them by themselves; those that dutlab gives too have its names
-//! (`src/dutlab/doubts.py`) and its bounds (`src/dutlab/methods/ledger.py`), which tests/contract/test_engine_doubts.py holds against each other.
+//! (`src/dutlab/doubts.py`) and its bounds (`src/dutlab/methods/ledger.py`), which `tests/contract/test_engine_doubts.py` holds against each other.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -95,7 +95,11 @@ fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> 
 fn flow(source: IpAddr, destination: IpAddr, transport: [u16; 3]) -> u64 {
     let bits = |address| match address {
         IpAddr::V4(a) => u64::from(a.to_bits()),
-        IpAddr::V6(a) => mixed((a.to_bits() >> 64) as u64, a.to_bits() as u64),
+        IpAddr::V6(a) => {
+            let [high, low] =
+                [0, 8].map(|at| a.octets()[at..at + 8].iter().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+            mixed(high, low)
+        }
     };
     let [protocol, from, to] = transport.map(u64::from);
     mixed(mixed(bits(source), bits(destination)), protocol << 32 | from << 16 | to)

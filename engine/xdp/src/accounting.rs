@@ -27,6 +27,7 @@ const SHELF_BYTES: usize = 32 << 20;
 
 /// What is compiled into the program, or is the size of a map: a trial of another shape needs another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the program by itself")]
 pub(crate) struct Shape {
     /// How many streams are accounted for.
     pub(crate) streams: usize,
