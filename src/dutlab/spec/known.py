@@ -17,6 +17,9 @@ ROLES = ("source", "dut", "sink")
 
 BLACK_BOX, MANUAL = closed.BLACK_BOX.name, closed.MANUAL.name
 MDRAID = linux.MDRAID.name
+EXACT = linux.EXACT.name
+WITHOUT_LINKS = frozenset({MDRAID, EXACT})
+"""Families whose modes need no path through the DUT."""
 FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType({name: system.modes for name, system in SYSTEMS.items()})
 """Family → the modes that it brings along."""
 WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)

@@ -20,7 +20,7 @@ from dutlab.errors import StoreError
 from dutlab.methods.calibrate import RigPoint
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.store.replace import replace_file
-from dutlab.store.user_cache import user_cache
+from dutlab.user_cache import user_cache
 from dutlab.store.write import as_json
 
 LASTS = timedelta(days=7)

@@ -34,3 +34,12 @@ MDRAID = replace(
     LINUX, name="mdraid", title="Linux with arrays", modes=("as-found", *MD_ARRAYS, *OTHER_ARRAYS), kernel_tables=False, runs_engine=False
 )
 """What a Linux host with drives is where a testbed has no path through a DUT: its modes are the arrays that its drives can make."""
+EXACT = replace(
+    LINUX,
+    name="linux-exact",
+    title="Linux on a simulated processor",
+    modes=(*(mode for mode in FIREWALL if mode != "filter-own"), "bridge", "flowtable"),
+    kernel_tables=False,
+    runs_engine=False,
+)
+"""A guest that the workload `exact` boots on the host, which is left as it is."""

@@ -10,6 +10,7 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
+from dutlab.spec.experiment import CustomMode
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
@@ -31,8 +32,13 @@ class GeneratorSite:
     engine: Engine
     tell: Tell = nobody
     """Told what a program that works does meanwhile."""
-    arrays: Mapping[str, str] = field(default_factory=dict)
-    """Mode of the experiment's own → the device that it makes of the drives, where it makes one."""
+    modes: Mapping[str, CustomMode] = field(default_factory=dict)
+    """Those of the experiment's own."""
+
+    @property
+    def arrays(self) -> Mapping[str, str]:
+        """Mode of the experiment's own → the device that it makes of the drives, where it makes one."""
+        return {name: mode.array for name, mode in self.modes.items() if mode.array is not None}
 
     @property
     def paths(self) -> list[Link]:
