@@ -12,6 +12,7 @@ from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import KeptTrial, Recomputed
 from dutlab.workloads import named, plug_of
 from processes import command_lines
+from run_records import record_in
 
 EXPERIMENT = """
 experiment: cut-me
@@ -60,7 +61,7 @@ def only_run(tmp_path: Path) -> Path:
 
 
 def records(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(p.read_text()) for p in sorted(run.glob("trials/[0-9][0-9][0-9][0-9]/record.json"))]
+    return [record_in(p) for p in sorted(run.glob("trials/[0-9][0-9][0-9][0-9]/record.json"))]
 
 
 def events(run: Path) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ EVENTS = "events.jsonl"
 """Name of the file in a run's folder."""
 
 SEARCH = "search"
-"""Who tells the bounds of a search: GOAL_lower_pps and GOAL_upper_pps."""
+"""Who tells the bounds of a search: GOAL/lower_pps and GOAL/upper_pps."""
 Tell = Callable[[str, str, Mapping[str, float]], None]
 """Takes the newest values by name: of a host or link, as a sensor, tool or method has them."""
 

@@ -1,10 +1,8 @@
 """What each figure is: its unit, which side is better, at which layer a rate of bits is counted. Declared once, here.
 
-A measure's name is the name that records, tables and exports use. A part in braces stands for what varies between figures of one kind:
-
-    {p}     which value of many: min, mean, avg, max, first, last, or a percentile: p50, p99, p999 (99.9 %)
-    {name}  a name out of the experiment: of a goal, a stream, a job, a phase, a state; also a part of one
-    {n}     a number
+A measure's name is the name that records, tables and exports use. `{p}` in it says which value of many it is: min, mean, avg, max, first,
+last, or a percentile: p50, p99, p999 (99.9 %). What a figure is of (link, direction, goal, stream, job, phase) is never in it: that is its
+subject (dutlab.subject).
 
 Intended, offered and received are three numbers (RFC 2285 section 3.5): what was asked of the generator, what it sent, what came through.
 Rates of frames are a second; rates of bits say their layer: L1 with preamble and gap, L2 from the first byte of the frame to its FCS, and
@@ -21,6 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 from typing import Literal
+
+from dutlab.subject import figure_name
 
 Better = Literal["higher", "lower", ""]
 """Which values are the better ones; empty for those of which neither are, as a load that was asked for."""
@@ -79,7 +79,7 @@ class MeasureUnit(Enum):
 
 BIT_RATES = frozenset({MeasureUnit.BPS, MeasureUnit.BPS_L1, MeasureUnit.BPS_L2})
 
-_PARTS = {"p": r"min|mean|avg|max|first|last|p\d+", "name": r"\w+", "n": r"[\d.]+"}
+_VALUE_OF_MANY = r"(?:min|mean|avg|max|first|last|p\d+)"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Measure:
     """One kind of figure."""
 
     name: str
-    """With parts in braces for what varies."""
+    """With `{p}` for which value of many."""
     unit: MeasureUnit
     better: Better
     words: str
@@ -105,12 +105,16 @@ class Measure:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Of whole names."""
-        parts = re.split(r"\{(\w+)\}", self.name)
-        return re.compile("".join(f"(?P<{part}>{_PARTS[part]})" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+        return re.compile(_VALUE_OF_MANY.join(map(re.escape, self.name.split("{p}"))))
 
 
 def _all(unit: MeasureUnit, better: Better, words: str, names: str, *, speed: bool = False, factor: bool = False) -> Iterator[Measure]:
     return (Measure(name, unit, better, words, speed, factor) for name in names.split())
+
+
+def _of_drives(ending: str) -> str:
+    """Of what was read, written, trimmed, and of reads and writes that were measured together."""
+    return " ".join(f"{way}_{ending}" for way in ("read", "write", "trim", "mixed"))
 
 
 _U = MeasureUnit
@@ -127,18 +131,17 @@ _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
 _ENERGY = "energy for data or packets"
 MEASURES: Sequence[Measure] = (
     # What was asked for, offered or set, and what the rig did.
-    *_all(_U.PPS, "", _OFFERED, "intended_pps offered_pps asked_pps load_pps max_pps half_load_pps reference_pps max_offered_pps"),
+    *_all(_U.PPS, "", _OFFERED, "intended_pps offered_pps asked_pps load_pps max_pps reference_pps max_offered_pps"),
     *_all(_U.PPS, "", "the same frames without the DUT", "rig_offered_pps rig_received_pps"),
-    *_all(_U.PPS, "", "what one stream offered", "offered_{name}_pps"),
     *_all(_U.BPS, "", _OFFERED, "offered_bps sent_bps back_sent_bps"),
     *_all(_U.BPS_L1, "", _OFFERED, "offered_bps_l1"),
     *_all(_U.BPS_L2, "", _OFFERED, "offered_bps_l2"),
     *_all(_U.RATIO, "", _OFFERED, "offered_line_ratio offered_share_ratio offered_step_ratio target_loss_ratio"),
-    *_all(_U.ONE, "", "how many requests were outstanding there", "peak_depth knee_depth least_depth"),
+    *_all(_U.ONE, "", "how many requests were outstanding there", "depth"),
     *_all(_U.ONE, "", "how much was done to find it", "trials rounds search_trials routes_loaded routes_hit routes_count"),
     *_all(_U.S, "", "how long a search sent, and how much sooner it ended", "search_sent_s search_saved_s"),
     # Properties of a measurement or of a clock.
-    *_all(_U.NS, "", "a property of the clocks", "resolution_ns clock_{name}_ns earliest_ns latest_ns"),
+    *_all(_U.NS, "", "a property of the clocks", "resolution_ns clock_ahead_ns clock_error_ns earliest_ns latest_ns"),
     *_all(_U.NS, "", "a buffer's depth that a burst implies (RFC 9004)", "buffer_implied_ns buffer_corrected_ns"),
     *_all(_U.S, "", "when it was", "at_s"),
     *_all(_U.FRAMES, "", "how much the bursts of a cell differ", "burst_stddev_frames"),
@@ -147,59 +150,48 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.FRAMES, "", "counts of one trial", "sent_frames received_frames sender_frames receiver_frames made_frames"),
     *_all(_U.BYTES, "", "how large, or how much was written", "capacity_bytes written_bytes"),
     # That depends on how much was done.
-    *_all(_U.PERCENT, "", "how busy a processor was", "{name}_cpu_percent"),
-    *_all(_U.CORES, "", "cores that were busy", "fio_cpu_cores host_cpu_cores {name}_fio_cpu_cores {name}_host_cpu_cores"),
+    *_all(_U.PERCENT, "", "how busy a processor was", "sender_cpu_percent receiver_cpu_percent generator_cpu_percent"),
+    *_all(_U.CORES, "", "cores that were busy", "fio_cpu_cores host_cpu_cores"),
     *_all(_U.C, "", "a temperature", "idle_c load_c peak_c limit_c temperature_c"),
-    *_all(_U.ONE, "", "events, as long as the test was", "{name}_count"),
+    *_all(_U.ONE, "", "events that a processor counted, as long as the test was", "count"),
     # Rates of work.
-    *_all(_U.BPS, "higher", _GOODPUT, "goodput_bps {name}_goodput_bps", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", _GOODPUT, "goodput_bytes_per_s {name}_goodput_bytes_per_s", speed=True),
-    *_all(_U.PPS, "higher", _RECEIVED, "received_pps {name}_received_pps received_{name}_pps", speed=True),
-    *_all(_U.BPS, "higher", _RECEIVED, "received_bps {name}_received_bps", speed=True),
-    *_all(_U.BPS_L1, "higher", _RECEIVED, "received_bps_l1 {name}_received_bps_l1", speed=True),
-    *_all(_U.BPS_L2, "higher", _RECEIVED, "received_bps_l2 {name}_received_bps_l2", speed=True),
+    *_all(_U.BPS, "higher", _GOODPUT, "goodput_bps back_goodput_bps forward_goodput_bps reverse_goodput_bps", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", _GOODPUT, "goodput_bytes_per_s", speed=True),
+    *_all(_U.PPS, "higher", _RECEIVED, "received_pps max_received_pps rig_received_pps", speed=True),
+    *_all(_U.BPS, "higher", _RECEIVED, "received_bps", speed=True),
+    *_all(_U.BPS_L1, "higher", _RECEIVED, "received_bps_l1 max_received_bps_l1", speed=True),
+    *_all(_U.BPS_L2, "higher", _RECEIVED, "received_bps_l2", speed=True),
     *_all(_U.PPS, "higher", "the highest rate without loss (RFC 1242 section 3.17)", "throughput_pps", speed=True),
     *_all(_U.BPS, "higher", "the same", "throughput_bps", speed=True),
     *_all(_U.BPS_L1, "higher", "the same", "throughput_bps_l1", speed=True),
     *_all(_U.BPS_L2, "higher", "the same", "throughput_bps_l2", speed=True),
-    *_all(_U.PPS, "higher", "what a generator makes", "made_pps made_{n}_streams_pps max_ok_pps least_pps most_pps after_pps", speed=True),
+    *_all(_U.PPS, "higher", "what a generator makes", "made_pps max_ok_pps least_pps most_pps after_pps", speed=True),
     *_all(_U.PPS, "higher", "the load from which more loss than allowed follows", "saturation_pps", speed=True),
     *_all(_U.BPS_L1, "higher", "the same", "saturation_bps_l1", speed=True),
     *_all(_U.PPS, "higher", _BOUND, "lower_pps upper_pps conditional_pps", speed=True),
-    *_all(_U.PPS, "higher", _BOUND, "{name}_lower_pps {name}_upper_pps {name}_conditional_pps", speed=True),
     *_all(_U.BPS_L1, "higher", _BOUND, "lower_bps_l1 upper_bps_l1 conditional_bps_l1", speed=True),
-    *_all(_U.BPS_L1, "higher", _BOUND, "{name}_lower_bps_l1 {name}_upper_bps_l1 {name}_conditional_bps_l1", speed=True),
-    *_all(_U.PER_S, "higher", _BOUND, "lower_per_s upper_per_s conditional_per_s", speed=True),
-    *_all(_U.PER_S, "higher", _BOUND, "{name}_lower_per_s {name}_upper_per_s {name}_conditional_per_s", speed=True),
-    *_all(_U.PPS, "higher", "the load at which a given share is lost, and its interval", "critical_pps critical_{name}_pps", speed=True),
-    *_all(_U.PPS, "higher", "the same", "low_pps high_pps", speed=True),
+    *_all(_U.PER_S, "higher", "how many flows a second the DUT takes: bounds", "setup_lower_per_s setup_upper_per_s", speed=True),
+    *_all(_U.PER_S, "higher", "the same of connections", "connections_lower_per_s connections_upper_per_s", speed=True),
+    *_all(_U.PPS, "higher", "the load at which a given share is lost", "critical_pps", speed=True),
+    *_all(_U.PPS, "higher", "the interval of the same", "critical_low_pps critical_high_pps low_pps high_pps", speed=True),
     *_all(_U.PPS, "higher", "a rate of somebody else's table", "pps rate_pps", speed=True),
     *_all(_U.BPS, "higher", "a rate of somebody else's table", "bps rate_bps", speed=True),
     *_all(_U.BPS_L1, "higher", "a rate of somebody else's table", "bps_l1 rate_bps_l1", speed=True),
     *_all(_U.BPS_L2, "higher", "a rate of somebody else's table", "bps_l2 rate_bps_l2", speed=True),
     *_all(_U.BYTES_PER_S, "higher", "a rate of somebody else's table", "bytes_per_s rate_bytes_per_s", speed=True),
-    *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops {name}_iops", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "bytes of a drive", "read_bytes_per_s write_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "bytes of a drive", "trim_bytes_per_s mixed_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, by job", "read_{name}_bytes_per_s write_{name}_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, by job", "trim_{name}_bytes_per_s mixed_{name}_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, in a state", "{name}_read_bytes_per_s {name}_write_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, in a state", "{name}_trim_bytes_per_s {name}_mixed_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, at a depth", "peak_bytes_per_s knee_bytes_per_s least_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, at a depth", "{name}_peak_bytes_per_s {name}_knee_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "the same, at a depth", "{name}_least_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "by share of reads and size of blocks (SNIA PTS)", "r{n}_{name}_bytes_per_s", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s {name}_rebuild_bytes_per_s", speed=True),
+    *_all(_U.IOPS, "higher", "requests of a drive that were answered", f"iops least_iops {_of_drives('iops')}", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "bytes of a drive", _of_drives("bytes_per_s"), speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s", speed=True),
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
     # More is better, and nothing is faster for it.
-    *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w {name}_pps_per_w"),
+    *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
     *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
     *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
-    *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio {name}_line_ratio"),
+    *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio received_line_ratio max_line_ratio saturation_line_ratio"),
     *_all(_U.RATIO, "higher", "the share of what was offered that came through", "delivered_ratio share_ratio delivered_share_ratio"),
     *_all(_U.RATIO, "higher", "the same", "throughput_ratio throughput_share_ratio received_step_ratio received_step_share_ratio"),
-    *_all(_U.RATIO, "higher", "the share of time without loss", "lossless_{name}_ratio"),
+    *_all(_U.RATIO, "higher", "the share of changes that lost nothing", "lossless_ratio"),
     *_all(_U.PERCENT, "higher", "the load at the knee of latency", "knee_percent"),
     *_all(_U.S, "higher", "how long it went on well", "saturation_s longest_clean_s"),
     *_all(_U.ONE, "higher", "how many a table holds (RFC 3511)", "concurrent_flows concurrent_upper_flows"),
@@ -210,52 +202,49 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.FRAMES, "higher", "the burst from which frames are lost", "lost_from_frames"),
     *_all(_U.BYTES, "higher", "the longest that passes", "path_mtu_bytes payload_bytes whole_bytes"),
     # Times that somebody waits.
-    *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns half_latency_{p}_ns", speed=True),
-    *_all(_U.NS, "lower", _LATENCY, "latency_{name}_{p}_ns half_latency_{name}_{p}_ns rtt_{p}_ns", speed=True),
-    *_all(_U.NS, "lower", "how long a drive took: in all, and from when it had the request", "lat_{p}_ns", speed=True),
-    *_all(_U.NS, "lower", "how long a drive took: in all, and from when it had the request", "clat_{p}_ns slat_{p}_ns", speed=True),
-    *_all(_U.NS, "lower", "the same, by job or state", "{name}_lat_{p}_ns {name}_clat_{p}_ns {name}_slat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", _LATENCY, "rtt_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "how long a drive took in all", f"lat_{{p}}_ns {_of_drives('lat_{p}_ns')}", speed=True),
+    *_all(_U.NS, "lower", "the same, from when it had the request", f"clat_{{p}}_ns {_of_drives('clat_{p}_ns')}", speed=True),
+    *_all(_U.NS, "lower", "the same, until it had the request", f"slat_{{p}}_ns {_of_drives('slat_{p}_ns')}", speed=True),
     *_all(_U.NS, "lower", "how long a connection's parts took", "handshake_{p}_ns first_byte_{p}_ns response_{p}_ns", speed=True),
-    *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns at_{n}_tl_ns at_{n}_wcl_ns", speed=True),
-    *_all(_U.NS, "lower", "how long a command took", "command_ns command_{name}_ns", speed=True),
-    *_all(_U.NS, "lower", "until it forwards again (RFC 6201, RFC 2544 section 26.5)", "reset_ns reset_{name}_ns recovery_ns", speed=True),
+    *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns", speed=True),
+    *_all(_U.NS, "lower", "how long a command took", "command_ns", speed=True),
+    *_all(_U.NS, "lower", "until it forwards again (RFC 6201, RFC 2544 section 26.5)", "reset_ns recovery_ns", speed=True),
     *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s duration_s real_s user_s sys_s", speed=True),
     # Less is better.
-    *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns at_{n}_pdv_ns jitter_ns back_jitter_ns"),
-    *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_{name}_{p}_ns outage_{name}_ns"),
-    *_all(_U.S, "lower", _SILENCE, "silence_s silence_{name}_s"),
-    *_all(_U.NS, "lower", "how long two bursts must be apart", "between_bursts_{n}_ns between_ns"),
+    *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns jitter_ns back_jitter_ns"),
+    *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_max_ns"),
+    *_all(_U.S, "lower", _SILENCE, "silence_s"),
+    *_all(_U.NS, "lower", "how long two bursts must be apart", "between_ns between_bursts_ns"),
     *_all(_U.NS, "lower", "how far streams that began together came apart", "skew_ns"),
-    *_all(_U.RATIO, "lower", _LOST, "loss_ratio {name}_loss_ratio loss_{name}_ratio"),
+    *_all(_U.RATIO, "lower", _LOST, "loss_ratio loss_at_max_ratio forward_loss_ratio reverse_loss_ratio"),
     *_all(_U.RATIO, "lower", _LOST, "refused_ratio queue_full_ratio failed_ratio backpressure_ratio"),
-    *_all(_U.RATIO, "lower", "how far two bounds are apart", "width_ratio {name}_width_ratio"),
+    *_all(_U.RATIO, "lower", "how far two bounds are apart", "width_ratio"),
     *_all(_U.PPS, "lower", "frames that did not come through, or did not leave", "lost_pps backpressure_pps"),
-    *_all(_U.ONE, "lower", "how often it went wrong", "loss_events failed_steps retransmits {name}_retransmits"),
+    *_all(_U.ONE, "lower", "how often it went wrong", "loss_events failed_steps retransmits back_retransmits"),
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "lost_frames failed_frames refused_frames backpressure_frames corrupted_frames damaged_frames"),
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames late_frames"),
     *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),
     *_all(_U.ONE, "lower", "the same", "no_answer_connections no_handshake_connections malformed_connections closed_early_connections"),
     *_all(_U.WATTS, "lower", "power at the wall", "watts"),
-    *_all(_U.W, "lower", "power at the wall, in a phase", "{name}_w"),
-    *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb {name}_j_per_gb"),
-    *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt {name}_j_per_mpkt"),
+    *_all(_U.W, "lower", "the same, less that of the idle DUT", "above_idle_w"),
+    *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb"),
+    *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt"),
     *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
 )  # fmt: skip
-"""All. A name without parts is its own measure's; of the others the first that matches counts."""
 _PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}
-_WITH_PARTS = [measure for measure in MEASURES if "{" in measure.name]
+_OF_MANY = [measure for measure in MEASURES if "{" in measure.name]
 
-# `run_2_` begins the figures of a program's second run in one step (tools/steps/figures.py).
-_AGAIN = re.compile(r"run_\d+_(?=.)")
 # Rates of other people's tables may say how large their unit is: gbps, rate_kpps, mbytes_per_s (interop/figure_table.py).
 _SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
 
 
 @cache
 def measure_of(name: str) -> Measure | None:
-    """The measure of the figure or column called `name`; None for one that nobody declared."""
-    plain = _AGAIN.sub("", name, count=1)
-    if found := _PLAIN.get(plain) or next((measure for measure in _WITH_PARTS if measure.pattern.fullmatch(plain)), None):
+    """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for one that nobody declared."""
+    plain = figure_name(name).measure
+    if found := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
         return found
     return Measure(plain, MeasureUnit.ONE, "higher", "a rate, in the unit of its name", is_speed=True) if _SCALED.fullmatch(plain) else None
 
@@ -266,24 +255,16 @@ def declare(measure: Measure) -> None:
     if known is not None and known != measure:
         raise ValueError(f"{measure.name} is declared already, as {known.name}: {known.words}")
     if "{" in measure.name:
-        _WITH_PARTS.append(measure)
+        _OF_MANY.append(measure)
     else:
         _PLAIN[measure.name] = measure
     measure_of.cache_clear()
 
 
-def parts_of(name: str, template: str) -> Mapping[str, str]:
-    """What stands for the parts of `template`, the name of a measure with parts, in `name`; empty where `name` is of another measure."""
-    measure = measure_of(name)
-    if measure is None or measure.name != template or (found := measure.pattern.fullmatch(_AGAIN.sub("", name, count=1))) is None:
-        return {}
-    return found.groupdict()
-
-
 def measure_unit(name: str) -> MeasureUnit:
     """The declared unit, or for a name of somebody else's the one that its ending says."""
     measure = measure_of(name)
-    return MeasureUnit.ends(name) if measure is None else measure.unit
+    return MeasureUnit.ends(figure_name(name).measure) if measure is None else measure.unit
 
 
 class UnknownDirection(ValueError):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 import importlib
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
+
+from dutlab.subject import each_part, figure_name, part_figure
 
 
 class LoadPattern(enum.Enum):
@@ -50,10 +51,10 @@ class Rescoring(enum.Enum):
 
 USUAL = (
     "goodput_bps",
-    r"\w+_lower_pps|max_ok_pps|throughput_pps",
+    "*/lower_pps max_ok_pps throughput_pps",
     "received_pps",
     "max_received_pps",
-    r"\w+_iops",
+    "*/iops iops read_iops write_iops trim_iops mixed_iops */read_iops */write_iops */trim_iops */mixed_iops",
     "rtt_p50_ns",
     "duration_s",
 )
@@ -87,15 +88,12 @@ class WorkloadPlug:
     shows_imports: bool = False
     """Whether that section can also show figures of other tools' files, which have no setting of the workload."""
     figures: tuple[str, ...] = USUAL
-    """What its cells are judged by: the first of these that they have, as regular expressions of whole names.
+    """What its cells are judged by: the first of these of which they have one or more, as figures separated by spaces.
 
-    Goals, directions and shares are part of names; a name ends with its unit. Which side is better: dutlab.measures.
+    `*/lower_pps` is that of every part of the measurement: of each goal. Which side is better: dutlab.measures.
     """
     open_without: tuple[tuple[str, str], ...] = ()
-    """(figure, upper): a record that lacks `upper` has only a bound of `figure`, which is so much or more.
-
-    `figure` is a regular expression of a whole name, `upper` a name with its groups.
-    """
+    """(measure, upper): a record that lacks `upper` of the same part has only a bound of `measure`, which is so much or more."""
     load: LoadPattern = LoadPattern.SEVERAL
     headroom: Headroom = Headroom.NONE
     rescored: Rescoring = Rescoring.NO
@@ -121,7 +119,7 @@ def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; caller
     return reduce(getattr, name.split("."), importlib.import_module(module))
 
 
-_GOALS_OPEN = ((r"(\w+)_lower_(?:pps|bps_l1)", r"\1_upper_pps"),)
+_GOALS_OPEN = (("lower_pps", "upper_pps"), ("lower_bps_l1", "upper_pps"))
 _PLUGS = (
     WorkloadPlug(
         "iperf3",
@@ -153,7 +151,7 @@ _PLUGS = (
         method="dutlab.methods.multi_stream:measure",
         section="dutlab.report.sections.multi_stream:section",
         again="dutlab.tools.raw_figures:stream_rates",
-        figures=(r"received_\w+_pps",),
+        figures=("*/received_pps",),
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
@@ -230,7 +228,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.latency:LatencyWorkload",
         method="dutlab.methods.latency:measure",
         section="dutlab.report.sections.latency:section",
-        figures=(r"at_\w+_tl_ns", r"at_\w+_(wcl|pdv)_ns"),
+        figures=("*/tl_ns", "*/wcl_ns */pdv_ns"),
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
@@ -241,7 +239,7 @@ _PLUGS = (
         section="dutlab.report.sections.loadtest:section",
         shows_imports=True,
         style="dutlab.report.pages.loadtest_style",
-        open_without=((r"max_(received_pps|received_bps_l1|line_ratio)", "saturation_pps"),),
+        open_without=tuple((most, "saturation_pps") for most in ("max_received_pps", "max_received_bps_l1", "max_line_ratio")),
         load=LoadPattern.ONE,
         headroom=Headroom.EACH_WAY,
         finds_limit=True,
@@ -262,7 +260,7 @@ _PLUGS = (
         method="dutlab.methods.soak_power:measure",
         readings="dutlab.methods.power_figures:with_readings",
         section="dutlab.report.sections.soak_power:section",
-        figures=(r"at_\w+_pps_per_w", r"(?!\w+_above_idle)\w+_w", r"\w+_received_pps"),
+        figures=("*/pps_per_w", "*/watts", "*/received_pps"),
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
@@ -272,9 +270,9 @@ _PLUGS = (
         method="dutlab.methods.reconf:measure",
         section="dutlab.report.sections.reconf:section",
         figures=(
-            r"outage_\w+(?<!_max)_ns",
-            r"outage_\w+_max_ns",
-            r"command_\w+_ns",
+            "*/outage_ns",
+            "*/outage_max_ns",
+            "*/command_ns",
         ),
         load=LoadPattern.ONE,
     ),
@@ -302,7 +300,7 @@ _PLUGS = (
         settings="dutlab.spec.workloads.state:StateWorkload",
         method="dutlab.methods.state.suite:measure",
         section="dutlab.report.sections.state:section",
-        figures=("setup_lower_per_s|concurrent_flows",),
+        figures=("setup_lower_per_s concurrent_flows",),
         open_without=(("setup_lower_per_s", "setup_upper_per_s"), ("concurrent_flows", "concurrent_upper_flows")),
     ),
     WorkloadPlug(
@@ -344,7 +342,7 @@ _PLUGS = (
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:limit_again",
         section="dutlab.report.sections.storage_limit:section",
-        figures=("peak_iops",),
+        figures=("peak/iops",),
         place="drive",
         load=LoadPattern.ONE,
     ),
@@ -356,7 +354,7 @@ _PLUGS = (
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:failure_again",
         section="dutlab.report.sections.array_failure:section",
-        figures=("rebuilding_iops",),
+        figures=("rebuilding/iops",),
         place="drive",
         load=LoadPattern.ONE,
     ),
@@ -368,7 +366,7 @@ _PLUGS = (
         check="dutlab.tools.fio.program:check",
         again="dutlab.tools.fio.again:pts_again",
         section="dutlab.report.sections.pts:section",
-        figures=("steady_iops", "unsteady_iops", "fresh_iops"),
+        figures=("steady/iops", "unsteady/iops", "fresh/iops"),
         place="drive",
         load=LoadPattern.ONE,
     ),
@@ -386,15 +384,14 @@ def plug_of(name: str) -> WorkloadPlug:
 def main_figures(workload: str, names: Iterable[str]) -> list[str]:
     """Of the figures of a cell those that it is judged by; several where a search had several goals."""
     held = list(dict.fromkeys(names))
-    return next((found for figure in plug_of(workload).figures if (found := [name for name in held if re.fullmatch(figure, name)])), [])
+    choices = (figures.split() for figures in plug_of(workload).figures)
+    return next((found for figures in choices if (found := [name for name in held if {name, each_part(name)} & {*figures}])), [])
 
 
 def is_open(workload: str, figure: str, held: Collection[str]) -> bool:
     """Whether a record with the figures `held` has only a bound of `figure`: its method came to no value that is too much."""
-    for pattern, upper in plug_of(workload).open_without:
-        if (found := re.fullmatch(pattern, figure)) is not None:
-            return found.expand(upper) not in held
-    return False
+    part, measure = figure_name(figure)
+    return any(of == measure and part_figure(part, upper) not in held for of, upper in plug_of(workload).open_without)
 
 
 def settable() -> list[str]:

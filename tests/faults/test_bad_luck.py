@@ -27,6 +27,7 @@ from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
 from dutlab.tools.iperf3 import tcp
 from main_job import forwarded
 from processes import LIMIT_S, eventually, running_with
+from run_records import record_in
 from slow_links import slow_down
 
 pytestmark = pytest.mark.timing
@@ -56,7 +57,7 @@ def rules(label: str) -> str:
 
 
 def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 
 
 def begun(tmp_path: Path) -> bool:

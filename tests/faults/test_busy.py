@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from capability import have_engine, need
 from processes import LIMIT_S, eventually, signalled
+from run_records import record_in
 
 pytestmark = pytest.mark.timing
 
@@ -32,7 +32,7 @@ JUDGED = {"DUTLAB_DISTURBED": ""}
 
 def attempts(tmp_path: Path) -> dict[str, dict[str, Any]]:
     """Name of its folder → record."""
-    return {p.parent.name: json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))}
+    return {p.parent.name: record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))}
 
 
 def engines_of(pid: int) -> list[int]:

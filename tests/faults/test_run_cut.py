@@ -16,6 +16,7 @@ from dutlab.runner.journal import read_journal, unproven_trials
 from dutlab.tools.engine.binary import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, SWEEPS, TRIALS, dut_state, events, only_run, processes_in, records
 from processes import LIMIT_S, eventually, signalled
+from run_records import record_in
 
 
 @pytest.fixture(autouse=True)
@@ -258,7 +259,7 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
         for pid in at_work(left.pop(tool), tool):
             signalled(pid, signal.SIGKILL)
     running.wait(LIMIT_S)
-    aside = [json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*.tool-ended-1/record.json")]
+    aside = [record_in(p) for p in only_run(tmp_path).glob("trials/*.tool-ended-1/record.json")]
     assert [(r["status"], r["cell"]["tool"]) for r in sorted(aside, key=lambda r: r["cell"]["tool"])] == [
         ("failed", "engine"),
         ("failed", "iperf3"),

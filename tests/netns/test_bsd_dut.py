@@ -26,6 +26,7 @@ from dutlab.runner.run import run
 from dutlab.spec.loader import read_experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.systems import system_of
+from run_records import record_in
 
 PROGRAMS = {
     "uname": 'for o; do case $o in -sm) echo "FreeBSD amd64" ;; -s) echo FreeBSD ;; -r) echo 14.1-RELEASE ;; *) echo amd64 ;; esac; done',
@@ -110,7 +111,7 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
     before = {name: (machine / name).read_text() for name in ("pf", "six")}
     options = RunOptions(runs=tmp_path / "runs", engine_binary=Path(engine), command=("dutlab", "run"))
     done = await run(read_experiment(tmp_path / "e.yaml"), options, Console())
-    records = [json.loads(p.read_text()) for p in sorted(done.folder.glob("trials/*/record.json"))]
+    records = [record_in(p) for p in sorted(done.folder.glob("trials/*/record.json"))]
     assert [r["status"] for r in records] == ["measured", "measured", "refused"], [r["why"] for r in records]
     assert "a new flow from outside is dropped: 10 of 10 probe frames arrived" in records[2]["why"]
     assert "pf holds" not in records[2]["why"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from main_job import forwarded
 from processes import LIMIT_S, eventually
+from run_records import record_in
 
 pytestmark = pytest.mark.timing
 
@@ -37,7 +37,7 @@ def cable(label: str, way: str) -> None:
 
 
 def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 
 
 def trial_begun(tmp_path: Path) -> bool:

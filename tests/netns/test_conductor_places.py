@@ -15,6 +15,7 @@ from capability import have_sshd, need
 from dutlab.hosts.lease import lease_files
 from dutlab.labs.state import StateFolder
 from processes import eventually
+from run_records import record_in
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 HOST = "[Coordinator]\nplayer: x\n[Startup]\nstep1: echo ready\n[Run]\nstep1: readlink /proc/self/ns/net\n[Collect]\n[Reset]\nstep1: true\n"
@@ -60,7 +61,7 @@ def test_hosts_over_ssh_of_a_testbed_file_and_here_run_one_test_together(dutlab:
     assert (folder / "raw/client/run/01.out").read_text() == namespace(lab, "source")
     assert (folder / "raw/server/run/01.out").read_text() == namespace(lab, "sink")
     assert (folder / "raw/here/run/01.out").read_text() == f"{Path('/proc/self/ns/net').readlink()}\n"
-    record = json.loads((folder / "record.json").read_text())
+    record = record_in(folder / "record.json")
     starts = {(row["host"], row["phase"]): row for row in record["tables"]["starts"]}
     assert {host for host, phase in starts if phase == "run"} == {"client", "server", "here"}
     assert all(abs(row["clock_ahead_ns"]) <= row["clock_error_ns"] for row in starts.values())

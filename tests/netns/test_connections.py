@@ -23,6 +23,7 @@ from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.connections import FIRST_PORT, EngineConnections
 from dutlab.units import Seconds
 from processes import LIMIT_S, eventually
+from run_records import record_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connections" / "experiment.yaml"
 LOAD = ConnectionLoad("a", 200.0, 100, 1, 200, 1024, Seconds(10.0))
@@ -52,7 +53,7 @@ def test_the_ready_experiment_measures_connections_through_filter_and_nat(dutlab
     done = dutlab("run", str(EXAMPLE), *words, "--set", "factors.mode=[nat]", "--set", "disturbed=count")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    (record,) = [json.loads(path.read_text()) for path in folder.glob("trials/*/record.json")]
+    (record,) = [record_in(path) for path in folder.glob("trials/*/record.json")]
     figures = record["figures"]["a"]
     assert figures["connections_lower_per_s"] > 0
     assert figures["first_byte_p50_ns"] > figures["handshake_p50_ns"] > 0

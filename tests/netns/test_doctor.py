@@ -17,6 +17,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.examine import examine, examine_machine
+from run_records import record_in
 
 OF_THE_MACHINE = {"busy-cpu", "stolen-cpu"}
 """What others do on the machine that the tests run on."""
@@ -159,7 +160,7 @@ def test_a_run_tells_findings_first_and_keeps_them_in_folder_records_and_report(
     (folder,) = (tmp_path / "runs").iterdir()
     kept = json.loads((folder / "doctor.json").read_text())["findings"]
     assert "mtu-mismatch" in [f["kind"] for f in kept]
-    doubts = json.loads((folder / "trials/0001/record.json").read_text())["doubts"]
+    doubts = record_in(folder / "trials/0001/record.json")["doubts"]
     assert [d["grade"] for d in doubts if "MTUs from 1400 to 1500" in d["detail"]] == [
         "warning"
     ]  # 0.4 % of goodput, and every longer frame

@@ -17,6 +17,7 @@ import pytest
 import login_shells
 from capability import have_sshd, need, need_program
 from dutlab.labs.state import StateFolder
+from run_records import record_in
 from slow_links import slow_down
 
 pytestmark = pytest.mark.timing
@@ -81,7 +82,7 @@ def bench(systems: tuple[str, str], dutlab: Command, label: str, tmp_path: Path)
 
 
 def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 
 
 def test_what_both_ends_have_is_measured_and_modes_are_verified_by_their_pings(

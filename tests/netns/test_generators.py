@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
+from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
 HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
@@ -20,7 +21,7 @@ def records(dutlab, tmp_path):
         (tmp_path / "e.yaml").write_text(f"experiment: g\n{HEAD}workloads:\n{workloads}")
         done = dutlab("run", "e.yaml")
         assert done.returncode == 0, done.stdout + done.stderr
-        return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+        return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
 
     return run
 
@@ -115,7 +116,7 @@ def test_a_ramp_by_trafgen_is_made_of_seconds_and_says_so(dutlab, tmp_path):
     done = dutlab("loadtest", "-s", "trafgen", *ramp)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("runs/*/trials/*/record.json")
-    record = json.loads(path.read_text())
+    record = record_in(path)
     assert record["cell"]["tool"] == "trafgen" and "STEPPED" in kinds(record)
     # 0.1 % of 1 Gbit/s of frames of 84 bytes on the wire: 1488 frames in the last second, and the ramp's seconds before it
     assert flow_of(record)["sent_frames"] == pytest.approx(100 + 248 + 744 + 1240 + 1488, abs=5)
@@ -129,7 +130,7 @@ def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp
     sets += ["--set", "workloads.1.generators.frame_sizes=[64]", "--set", "workloads.1.generators.duration=1s"]
     done = dutlab("run", str(ROOT / "examples" / "generators" / "experiment.yaml"), *sets)
     assert done.returncode == 0, done.stdout + done.stderr
-    records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     assert sorted((r["cell"]["tool"], r["cell"]["setting"]["streams"]) for r in records) == [
         ("engine", 1),
         ("iperf3-udp", 2),

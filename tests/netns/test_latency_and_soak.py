@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need, need_program
+from run_records import record_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -26,7 +26,7 @@ def run(dutlab, tmp_path):
         done = dutlab("run", str(EXAMPLES / example / "experiment.yaml"), *(w for s in settings for w in ("--set", s)))
         assert done.returncode == 0, done.stderr
         (page,) = tmp_path.glob("runs/*/report/report.md")
-        return [json.loads(p.read_text()) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))], page.read_text()
+        return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))], page.read_text()
 
     return of
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need
+from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +18,7 @@ def _machine(no_leak):
 
 def record_of(folder):
     (path,) = folder.glob("runs/*-loadtest-????/trials/0001/record.json")
-    return json.loads(path.read_text())
+    return record_in(path)
 
 
 def mean_of(asked, from_s, to_s):
@@ -66,7 +67,7 @@ def test_a_short_ramp_both_ways_is_measured_written_and_read_back(dutlab, tmp_pa
     again = dutlab("import", "loadtest", "r.json", "--line-rate", "1G")
     assert again.returncode == 0, again.stderr
     (imported,) = tmp_path.glob("runs/*-loadtest-r-*/trials/0001/record.json")
-    back = json.loads(imported.read_text())
+    back = record_in(imported)
     for way in ("a", "a.back", "a+a.back"):
         for figure in ("max_received_pps", "max_line_ratio"):
             measured, read = record["figures"][way][figure], back["figures"][way][figure]

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
+from run_records import record_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix" / "experiment.yaml"
 
 
 def records(tmp_path):
-    return [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    return [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
 
 
 def sections(tmp_path):

@@ -29,6 +29,7 @@ from dutlab.runner.journal import read_journal
 from main_job import processes_in
 from meter_server import Answers, serve
 from processes import LIMIT_S, eventually
+from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = """
@@ -82,7 +83,7 @@ def only_run(tmp_path: Path) -> Path:
 
 
 def statuses(run: Path) -> list[str]:
-    return [json.loads(p.read_text())["status"] for p in sorted(run.glob("trials/[0-9][0-9][0-9][0-9]/record.json"))]  # not those set aside
+    return [record_in(p)["status"] for p in sorted(run.glob("trials/[0-9][0-9][0-9][0-9]/record.json"))]  # not those set aside
 
 
 def rules_of(label: str) -> str:
@@ -93,7 +94,7 @@ def test_an_experiment_runs_over_ssh_and_leaves_nothing_behind(dutlab: Command, 
     done = dutlab("run", experiment(tmp_path, "{lab: three-node-ssh}", "router, nat"))
     assert done.returncode == 0, done.stderr
     assert statuses(only_run(tmp_path)) == ["measured"] * 4
-    figures = [json.loads(p.read_text())["figures"]["a"] for p in sorted(only_run(tmp_path).glob("trials/*/record.json"))]
+    figures = [record_in(p)["figures"]["a"] for p in sorted(only_run(tmp_path).glob("trials/*/record.json"))]
     assert all(figures)
     assert list(Path("/var/tmp").glob("dutlab-engine-*")) == []
     assert list(StateFolder().path.glob("*.ssh/made-privsep")) == []
@@ -287,7 +288,7 @@ def test_sensors_of_a_testbed_file_are_read_in_every_trial_and_what_fails_is_a_d
         machines.write_text(f"{machines.read_text()}\nsensors:\n{sensors}{on_dut}{meters}")
         done = dutlab("run", name, "--set", "workloads.sweep.duration=1s")
     assert done.returncode == 0, done.stderr
-    records = {p.parent: json.loads(p.read_text()) for p in only_run(tmp_path).glob("trials/*/record.json")}
+    records = {p.parent: record_in(p) for p in only_run(tmp_path).glob("trials/*/record.json")}
     assert len(records) == 2
     most = float(Path("/proc/sys/kernel/pid_max").read_text())
     for folder, record in records.items():
@@ -375,12 +376,12 @@ def test_a_dut_is_switched_off_for_a_phase_and_measured_in_its_mode_again(
 ) -> None:
     done = dutlab("run", switched(machines, label, tmp_path))
     assert done.returncode == 0, done.stderr
-    records = [json.loads(path.read_text()) for path in sorted(only_run(tmp_path).glob("trials/*/record.json"))]
+    records = [record_in(path) for path in sorted(only_run(tmp_path).glob("trials/*/record.json"))]
     assert [record["status"] for record in records] == ["measured"] * 2, "in the second it is in its mode again"
     for record in records:
         figures = record["figures"]["a"]
-        assert (figures["full_w"], figures["off_w"]) == (90.0, 15.0), record["notes"]
-        assert figures["full_received_pps"] > 0
+        assert (figures["full/watts"], figures["off/watts"]) == (90.0, 15.0), record["notes"]
+        assert figures["full/received_pps"] > 0
         assert not {"LINK_WENT_DOWN"} & {doubt["kind"] for doubt in record["doubts"]}, "we took them down"
     assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2
     events = [(e["event"], e.get("application")) for e in read_journal(only_run(tmp_path) / "journal.jsonl")]
@@ -400,14 +401,14 @@ def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(
     done = dutlab("run", "reset.json")
     assert done.returncode == 0, done.stderr
     (path,) = only_run(tmp_path).glob("trials/*/record.json")
-    record = json.loads(path.read_text())
+    record = record_in(path)
     rows = {row["kind"]: row for row in record["tables"]["reset"]}
     assert list(rows) == ["process", "software", "power"], record["notes"]
     power = rows["power"]
     assert power["without_power_ns"] > 1e9
     assert power["lost_frames"] > power["offered_pps"] > 0
     figures = record["figures"]["a"]
-    assert 0 < figures["reset_power_ns"] < 10e9, "it comes back at once, without the time that it was off"
+    assert 0 < figures["power/reset_ns"] < 10e9, "it comes back at once, without the time that it was off"
     assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2
     report = (only_run(tmp_path) / "report" / "report.md").read_text()
     assert "| power, µs |" in report and "no part of the hardware is reset" in report

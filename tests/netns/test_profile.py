@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 
 import pytest
 
 from capability import have_netns, need, need_program
+from run_records import record_in
 
 EXPERIMENT = """
 experiment: profile
@@ -64,13 +64,13 @@ def test_a_limit_is_profiled_after_it_was_found_beside_a_control_trial_that_is_n
     done = dutlab("run", "limit.yaml")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    records = [json.loads(file.read_text()) for file in sorted(folder.glob("trials/*/record.json"))]
+    records = [record_in(file) for file in sorted(folder.glob("trials/*/record.json"))]
     assert [[row["trial"] for row in record["tables"]["at_limit"]] for record in records] == [
         ["control", "profiled"],
         ["profiled", "control"],
     ]
     for record in records:
-        limit = record["figures"]["a"]["half_lower_pps"]
+        limit = record["figures"]["a"]["half/lower_pps"]
         assert all(row["offered_pps"] == pytest.approx(limit, rel=0.01) for row in record["tables"]["at_limit"])
         assert [name for name in record["raw"] if name.startswith("raw/profile-")] == ["raw/profile-dut+at_limit.folded"]
         assert len({row["number"] for row in record["tables"]["trials"]}) == record["figures"]["a"]["search_trials"]

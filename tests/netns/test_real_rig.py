@@ -11,6 +11,7 @@ import pytest
 from dutlab import labs
 from dutlab.store.calibration import Calibration, keep
 from processes import LIMIT_S
+from run_records import record_in
 
 TESTBED = """\
 testbed: mine
@@ -93,6 +94,6 @@ def test_without_a_loop_a_run_measures_its_generator_alone_and_says_so(dutlab, b
     calibration = json.loads((run / "calibration.json").read_text())
     assert calibration["facts"]["rig"] == "generator-alone"
     assert {p["received_pps"] for p in calibration["points"]} == {None}
-    record = json.loads((run / "trials" / "0001" / "record.json").read_text())
+    record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
     assert figures["headroom_ratio"] == pytest.approx(max(p["offered_pps"] for p in calibration["points"]) / figures["received_pps"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -21,6 +20,7 @@ from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.tools.linux_dut.routes import RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.units import Pps, Seconds
+from run_records import record_in
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(dutl
     settings = ["--scale", "0.002", "--size", "512", "--link", "a", "directions=both", "reset_repeats=1", "width=0.5"]
     done = dutlab("rfc2544", *settings, "--mode", "filter-25", "--lab", "three-node-rfc2544", *tests)
     assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     tables, figures = record["tables"], record["figures"]["a"]
     assert {"throughput", "frame_loss", "deviations"} <= tables.keys()
     assert figures["max_pps"] > 0

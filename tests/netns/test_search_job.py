@@ -10,6 +10,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.stats.rescore import points_of
+from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
 GOALS = "goals: [{name: half, loss: 5%, exceed: 25%, final: 200ms, sum: 400ms, width: 25%, initial: 200ms, steps: 1}]"
@@ -50,7 +51,7 @@ def run(dutlab, experiment, tmp_path):
         assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
         (folder,) = (tmp_path / "runs").iterdir()
         (record,) = folder.glob("trials/*/record.json")
-        return json.loads(record.read_text()), folder
+        return record_in(record), folder
 
     return of
 
@@ -61,9 +62,9 @@ def test_the_limit_of_a_router_is_found_and_every_trial_is_kept(run):
     record, folder = run(with_rule("limit rate over 5000/second burst 500 packets drop").replace(", highest: 10kpps", ""))
     (goal,), trials, figures = record["tables"]["goals"], record["tables"]["trials"], record["figures"]["a"]
     assert goal["irregular"] == "", record["notes"]
-    assert figures["half_lower_pps"] < 9000, "of more than that it drops more than the twentieth part that the goal allows"
-    assert 0 < figures["half_conditional_pps"] <= figures["half_lower_pps"] < figures["half_upper_pps"]
-    assert (figures["half_upper_pps"] - figures["half_lower_pps"]) / figures["half_upper_pps"] <= 0.25
+    assert figures["half/lower_pps"] < 9000, "of more than that it drops more than the twentieth part that the goal allows"
+    assert 0 < figures["half/conditional_pps"] <= figures["half/lower_pps"] < figures["half/upper_pps"]
+    assert (figures["half/upper_pps"] - figures["half/lower_pps"]) / figures["half/upper_pps"] <= 0.25
     assert figures["search_trials"] == len(trials)
     assert trials[0]["role"] == "reach"
     for trial in trials:  # every frame is accounted for
@@ -84,7 +85,7 @@ def test_a_router_without_a_limit_is_given_none(run, rule, kind):
     need_program("nft")
     record, _ = run(with_rule(rule))
     assert record["status"] == "measured", record["why"]
-    assert "half_lower_pps" not in record["figures"]["a"]
+    assert "half/lower_pps" not in record["figures"]["a"]
     assert [d["kind"] for d in record["doubts"]].count(kind) == 1
     assert record["tables"]["trials"]
 

@@ -23,6 +23,7 @@ from dutlab.tools.engine.clocks import Offset
 from dutlab.tools.gate import LEAD_NS, ClockReading, Gate, lead_ns
 from dutlab.tools.steps.steps import Account, Steps
 from processes import LIMIT_S, eventually, running_with
+from run_records import record_in
 
 pytestmark = pytest.mark.timing
 
@@ -215,7 +216,7 @@ def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(dut
     before = time.time()
     done = dutlab("conductor", "run", str(EXAMPLE / "conductor.cfg"), "--translate", "-t", "1", *MAPS, "-f", "json", "-o", "c.json")
     assert done.returncode == 0, done.stderr
-    (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     steps = {(r["host"], r["phase"], r["step"]): r for r in record["tables"]["steps"]}
     assert steps["source", "run", "timeout30"]["status"] == 0
     assert steps["sink", "run", "spawn0"]["command"].startswith("taskset -c 0,1 iperf3 -s")
@@ -223,7 +224,7 @@ def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(dut
     assert record["figures"]["all hosts"]["failed_steps"] == 0
     (said,) = (p.read_text() for p in tmp_path.glob("runs/*/trials/*/raw/source/run/02.out"))
     rate, scale = re.search(r"^\[SUM\].* ([\d.]+) ([MG])bits/sec +receiver$", said, re.MULTILINE).groups()
-    assert record["figures"]["source/run/02"]["goodput_bps"] == pytest.approx(float(rate) * {"M": 1e6, "G": 1e9}[scale])
+    assert record["figures"]["source"]["run/02/goodput_bps"] == pytest.approx(float(rate) * {"M": 1e6, "G": 1e9}[scale])
     (report,) = tmp_path.glob("runs/*/report/report.md")
     assert "Goodput, by step and trial" in report.read_text()
     assert "- Every step succeeded." in report.read_text().splitlines()
@@ -250,7 +251,7 @@ def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(dutl
         (tmp_path / name).write_text(text)
     done = dutlab("conductor", "run", "conductor.cfg", "-t", "1", *MAPS)
     assert done.returncode == 1, done.stderr
-    (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     assert any("cpuset" in note for note in record["notes"])
     assert record["status"] == "failed"
 
@@ -277,7 +278,7 @@ def test_ctrl_c_leaves_the_step_the_trial_and_the_originals_report_as_interrupte
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
-    (record,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
     assert (record["status"], record["why"]) == ("failed", "interrupted in run")
     assert [(r["phase"], r["ended_by"]) for r in record["tables"]["steps"]] == [("run", "interrupted"), ("collect", ""), ("reset", "")]
     assert {"collected", "reset"} <= {p.name for p in tmp_path.iterdir()}

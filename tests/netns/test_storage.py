@@ -121,8 +121,8 @@ def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(measur
     figures = record["figures"]["server:d1"]
     depths = {row["depth"]: row["iops"] for row in record["tables"]["depths"]}
     assert {1, 2, 4} <= depths.keys() <= set(range(1, 9)), depths
-    assert figures["peak_iops"] == max(depths.values()) == depths[figures["peak_depth"]]
-    assert figures["least_iops"] >= 0.95 * figures["peak_iops"] and figures["least_depth"] <= figures["peak_depth"]
+    assert figures["peak/iops"] == max(depths.values()) == depths[figures["peak/depth"]]
+    assert figures["least/iops"] >= 0.95 * figures["peak/iops"] and figures["least/depth"] <= figures["peak/depth"]
     assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
     page = (run / "report" / "report.html").read_text()
     assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"

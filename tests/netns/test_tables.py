@@ -12,6 +12,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from processes import LIMIT_S
+from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
 ROUTES = """
@@ -42,7 +43,7 @@ def _machine(no_leak):
 
 
 def records(folder):
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("trials/*/record.json"))]
+    return [record_in(path) for path in sorted(folder.glob("trials/*/record.json"))]
 
 
 def example(name, **settings):

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from capability import need_program
 from dutlab.workloads import WORKLOADS
+from run_records import record_in
 
 ECHO = r'''
 import re
@@ -51,6 +52,7 @@ async def echo(site, cell):
     return Measured(figures={link: {"answers_count": float(re.search(r"(\d+) received", done.text)[1]), "slowest_ns": slowest}})
 
 
+declare(Measure("answers_count", MeasureUnit.ONE, "higher", "pings that were answered"))
 declare(Measure("slowest_ns", MeasureUnit.NS, "lower", "the ping that took longest"))
 section = tool_figures.section
 WORKLOADS["echo"] = WorkloadPlug(
@@ -70,7 +72,7 @@ def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_re
         assert "Pings through the DUT." in dutlab("measure", "--help").stdout
         done = dutlab("measure", "echo", "times=4", "--link", "a", "--mode", "router", "--repeats", "2")
         assert done.returncode == 0, done.stderr
-    records = [json.loads(p.read_text()) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
     assert [r["figures"]["a"]["answers_count"] for r in records] == [4.0, 4.0]
     (report,) = tmp_path.glob("runs/*/report/report.json")
     (section,) = (s for s in json.loads(report.read_text())["runs"][0]["sections"] if s["workload"] == "echo")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
+
+from run_records import record_in
 
 PAGE = Path(__file__).parents[2] / "docs/tutorial.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -45,7 +46,7 @@ def test_every_command_of_the_tutorial_does_what_the_page_says(dutlab, tmp_path)
         said[words[0]] = done.stdout
     assert said.keys() >= {"--version", "doctor", "plan", "run", "report", "compare", "cost", "claims", "verify-claim"}
     (run,) = (tmp_path / "runs").glob("*-tutorial-*")
-    records = [json.loads(path.read_text()) for path in run.glob("trials/*/record.json")]
+    records = [record_in(path) for path in run.glob("trials/*/record.json")]
     assert [r["why"] for r in records if r["status"] != "measured"] == []
     assert sorted(r["cell"]["mode"] for r in records) == ["nat"] * 2 + ["router"] * 2
     assert "nat" in said["compare"] and "nat" in said["cost"], "the pair of modes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from dutlab.runner.two_ports import TwoPortRequest, find
 from dutlab.spec.loader import load_experiment, load_testbed
 from in_process import carried_out
 from processes import LIMIT_S
+from run_records import record_in
 
 PORTS = ("eth-in", "eth-out")
 BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
@@ -65,10 +65,10 @@ def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     assert "512-byte frames: NDR " in said and "Not known: the speed of the wire" in said
     (run,) = (tmp_path / "runs").iterdir()
     assert f"dutlab rfc2544 --testbed {run}/testbed.yaml --mode as-found" in said
-    record = json.loads((run / "trials" / "0001" / "record.json").read_text())
+    record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
-    assert 0 < figures["half_load_pps"] == figures["ndr_lower_pps"] / 2
-    assert figures["half_latency_p50_ns"] > 0
+    assert 0 < figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
+    assert figures["half/latency_p50_ns"] > 0
     assert {flow["balances"] for flow in record["flows"]} == {True}
     assert "VIRTUAL_PORTS" in {d["kind"] for d in record["doubts"]}
     assert record["checks"][1] == {
@@ -133,10 +133,10 @@ def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_non
     said, progress = done.communicate(timeout=LIMIT_S)
     assert done.returncode == 0, progress
     (run,) = (tmp_path / "runs").iterdir()
-    record = json.loads((run / "trials" / "0001" / "record.json").read_text())
+    record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
-    assert 0 < figures["half_load_pps"] == figures["ndr_lower_pps"] / 2
-    assert figures["half_latency_p50_ns"] > 0
+    assert 0 < figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
+    assert figures["half/latency_p50_ns"] > 0
     assert {flow["balances"] for flow in record["flows"]} == {True}
     assert "as it was sent: 2001:db8:1::2" in [check["found"] for check in record["checks"]]
     assert "--size rfc5180" in said, "the suite's own shortest frame holds no probe over IPv6"

@@ -187,7 +187,7 @@ def test_the_answer_of_a_path_mtu_is_its_mtu_in_bytes() -> None:
     assert (figure_words("path_mtu_bytes"), unit_of("path_mtu_bytes").name) == ("path MTU", "bytes")
 
 
-DEPTHS = {"peak_iops": 2961.0, "peak_depth": 4.0, "knee_iops": 2890.0, "knee_depth": 1.0, "knee_clat_mean_ns": 332_000.0}
+DEPTHS = {"peak/iops": 2961.0, "peak/depth": 4.0, "knee/iops": 2890.0, "knee/depth": 1.0, "knee/clat_mean_ns": 332_000.0}
 
 
 def swept(number: int, reads_percent: int, factor: float) -> Group:
@@ -195,7 +195,7 @@ def swept(number: int, reads_percent: int, factor: float) -> Group:
         writes=False, access="random", bs="4k", reads_percent=reads_percent, jobs=1, deepest=64, engine="libaio", ramp_s=0, duration_s=1
     )
     cell = Cell(mode="as-found", factors={"mode": "as-found"}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
-    figures = {"server:d1": {**DEPTHS, "peak_iops": DEPTHS["peak_iops"] * factor, "knee_iops": DEPTHS["knee_iops"] * factor}}
+    figures = {"server:d1": {**DEPTHS, "peak/iops": DEPTHS["peak/iops"] * factor, "knee/iops": DEPTHS["knee/iops"] * factor}}
     now = datetime(2026, 11, 23, tzinfo=UTC)
     doubts = [DoubtRecord.of(Doubt(DoubtKind.DISTURBED, "by 9 %")), DoubtRecord.of(Doubt(DoubtKind.VIRTUAL_PORTS))]
     tables = {"depths": [{"depth": depth, "iops": 2900.0 * factor, "clat_mean_ns": 3e5 * depth} for depth in (1, 2, 4)]}
@@ -285,7 +285,7 @@ def bounded(tool: str, *closed: bool) -> tuple[Section, NoteBook]:
     """A section of searches or ramps of `router` and `nat`, each with an upper bound or without."""
     now, records = datetime(2026, 11, 23, tzinfo=UTC), []
     for mode, end in zip(("router", "nat"), closed, strict=True):
-        held = {"ndr_lower_pps": 171_500.0, "search_sent_s": 15.0} | ({"ndr_upper_pps": 172_000.0} if end else {})
+        held = {"ndr/lower_pps": 171_500.0, "search_sent_s": 15.0} | ({"ndr/upper_pps": 172_000.0} if end else {})
         if tool == "loadtest":
             held = {"max_received_pps": 171_500.0, "max_received_bps_l1": 9.9e8, "max_line_ratio": 0.99} | (
                 {"saturation_pps": 1e5} if end else {}
@@ -343,16 +343,16 @@ def test_many_comparisons_are_counted_and_not_told_one_by_one(tmp_path: Path) ->
 
 
 def test_latency_over_the_load_is_told_without_load_and_at_the_full_one() -> None:
-    assert figure_words("at_0_tl_ns") == "median latency at 0 % load"
-    assert figure_words("ndr_upper_pps") == "NDR at most"
+    assert figure_words("0%/tl_ns") == "median latency at 0 % load"
+    assert figure_words("ndr/upper_pps") == "NDR at most"
 
 
 @pytest.mark.parametrize(
     ("workload", "held", "judged"),
     [
         ("state", ["setup_lower_per_s", "setup_upper_per_s", "concurrent_flows"], ["setup_lower_per_s", "concurrent_flows"]),
-        ("reconf", ["intended_pps", "outage_into_ns", "outage_into_max_ns", "command_into_ns"], ["outage_into_ns"]),
-        ("reconf", ["intended_pps", "resolution_ns", "command_into_ns", "lossless_into_ratio"], ["command_into_ns"]),
+        ("reconf", ["intended_pps", "into/outage_ns", "into/outage_max_ns", "into/command_ns"], ["into/outage_ns"]),
+        ("reconf", ["intended_pps", "resolution_ns", "into/command_ns", "into/lossless_ratio"], ["into/command_ns"]),
     ],
 )
 def test_comparisons_and_answers_judge_a_workload_by_the_same_figures(workload: str, held: list[str], judged: list[str]) -> None:

@@ -71,7 +71,7 @@ def test_a_rig_of_which_nothing_comes_back_is_an_error_not_a_figure():
 def test_a_result_is_held_against_what_the_rig_received_or_carried_and_a_sum_against_its_sum():
     assert headroom({"a": {"received_pps": 4e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.5)}
     # A bound without loss is held against the highest load that the rig carried.
-    assert headroom({"a": {"ndr_lower_pps": 4.5e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.0)}
+    assert headroom({"a": {"ndr/lower_pps": 4.5e5}}, points(1e6), ("a",), "64") == {"a": pytest.approx(2.0)}
     # The sum of links is held against the sum of the rigs.
     figures = {"a": {"received_pps": 5e5}, "a+b": {"received_pps": 1e6}}
     found = headroom(figures, points(1e6, links=("a", "b")), ("a", "b"), "64")
@@ -186,7 +186,7 @@ def test_a_generator_alone_tells_what_it_makes_and_needs_nothing_to_come_back():
     assert [p.intended_pps for p in found] == [None, pytest.approx(1e6)]
     assert found[0].offered_pps == pytest.approx(2e6)
     assert {(p.received_pps, p.failed_ratio, p.latency_min_ns) for p in found} == {(None, None, None)}
-    assert headroom({"a": {"ndr_lower_pps": 1e5}}, found, ("a",), "64") == {"a": pytest.approx(20)}
+    assert headroom({"a": {"ndr/lower_pps": 1e5}}, found, ("a",), "64") == {"a": pytest.approx(20)}
     # A generator alone needs nothing to come back.
     deaf = Simulation(Dut(1e5), reach_pps=2e6, deaf_from=0)
     assert asyncio.run(calibrate(deaf, ("a",), SHORT, loads=LOADS_ALONE, rig=Rig.GENERATOR))

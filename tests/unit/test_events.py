@@ -180,13 +180,15 @@ def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds(gol
     live.hear(reading("dut", "cpu", cpu0_busy_percent=99.0))
     live.hear(reading("a>", "dutlab-engine", offered_pps=1e6, received_pps=9e5))
     live.hear(reading("a<", "dutlab-engine", offered_pps=1e6, received_pps=1e6))
-    live.hear(reading("a", "search", intended_pps=2e6, ndr_upper_pps=1.9e6, ndr_lower_pps=1.5e6, pdr_lower_pps=1.8e6))
+    live.hear(reading("a", "search", **{"intended_pps": 2e6, "ndr/upper_pps": 1.9e6, "ndr/lower_pps": 1.5e6, "pdr/lower_pps": 1.8e6}))
     golden.check("line-of-a-trial.txt", f"{live.words(250.0, 200)}\n{live.words(9999.0, 200)}\n")
 
 
 def test_on_a_narrow_terminal_what_is_known_of_a_trial_takes_turns_and_nothing_is_cut() -> None:
     live = LiveTrial(begun(), 100.0)
-    live.hear(reading("a", "search", ndr_upper_pps=4.75e5, ndr_lower_pps=4.66e5, pdr_upper_pps=4.75e5, pdr_lower_pps=4.66e5))
+    live.hear(
+        reading("a", "search", **{"ndr/upper_pps": 4.75e5, "ndr/lower_pps": 4.66e5, "pdr/upper_pps": 4.75e5, "pdr/lower_pps": 4.66e5})
+    )
     live.hear(reading("a>", "dutlab-engine", offered_pps=4.7e5, received_pps=4.7e5))
     seen = [live.words(101.0 + second, 79) for second in range(3)]
     assert all(len(line) <= 79 for line in seen), seen

@@ -128,9 +128,9 @@ def test_results_of_stages_are_never_added_up(monkeypatch: pytest.MonkeyPatch) -
     measured = asyncio.run(measure(None, cell))  # type: ignore[arg-type] -- what asks the site is replaced
     figures = measured.figures[DRIVE]
     rates = {name: value for name, value in figures.items() if name.endswith("_iops")}
-    expected = {"read_seq_read_iops": 7994.0, "write_seq_write_iops": 5000.0, "read_rand_read_iops": 382.0, "write_rand_write_iops": 100.0}
+    expected = {"seq_read/read_iops": 7994.0, "seq_write/write_iops": 5000.0, "rand_read/read_iops": 382.0, "rand_write/write_iops": 100.0}
     assert rates == expected
-    assert (figures["read_seq_read_clat_p99_ns"], figures["read_rand_read_clat_p99_ns"]) == (1000.0, 9_000_000.0)
+    assert (figures["seq_read/read_clat_p99_ns"], figures["rand_read/read_clat_p99_ns"]) == (1000.0, 9_000_000.0)
     assert [row["direction"] for row in measured.tables["latency_bins"]] == [
         "seq_read-read", "seq_write-write", "rand_read-read", "rand_write-write",
     ]  # fmt: skip
@@ -141,7 +141,7 @@ def test_results_of_stages_are_never_added_up(monkeypatch: pytest.MonkeyPatch) -
 def test_jobs_at_the_same_time_are_added_up_and_told_apart() -> None:
     figures = program.figures_of(program.results_of(setting("[seq-read]\nrw=read\n[rand-read]\nrw=randread\n"), jobs_of(REPORT)))
     rates = {name: value for name, value in figures.items() if name.endswith("_iops")}
-    assert rates == {"read_iops": 8376.0, "read_seq_read_iops": 7994.0, "read_rand_read_iops": 382.0}
+    assert rates == {"read_iops": 8376.0, "seq_read/read_iops": 7994.0, "rand_read/read_iops": 382.0}
 
 
 @pytest.mark.parametrize(

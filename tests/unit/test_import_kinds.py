@@ -181,7 +181,7 @@ def test_flents_rates_and_round_trips_are_of_what_was_read_and_not_interpolated(
     rates = [p["val"] for p in said["raw_values"]["TCP upload"]]
     figures = trial.measured.figures["a"]
     assert trial.cell.mode == "wifi"
-    assert figures["goodput_bps"] == figures["upload_goodput_bps"] == said["metadata"]["SERIES_META"]["TCP upload"]["MEAN_VALUE"] * 1e6
+    assert figures["goodput_bps"] == figures["upload/goodput_bps"] == said["metadata"]["SERIES_META"]["TCP upload"]["MEAN_VALUE"] * 1e6
     row = trial.measured.tables["series"][-1]
     assert (row["min"], row["max"], row["values"]) == (min(rates), max(rates), len(rates))
     assert figures["rtt_max_ns"] == pytest.approx(max(pings) * 1e6)
@@ -194,13 +194,13 @@ def test_sums_that_flent_made_are_not_added_to_their_parts():
     series = {"TCP upload A": [10.0], "TCP upload B": [20.0, None], "TCP upload sum": [30.0], "TCP totals": [34.0], "TCP download": [4.0]}
     (trial,) = read("flent", json.dumps({"x_values": [0, 1], "results": series, "metadata": {"NAME": "rrul"}}).encode())
     figures = trial.measured.figures["a"]
-    assert (figures["upload_goodput_bps"], figures["download_goodput_bps"], figures["goodput_bps"]) == (30e6, 4e6, 34e6)
+    assert (figures["upload/goodput_bps"], figures["download/goodput_bps"], figures["goodput_bps"]) == (30e6, 4e6, 34e6)
 
 
 def test_samples_beside_a_stream_have_no_unit_and_are_no_goodput():
     (trial,) = read("flent", (FLENT.parent / "tcp_2up.flent.gz").read_bytes())
     figures = trial.measured.figures["a"]
-    assert (figures["goodput_bps"], figures["upload_goodput_bps"], figures["rtt_mean_ns"]) == (8e6, 8e6, 20e6)
+    assert (figures["goodput_bps"], figures["upload/goodput_bps"], figures["rtt_mean_ns"]) == (8e6, 8e6, 20e6)
     units = {row["series"]: row["unit"] for row in trial.measured.tables["series"]}
     assert (units["TCP upload::1"], units["TCP upload::1::tcp_cwnd"]) == ("Mbits/s", "")
 
@@ -269,7 +269,7 @@ def test_only_series_that_were_measured_count():
     }
     streams = {"TCP upload::1": ("Mbits/s", STEADY, [10.0], {}), "TCP upload::2": ("Mbits/s", STEADY, [10.0], {})}
     (trial,) = read("flent", flent(streams | others))
-    assert trial.measured.figures["a"] == {"goodput_bps": 20e6, "upload_goodput_bps": 20e6}
+    assert trial.measured.figures["a"] == {"goodput_bps": 20e6, "upload/goodput_bps": 20e6}
     with pytest.raises(InputError):
         read("flent", flent(others))
     # Before 2014 no series had a unit: names tell.
@@ -283,7 +283,7 @@ def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
     later = [(t + 10, dur, value) for t, dur, value in STEADY]
     (trial,) = read("flent", flent({"TCP upload": ("Mbits/s", STEADY, [10.0], {}), "TCP download": ("Mbits/s", later, [10.0], {})}))
     figures = trial.measured.figures["a"]
-    assert (figures["goodput_bps"], figures["upload_goodput_bps"], figures["download_goodput_bps"]) == (10e6, 10e6, 10e6)
+    assert (figures["goodput_bps"], figures["upload/goodput_bps"], figures["download/goodput_bps"]) == (10e6, 10e6, 10e6)
     assert len(trial.measured.notes) == 1
 
 
@@ -292,7 +292,7 @@ def test_what_a_client_of_udp_sent_is_no_goodput():
     assert trial.measured.figures["a"] == {"sent_bps": 10e6}
     assert [d.kind for d in trial.measured.doubts] == [DoubtKind.TOOL_INCOMPLETE]
     (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": 1.0})}))
-    assert trial.measured.figures["a"] == {"goodput_bps": 1e6, "upload_goodput_bps": 1e6}
+    assert trial.measured.figures["a"] == {"goodput_bps": 1e6, "upload/goodput_bps": 1e6}
 
 
 def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
@@ -372,7 +372,7 @@ def test_the_log_of_conductor_2015_is_a_trial_of_four_phases_with_its_figures():
         "host-2/run/01": (0, ""), "host-2/run/02": (1, "ended with 1"), "host-2/run/03": (0, ""), "host-1/reset/01": (0, ""),
     }  # fmt: skip
     assert b"64 bytes from" in trial.measured.raw["host-1/run/01.out"]
-    assert trial.measured.figures["host-2/run/01"]["goodput_bps"] == 2.25e9
+    assert trial.measured.figures["host-2"]["run/01/goodput_bps"] == 2.25e9
     assert trial.measured.figures["all hosts"] == {"failed_steps": 1.0}
     assert trial.measured.doubts == ()
 

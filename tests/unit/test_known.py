@@ -143,7 +143,7 @@ def test_loss_events_are_counted_and_so_are_their_frames(seconds, events):
 def test_a_delay_is_found_at_each_load():
     latency = Latency(500, 300_000, 310_000, 310_000, 310_000, 310_000, 310_000, 310_000)
     found = measured("holds-at-each-load", Simulation(Dut(1e12), change=lambda _, f: replace(f, latency=latency)))
-    assert [(k.figure, k.error, k.holds) for k in found] == [("at_50_tl_ns", 10_000, True), ("at_100_tl_ns", 10_000, True)]
+    assert [(k.figure, k.error, k.holds) for k in found] == [("50%/tl_ns", 10_000, True), ("100%/tl_ns", 10_000, True)]
     (unknown,) = measured("holds-at-each-load", Simulation(Dut(1e12)))
     assert unknown.found is None and "no latency" in unknown.why
 
@@ -169,7 +169,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_built(words: li
 
 
 def test_what_a_path_delays_without_the_device_does_not_count() -> None:
-    (held,) = Found("latency", {"at_100_tl_ns": 5_060_000.0}, "").against("delay 5 ms", [("at_100_tl_ns", 5e6, 1e5)], beyond=50_000)
+    (held,) = Found("latency", {"100%/tl_ns": 5_060_000.0}, "").against("delay 5 ms", [("100%/tl_ns", 5e6, 1e5)], beyond=50_000)
     assert (held.found, held.holds) == (5_010_000.0, True)
-    (none,) = Found("latency", {}, "nothing came").against("delay 5 ms", [("at_100_tl_ns", 5e6, 1e5)], beyond=50_000)
+    (none,) = Found("latency", {}, "nothing came").against("delay 5 ms", [("100%/tl_ns", 5e6, 1e5)], beyond=50_000)
     assert (none.found, none.holds, none.why) == (None, False, "nothing came")

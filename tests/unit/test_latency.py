@@ -24,10 +24,10 @@ def test_each_share_is_offered_once_and_has_its_figures_and_its_whole_histogram(
     figures = found.figures["a"]
     assert figures["reference_pps"] == 100_000.0
     # M/D/1 at a load of 90/105: 0.857 / (2 * 0.143) services of 9524 ns are 28 571 ns
-    assert figures["at_90_tl_ns"] == pytest.approx(OWN_WAY_NS + 28_571, abs=2)
-    assert figures["at_90_wcl_ns"] == figures["at_90_tl_ns"] + 2000
-    assert figures["at_90_pdv_ns"] == figures["at_90_wcl_ns"] - (OWN_WAY_NS - 1000)
-    assert figures["at_100_loss_ratio"] == 0.0 and figures["at_110_loss_ratio"] == pytest.approx(5 / 110, rel=1e-3)
+    assert figures["90%/tl_ns"] == pytest.approx(OWN_WAY_NS + 28_571, abs=2)
+    assert figures["90%/wcl_ns"] == figures["90%/tl_ns"] + 2000
+    assert figures["90%/pdv_ns"] == figures["90%/wcl_ns"] - (OWN_WAY_NS - 1000)
+    assert figures["100%/loss_ratio"] == 0.0 and figures["110%/loss_ratio"] == pytest.approx(5 / 110, rel=1e-3)
     assert figures["knee_percent"] == 100.0, "the queue is full at 110 %"
     assert [row["load_percent"] for row in found.tables["points"]] == [0, 10, 50, 90, 100, 110]
     assert not found.doubts
@@ -39,14 +39,14 @@ def test_each_share_is_offered_once_and_has_its_figures_and_its_whole_histogram(
 
 def test_a_share_that_was_not_made_or_that_the_link_does_not_carry_has_no_figures():
     found = run(Queueing(Dut(capacity_pps=105_000.0), reach_pps=102_000.0))
-    assert "at_100_tl_ns" in found.figures["a"]
+    assert "100%/tl_ns" in found.figures["a"]
     assert not {name for name in found.figures["a"] if name.startswith("at_110")}
     assert "knee_percent" in found.figures["a"] and found.figures["a"]["knee_percent"] < 100
     assert any("no figures at 110 %" in note for note in found.notes)
     assert len(found.tables["points"]) == 6
     # A share that the link does not carry is left out and said.
     found = run(Queueing(Dut(capacity_pps=1e9)), cell(rate_pps=1_488_095.0), BpsL1(1e9))
-    assert "at_100_tl_ns" in found.figures["a"] and "at_110_tl_ns" not in found.figures["a"]
+    assert "100%/tl_ns" in found.figures["a"] and "110%/tl_ns" not in found.figures["a"]
     assert any("110 % was left out" in note for note in found.notes)
 
 

@@ -84,8 +84,8 @@ async def test_each_stream_of_each_link_has_figures_by_its_name_and_is_told_in_w
     assert offer.chains == (OfferedChain((("syn", Seconds(0.0)), ("data", Seconds(0.01))), 3),)
     assert [flow.link for flow in found.flows] == list(offer.flow_names)
     for link in ("a", "b"):
-        assert found.figures[link]["received_a_call_pps"] == pytest.approx(5e5)
-        assert found.figures[link]["loss_syn_ratio"] == pytest.approx(0.5) and found.figures[link]["latency_data_p99_ns"] == 30
+        assert found.figures[link]["a-call/received_pps"] == pytest.approx(5e5)
+        assert found.figures[link]["syn/loss_ratio"] == pytest.approx(0.5) and found.figures[link]["data/latency_p99_ns"] == 30
     # Streams and chains are told in words.
     params = cell("a").params
     assert params["stream_data"] == "1518 bytes at 2000pps, 300 frames, bursts of 10 frames"
@@ -120,11 +120,11 @@ def measured(mode, of, links=("a",)):
     """A trial in which of each stream 1000 frames a second were sent and this share came through, by link."""
     figures = {}
     for link, shares in of.items():
-        figures[link] = {f"offered_{name}_pps": 1000.0 for name in shares} | {
-            f"received_{name}_pps": 1000.0 * s for name, s in shares.items()
+        figures[link] = {f"{name}/offered_pps": 1000.0 for name in shares} | {
+            f"{name}/received_pps": 1000.0 * s for name, s in shares.items()
         }
-        figures[link] |= {f"loss_{name}_ratio": 1.0 - s for name, s in shares.items()}
-        figures[link] |= {f"latency_{name}_p50_ns": 9e3 for name, s in shares.items() if s}
+        figures[link] |= {f"{name}/loss_ratio": 1.0 - s for name, s in shares.items()}
+        figures[link] |= {f"{name}/latency_p50_ns": 9e3 for name, s in shares.items() if s}
     return Imported(cell(*links).model_copy(update={"mode": mode, "factors": {"mode": mode}}), Measured(figures))
 
 
@@ -133,7 +133,7 @@ def report_of(tmp_path, *trials):
     return gather(folder, folder)
 
 
-ALL = {"syn": 1.0, "data": 1.0, "a_call": 1.0}
+ALL = {"syn": 1.0, "data": 1.0, "a-call": 1.0}
 
 
 def test_the_answer_begins_with_the_stream_that_a_mode_does_not_let_through(tmp_path):
@@ -155,7 +155,7 @@ def test_of_many_streams_the_answer_counts_comparisons_and_still_names_the_lost_
     report = report_of(
         tmp_path,
         measured("router", dict.fromkeys(links, ALL), links),
-        measured("filter", {"a": {**ALL, "syn": 0.0, "a_call": 0.0}, "b": ALL}, links),
+        measured("filter", {"a": {**ALL, "syn": 0.0, "a-call": 0.0}, "b": ALL}, links),
     )
     assert report.answer.fast[0].startswith("filter, link a of a+b: ") and "syn and a-call" in report.answer.fast[0]
     assert report.answer.fast[-1].startswith("2 results of 0")
@@ -178,4 +178,4 @@ def test_rates_of_streams_come_out_of_the_raw_files_again_by_their_names():
     }
     links = {"a": {"path": ["source:eth-a", "dut:in-a", "dut:out-a", "sink:eth-a"]}}
     kept = KeptTrial(cell("a"), raw, {}, {"testbed": {"links": links}})
-    assert stream_rates(kept) == {"a": {"received_syn_pps": 100.0, "received_data_pps": 50.0}}, "nothing of a-call was sent"
+    assert stream_rates(kept) == {"a": {"syn/received_pps": 100.0, "data/received_pps": 50.0}}, "nothing of a-call was sent"

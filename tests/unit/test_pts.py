@@ -98,10 +98,10 @@ def test_verdict_and_figures_are_worked_out_again_from_the_raw_rounds_alone():
     rounds = again(made, raw_of([900, 500, 100, 104, 98, 101, 97]))
     assert state_of(made, rounds) == STEADY
     figures = figures_of(made, rounds)
-    assert figures["steady_iops"] == figures["r0_4k_iops"] == pytest.approx(100) and figures["rounds"] == 7
+    assert figures["steady/iops"] == figures["r0_4k/iops"] == pytest.approx(100) and figures["rounds"] == 7
     unsteady = again(made, raw_of([100, 200, 300, 400, 500]))
     assert state_of(made, unsteady) == NOT_REACHED
-    assert not figures.keys() & {name for name in figures_of(made, unsteady) if name.endswith("steady_iops")}, "nothing compares two states"
+    assert not figures.keys() & {name for name in figures_of(made, unsteady) if name.endswith("steady/iops")}, "nothing compares two states"
 
 
 def test_a_record_whose_state_its_rounds_do_not_give_is_found_out():

@@ -29,12 +29,12 @@ def test_the_last_trial_is_at_half_of_the_rate_without_loss_and_its_latency_is_t
     generator = Queueing(Dut(capacity_pps=100_000.0))
     found = run(generator)
     figures = found.figures["a"]
-    assert figures["ndr_lower_pps"] == pytest.approx(100_000, rel=0.021) and figures["ndr_lower_pps"] <= 100_000
-    assert generator.seen[-1].rate == figures["half_load_pps"] == figures["ndr_lower_pps"] / 2
+    assert figures["ndr/lower_pps"] == pytest.approx(100_000, rel=0.021) and figures["ndr/lower_pps"] <= 100_000
+    assert generator.seen[-1].rate == figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
     assert generator.seen[-1].duration == 5.0
     # M/D/1 at a load of a half: half a service of 10 000 ns is waited
-    assert figures["half_latency_p50_ns"] == pytest.approx(OWN_WAY_NS + 5000, rel=0.01)
-    assert figures["half_loss_ratio"] == 0.0
+    assert figures["half/latency_p50_ns"] == pytest.approx(OWN_WAY_NS + 5000, rel=0.01)
+    assert figures["half/loss_ratio"] == 0.0
     assert [f.link for f in found.flows] == ["a"]
 
 
@@ -42,7 +42,7 @@ def test_a_device_that_loses_a_little_at_any_rate_has_a_pdr_and_no_half_load():
     generator = Queueing(Dut(capacity_pps=100_000.0, random_loss=0.002))
     found = run(generator)
     figures = found.figures["a"]
-    assert "ndr_lower_pps" not in figures and figures["pdr_lower_pps"] == pytest.approx(100_000, rel=0.03)
+    assert "ndr/lower_pps" not in figures and figures["pdr/lower_pps"] == pytest.approx(100_000, rel=0.03)
     assert not [name for name in figures if name.startswith("half")]
     assert any(note.startswith("no latency at half load") for note in found.notes)
 
@@ -72,4 +72,4 @@ def test_half_a_load_that_was_not_made_has_no_figures():
     run(searching)
     whole = len(searching.seen) - 1
     figures = run(Queueing(Dut(capacity_pps=100_000.0), change=short)).figures["a"]
-    assert "ndr_lower_pps" in figures and not [name for name in figures if name.startswith("half_")]
+    assert "ndr/lower_pps" in figures and not [name for name in figures if name.startswith("half_")]

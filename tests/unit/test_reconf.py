@@ -92,10 +92,10 @@ def test_time_out_of_service_is_lost_frames_over_offered_rate_each_way():
     box = Box({"nat": 0.125, "router": 2.5})
     found = run(box)
     figures = found.figures["a"]
-    assert (figures["outage_into_ns"], figures["outage_into_max_ns"]) == (125e6, 125e6)
-    assert (figures["outage_back_ns"], figures["lossless_back_ratio"]) == (2.5e9, 0)
-    assert (figures["command_into_ns"], figures["resolution_ns"]) == (pytest.approx(40e6), 100_000)
-    assert figures["silence_back_s"] == 2.0 and "silence_into_s" not in figures, "only whole readings without a frame tell"
+    assert (figures["into/outage_ns"], figures["into/outage_max_ns"]) == (125e6, 125e6)
+    assert (figures["back/outage_ns"], figures["back/lossless_ratio"]) == (2.5e9, 0)
+    assert (figures["into/command_ns"], figures["resolution_ns"]) == (pytest.approx(40e6), 100_000)
+    assert figures["back/silence_s"] == 2.0 and "into/silence_s" not in figures, "only whole readings without a frame tell"
     assert box.entered == ["nat", "router"] * 3 and set(box.waited) == {2.0}
     assert box.verified == ["nat", "router"], "each way once"
     assert not found.doubts and not found.notes
@@ -105,7 +105,7 @@ def test_time_out_of_service_is_lost_frames_over_offered_rate_each_way():
 @given(st.floats(0.0, 4.0))
 def test_any_time_is_found_to_within_a_frame(out_s):
     figures = run(Box({"router": out_s}), cell(to="reload", changes=1)).figures["a"]
-    assert figures.get("outage_reload_ns", 0.0) == pytest.approx(out_s * 1e9, abs=1e9 / RATE)
+    assert figures.get("reload/outage_ns", 0.0) == pytest.approx(out_s * 1e9, abs=1e9 / RATE)
 
 
 @pytest.mark.parametrize("to", ["reload", "router"])
@@ -113,19 +113,19 @@ def test_the_same_rules_again_is_one_way_and_without_loss_has_no_time(to):
     box = Box({"router": 0.0})
     figures = run(box, cell(to=to)).figures["a"]
     assert box.entered == ["router"] * 3
-    assert figures["lossless_reload_ratio"] == 1.0
+    assert figures["reload/lossless_ratio"] == 1.0
     assert not [name for name in figures if name.startswith("outage")]
 
 
 def test_a_dut_that_does_not_come_back_has_no_time_and_a_note():
     found = run(Box({"nat": 100.0, "router": 0.1}))
-    assert "outage_into_ns" not in found.figures["a"] and found.figures["a"]["outage_back_ns"] == 100e6
+    assert "into/outage_ns" not in found.figures["a"] and found.figures["a"]["back/outage_ns"] == 100e6
     assert found.notes[0] == "change 1, into: the DUT did not forward again within 5 s"
 
 
 def test_a_change_that_missed_the_load_has_no_time():
     found = run(Box({"nat": 0.5, "router": 0.5}, begins_late_s=3.0))
-    assert "outage_into_ns" not in found.figures["a"]
+    assert "into/outage_ns" not in found.figures["a"]
     assert "missed the load, 1.0 s before its first frame" in found.notes[0]
     assert "after its last" in run(Box({"nat": 0.5, "router": 0.5}, takes_s=5.5)).notes[0]
 

@@ -172,7 +172,7 @@ async def test_every_form_of_the_report_prints_the_limits(run_of, tmp_path):
     for text in written.values():
         assert "search" in text
     assert "Goal ndr" in written[".html"] and "Goal ndr" in written[".md"]
-    assert "ndr_lower_pps" in written[".csv"] and "rfc2544_lower_pps" in written[".csv"]
+    assert "ndr/lower_pps" in written[".csv"] and "rfc2544/lower_pps" in written[".csv"]
     figures = [v for r in json.loads(written[".json"])["runs"][0]["sections"][0]["tables"][0]["rows"] for v in r["cells"]]
     assert any(isinstance(v, dict) and v.get("median") for v in figures)
     assert isinstance(row(grid(gather(path, tmp_path), "search-ndr"), "router")["lower bound"], Figure)

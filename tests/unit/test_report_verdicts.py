@@ -81,7 +81,7 @@ def test_openbsd_with_1500_bytes_is_limited_by_the_cost_of_each_packet(tmp_path:
 
 def searched(*doubts: Doubt, mode: str = "nat", pps: float = 0.4e6) -> Imported:
     cell = imported_cell(mode, workload="search", tool="engine", params={"frame_size": "64"})
-    return Imported(cell, Measured({"a": {"ndr_lower_pps": pps}}, doubts=doubts), ceilings={"a": {"received_pps": 1.488e6}})
+    return Imported(cell, Measured({"a": {"ndr/lower_pps": pps}}, doubts=doubts), ceilings={"a": {"received_pps": 1.488e6}})
 
 
 @pytest.mark.parametrize(

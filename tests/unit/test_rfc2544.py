@@ -30,7 +30,7 @@ async def test_throughput_is_the_capacity_within_the_width_and_whoever_looks_on_
     assert found.figures["throughput_share_ratio"] == pytest.approx(0.4, rel=0.005)
     assert found.rows[0]["trial_s"] == 60.0
     assert {t["who"] for t in told} == {"search"} and {t["where"] for t in told} == {"a"}
-    lows = [t["throughput_lower_pps"] for t in told if "throughput_lower_pps" in t]
+    lows = [t["throughput/lower_pps"] for t in told if "throughput/lower_pps" in t]
     assert lows == sorted(lows) and lows[-1] == pytest.approx(found.rows[0]["lower_pps"])
 
 

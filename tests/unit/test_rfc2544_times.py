@@ -91,7 +91,7 @@ async def test_the_overload_is_110_percent_and_never_above_the_highest_rate():
 async def test_reset_time_is_lost_frames_over_offered_rate():
     lab = Resetting(process=0.125, software=2.5)
     found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-    assert found.figures == {"reset_process_ns": 125e6, "reset_software_ns": 2.5e9}
+    assert found.figures == {"process/reset_ns": 125e6, "software/reset_ns": 2.5e9}
     assert [row["lost_frames"] for row in found.rows] == [1250, 25_000]
     assert not found.notes
 
@@ -106,7 +106,7 @@ async def test_resets_and_recoveries_are_repeated_and_their_mean_is_the_answer()
     lab.reset = slower
     found = await reset.measure(stand(lab, device=lab, reset_repeats=3), Pps(10_000))
     assert [row["kind"] for row in found.rows] == ["process"] * 3 + ["software"] * 3
-    assert found.figures == {"reset_process_ns": pytest.approx(325e6), "reset_software_ns": 2.5e9}
+    assert found.figures == {"process/reset_ns": pytest.approx(325e6), "software/reset_ns": 2.5e9}
     generator = Simulation(Dut(500_000))
     found = await recovery.measure(stand(generator, recovery_repeats=3), Pps(500_000))
     assert len(generator.offers) == len(found.rows) == 3
@@ -117,7 +117,7 @@ async def test_a_dut_that_stays_away_a_reset_that_nobody_saw_and_no_device_have_
     for out_s, why in ((1000.0, "did not forward again within 45 s"), (0.0, "no frame was lost")):
         lab = Resetting(process=out_s, software=0.1)
         found = await reset.measure(stand(lab, device=lab), Pps(10_000))
-        assert list(found.figures) == ["reset_software_ns"]
+        assert list(found.figures) == ["software/reset_ns"]
         assert why in found.notes[0] and len(found.notes) == 1
     assert "cannot be reset" in (await reset.measure(stand(Simulation(Dut(1e6))), Pps(1000))).notes[0]
 
@@ -125,7 +125,7 @@ async def test_a_dut_that_stays_away_a_reset_that_nobody_saw_and_no_device_have_
 async def test_a_cut_of_power_is_timed_without_the_time_that_it_lasts():
     lab = Resetting(process=0.1, software=0.1, power=15.0 + 92.5)
     found = await reset.measure(stand(lab, device=lab, power=lab, reset_repeats=2), Pps(10_000))
-    assert found.figures["reset_power_ns"] == pytest.approx(92.5e9)
+    assert found.figures["power/reset_ns"] == pytest.approx(92.5e9)
     assert lab.cuts == [(15.0, False), (15.0, True), (15.0, True)], "once before, to see how long the load must go on"
     assert [row["without_power_ns"] for row in found.rows] == [0.0] * 4 + [15e9] * 2
     assert "was back 90.0 s after it was given, 0.5 s of that for its mode" in found.notes[0]
@@ -134,13 +134,13 @@ async def test_a_cut_of_power_is_timed_without_the_time_that_it_lasts():
 async def test_a_dut_that_does_not_come_back_or_never_went_has_no_time():
     lab = Resetting(process=0.1, software=0.1, power=1000.0)
     found = await reset.measure(stand(lab, device=lab, power=lab), Pps(10_000))
-    assert "reset_power_ns" not in found.figures and "did not forward again within 240 s" in found.notes[1]
+    assert "power/reset_ns" not in found.figures and "did not forward again within 240 s" in found.notes[1]
     lab.out_s["power"] = 14.0
     found = await reset.measure(stand(lab, device=lab, power=lab), Pps(10_000))
-    assert "reset_power_ns" not in found.figures and "is it the DUT's outlet?" in found.notes[1]
+    assert "power/reset_ns" not in found.figures and "is it the DUT's outlet?" in found.notes[1]
 
 
 async def test_a_black_box_whose_power_is_switched_has_that_reset_alone():
     lab = Resetting(power=20.0)
     found = await reset.measure(stand(lab, power=lab), Pps(10_000))
-    assert found.figures == {"reset_power_ns": pytest.approx(5e9)}
+    assert found.figures == {"power/reset_ns": pytest.approx(5e9)}

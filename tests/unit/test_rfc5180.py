@@ -105,8 +105,8 @@ async def test_each_set_of_headers_has_its_trials_and_hop_by_hop_a_test_of_its_o
             rows = found.tables["hop_by_hop"]
             assert [row["offered_share_ratio"] for row in rows] == [0.01, 0.1, 0.5] and "throughput" not in found.tables
             # 128 bytes at 1 Gbit/s: 844 594 frames a second (RFC 5180 appendix A); the DUT forwards 400 000.
-            assert found.figures["a"]["loss_at_50_percent_ratio"] == pytest.approx(1 - 400_000 / 422_297, rel=1e-3)
-            assert found.figures["a"]["loss_at_10_percent_ratio"] == 0
+            assert found.figures["a"]["50%/loss_ratio"] == pytest.approx(1 - 400_000 / 422_297, rel=1e-3)
+            assert found.figures["a"]["10%/loss_ratio"] == 0
         said = {"figures": found.figures, "tables": found.tables}
         run.write_trial(TrialRecord(trial=number, cell=cell, started=NOW, ended=NOW, status="measured", **said), {}, [])
     (section,) = gather(run.path, tmp_path).sections

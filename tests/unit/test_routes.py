@@ -51,7 +51,7 @@ async def test_with_a_preset_the_limit_is_searched_with_the_same_destinations():
     at = bench(Routes())
     measured = await measure(at, cell)
     figures = measured.figures["a"]
-    assert figures["ndr_lower_pps"] <= 5000 <= figures["ndr_upper_pps"] * 1.001
+    assert figures["ndr/lower_pps"] <= 5000 <= figures["ndr/upper_pps"] * 1.001
     assert figures["routes_hit"] == 50
     assert {o.traffic.flows.destination_addresses for o in at.generator.offers} == {50}
     assert measured.tables["goals"] and measured.tables["trials"]

@@ -33,10 +33,10 @@ async def test_the_bounds_of_each_goal_are_told_as_they_move_and_close_on_the_an
     found = (await measure(bench, cell())).found
     assert {(where, who) for where, who, _ in told} == {("a", "search")}
     for goal in ("ndr", "pdr"):
-        uppers = [values[f"{goal}_upper_pps"] for *_, values in told if f"{goal}_upper_pps" in values]
+        uppers = [values[f"{goal}/upper_pps"] for *_, values in told if f"{goal}/upper_pps" in values]
         assert uppers == sorted(uppers, reverse=True), "an upper bound never rises"
         assert uppers[-1] == pytest.approx(found.results[goal].upper_pps)
-        assert told[-1][2][f"{goal}_lower_pps"] == pytest.approx(found.results[goal].lower_pps)
+        assert told[-1][2][f"{goal}/lower_pps"] == pytest.approx(found.results[goal].lower_pps)
 
 
 async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
@@ -44,7 +44,7 @@ async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
     figures, found = measured.figures["a"], measured.found
     assert set(figures) == {
         *(
-            f"{goal}_{what}"
+            f"{goal}/{what}"
             for goal in ("ndr", "pdr")
             for what in ("lower_pps", "upper_pps", "conditional_pps", "lower_bps_l1", "conditional_bps_l1")
         ),
@@ -52,18 +52,18 @@ async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
         "search_sent_s",
         "search_saved_s",
     }
-    assert figures["ndr_lower_pps"] == found.results["ndr"].lower_pps
-    assert figures["ndr_lower_bps_l1"] == figures["ndr_lower_pps"] * 672  # RFC 2544 appendix B: 64 bytes take 672 bits of the wire
+    assert figures["ndr/lower_pps"] == found.results["ndr"].lower_pps
+    assert figures["ndr/lower_bps_l1"] == figures["ndr/lower_pps"] * 672  # RFC 2544 appendix B: 64 bytes take 672 bits of the wire
     assert figures["search_trials"] == len(found.trials)
     assert found.highest_pps == pytest.approx(14_880_952.38)
 
 
 async def test_what_is_not_known_is_absent_from_the_figures():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e9)), SPEEDS), cell(preset="rfc2544"))
-    assert "throughput_lower_pps" in measured.figures["a"]
-    assert "throughput_upper_pps" not in measured.figures["a"]
+    assert "throughput/lower_pps" in measured.figures["a"]
+    assert "throughput/upper_pps" not in measured.figures["a"]
     silent = await measure(Bench(Simulation(Dut(capacity_pps=1e6), deaf_from=0), SPEEDS), cell(preset="rfc2544"))
-    assert "throughput_lower_pps" not in silent.figures["a"]
+    assert "throughput/lower_pps" not in silent.figures["a"]
 
 
 async def test_links_together_share_rates_and_loss():
@@ -72,8 +72,8 @@ async def test_links_together_share_rates_and_loss():
     assert list(measured.figures) == ["a", "b", "a+b"]
     lower = measured.found.results["throughput"].lower_pps
     assert lower <= 1e6
-    assert measured.figures["a"]["throughput_lower_pps"] == lower
-    assert measured.figures["a+b"]["throughput_lower_pps"] == 2 * lower
+    assert measured.figures["a"]["throughput/lower_pps"] == lower
+    assert measured.figures["a+b"]["throughput/lower_pps"] == 2 * lower
     assert measured.figures["a+b"]["search_trials"] == measured.figures["a"]["search_trials"]
     assert measured.found.trials[-1].intended_frames == 2 * round(measured.found.trials[-1].load_pps * measured.found.trials[-1].duration_s)
 
@@ -116,7 +116,7 @@ async def test_doubts_are_told_once_with_how_many_trials_they_touch():
     assert details[DoubtKind.RX_DROPPED] == f"in {n} of {n} trials"
     limits = [DoubtKind.LIMIT_OF_GENERATOR] * 2
     assert [d.kind for d in measured.doubts] == [DoubtKind.RX_DROPPED, *limits, DoubtKind.SHORT_TRIAL]
-    assert [d.about for d in measured.doubts if d.kind in limits] == ["ndr_lower_pps", "pdr_lower_pps"]
+    assert [d.about for d in measured.doubts if d.kind in limits] == ["ndr/lower_pps", "pdr/lower_pps"]
     assert measured.facts == {"engine_version": "1"}
 
 
@@ -130,8 +130,8 @@ async def test_a_search_in_full_raises_no_doubt_about_short_trials_and_tells_its
 @pytest.mark.parametrize(
     ("simulation", "kind", "about"),
     [
-        (Simulation(Dut(capacity_pps=1e9)), DoubtKind.NO_UPPER_BOUND, "throughput_lower_pps"),
-        (Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), DoubtKind.LIMIT_OF_GENERATOR, "throughput_lower_pps"),
+        (Simulation(Dut(capacity_pps=1e9)), DoubtKind.NO_UPPER_BOUND, "throughput/lower_pps"),
+        (Simulation(Dut(capacity_pps=1e9), reach_pps=3e6), DoubtKind.LIMIT_OF_GENERATOR, "throughput/lower_pps"),
         (Simulation(Dut(capacity_pps=1e9, random_loss=0.01)), DoubtKind.NO_LOWER_BOUND, ""),
         (Simulation(Dut(capacity_pps=1e9), deaf_from=0), DoubtKind.NO_LOWER_BOUND, ""),
         (Simulation(Dut(capacity_pps=1e6), deaf_from=3), DoubtKind.SEARCH_CUT, ""),
@@ -195,11 +195,11 @@ def test_a_setting_that_is_no_search_cannot_be_made(params, words):
 async def test_goals_of_the_users_own_and_links_of_any_speed_are_searched():
     goals = ({"name": "mine", "loss_ratio": 0.002, "exceed_ratio": 0.25, "final_s": 2, "sum_s": 8, "width": 0.01},)
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals))
-    assert measured.figures["a"]["mine_lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine_upper_pps"]
+    assert measured.figures["a"]["mine/lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine/upper_pps"]
     # Links of unknown speed are searched as far as the generator reaches.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6), {"a": None}), cell(preset="quick"))
     assert measured.found.highest_pps == 5e6
-    assert measured.figures["a"]["ndr_lower_pps"] <= 1e6 < measured.figures["a"]["ndr_upper_pps"]
+    assert measured.figures["a"]["ndr/lower_pps"] <= 1e6 < measured.figures["a"]["ndr/upper_pps"]
     # The slowest of several links sets the highest rate.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
     assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
@@ -220,7 +220,7 @@ async def test_a_search_offers_its_lower_bound_once_more_in_a_full_trial_that_is
     before, figures = len(simulation.offers), {link: dict(of) for link, of in measured.figures.items()}
     trial = await measured.at_limit()
     (offer,) = simulation.offers[before:]
-    assert (offer.rate, offer.duration, offer.stop_after_lost) == (measured.figures["a"]["throughput_lower_pps"], 60.0, None)
+    assert (offer.rate, offer.duration, offer.stop_after_lost) == (measured.figures["a"]["throughput/lower_pps"], 60.0, None)
     assert trial.row["loss_ratio"] == 0.0
     assert trial.row["received_pps"] == pytest.approx(offer.rate, rel=1e-4)
     assert measured.figures == figures

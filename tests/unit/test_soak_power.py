@@ -128,13 +128,13 @@ def test_each_phase_has_its_watts_joules_and_heat():
     found = carried(device := Device())
     figures = found.figures["a+b"]
     rows = {row["phase"]: row for row in found.tables["phases"]}
-    assert (figures["idle_w"], figures["full_w"], figures["off_w"], figures["one_link_w"]) == (70.0, 90.0, 15.0, 80.0)
-    assert figures["heaviest_load_w"] == 90.0
-    assert (figures["full_above_idle_w"], figures["off_above_idle_w"]) == (20.0, -55.0)
-    assert figures["full_received_pps"] == 4000.0, "two links, both ways"
-    assert figures["full_j_per_mpkt"] == pytest.approx(90.0 / 4000 * 1e6)
-    assert figures["full_j_per_gb"] == pytest.approx(90.0 / (4000 * 1000) * 1e9)
-    assert figures["at_100_pps_per_w"] == pytest.approx(4000 / 90) and figures["at_50_pps_per_w"] == pytest.approx(2000 / 80)
+    assert (figures["idle/watts"], figures["full/watts"], figures["off/watts"], figures["one-link/watts"]) == (70.0, 90.0, 15.0, 80.0)
+    assert figures["heaviest_load/watts"] == 90.0
+    assert (figures["full/above_idle_w"], figures["off/above_idle_w"]) == (20.0, -55.0)
+    assert figures["full/received_pps"] == 4000.0, "two links, both ways"
+    assert figures["full/j_per_mpkt"] == pytest.approx(90.0 / 4000 * 1e6)
+    assert figures["full/j_per_gb"] == pytest.approx(90.0 / (4000 * 1000) * 1e9)
+    assert figures["100%/pps_per_w"] == pytest.approx(4000 / 90) and figures["50%/pps_per_w"] == pytest.approx(2000 / 80)
     assert {row["error_w"] for row in rows.values()} == {1.0}
     assert rows["full"]["stable"] == "yes" and rows["full"]["to_s"] - rows["full"]["from_s"] < 300
     assert found.facts["meter"] == "wall", "what a processor says of itself is never the wall"
@@ -158,7 +158,7 @@ def test_watts_may_be_told_in_other_units_and_their_error_is_a_step_and_what_the
     for unit, factor in (("mW", 1000.0), ("kW", 0.001)):
         sensors = {**SENSORS, "wall": MeterSensor(name="wall", url="http://192.0.2.1", model="shelly", unit=unit, resolution=factor)}
         found = carried(Device(in_unit=(unit, factor)), sensors=sensors)
-        assert found.figures["a+b"]["full_w"] == pytest.approx(90.0)
+        assert found.figures["a+b"]["full/watts"] == pytest.approx(90.0)
         assert found.tables["phases"][0]["error_w"] == pytest.approx(1.0)
     true = {**SENSORS, "wall": MeterSensor(name="wall", url="http://192.0.2.1", model="shelly", resolution=0.5, accuracy="2%")}
     found = carried(Device(), sensors=true)
@@ -172,14 +172,14 @@ def test_watts_may_be_told_in_other_units_and_their_error_is_a_step_and_what_the
 def test_a_phase_without_a_reading_has_no_watts_and_keeps_its_traffic():
     found = carried(Device(silent=lambda now: 60 < now <= 120))
     figures = found.figures["a+b"]
-    assert "half_w" not in figures and "at_50_pps_per_w" not in figures
-    assert figures["half_received_pps"] == 2000.0 and figures["full_w"] == 90.0
+    assert "half/watts" not in figures and "50%/pps_per_w" not in figures
+    assert figures["half/received_pps"] == 2000.0 and figures["full/watts"] == 90.0
     assert "phase half: no reading of wall in its last half" in found.notes
     course = [row for row in found.tables["course"] if 70 < row["at_s"] < 110]
     assert all(row["watts"] is None for row in course), "a hole is no line"
     found = carried(Device(), sensors={"package": SENSORS["package"]})
     assert "no sensor told the watts of the device: its phases have none" in found.notes
-    assert found.figures["a+b"]["full_received_pps"] == 4000.0 and not [name for name in found.figures["a+b"] if name.endswith("_w")]
+    assert found.figures["a+b"]["full/received_pps"] == 4000.0 and not [name for name in found.figures["a+b"] if name.endswith("_w")]
 
 
 def test_throttling_is_said_with_when_it_began():
@@ -260,7 +260,7 @@ def test_the_usual_schedule_drives_all_links_at_once():
     (drive,) = workload.drives(["a", "b"])
     assert drive.links == ("a", "b")
     assert [phase.share for phase in drive.setting.phases] == [0.0, 0.1, 0.5, 0.9, 1.0, 0.0]
-    assert [direction_of(f) for f in ("idle_w", "full_j_per_gb", "at_100_pps_per_w")] == ["lower", "lower", "higher"]
+    assert [direction_of(f) for f in ("idle/watts", "full/j_per_gb", "100%/pps_per_w")] == ["lower", "lower", "higher"]
 
 
 def test_what_stands_still_and_when_it_settled():
@@ -283,8 +283,8 @@ def test_rates_are_compared_per_watt_of_the_heaviest_load(tmp_path):
     assert per.amounts == (90.0, 45.0)
     (record,) = divided(runs[0], per.amounts[0]).records
     figures = record.figures["a+b"]
-    assert figures["full_received_pps"] == pytest.approx(4000 / 90) == figures["at_100_pps_per_w"], "what is per watt already stays"
-    assert figures["full_w"] == 90.0
+    assert figures["full/received_pps"] == pytest.approx(4000 / 90) == figures["100%/pps_per_w"], "what is per watt already stays"
+    assert figures["full/watts"] == 90.0
 
 
 def test_a_review_prints_the_watts_of_each_state_as_the_published_one_did(tmp_path):

@@ -49,16 +49,16 @@ def test_a_workload_that_nobody_registered_has_a_bare_record_and_no_settings() -
 def test_the_registry_loads_none_of_the_code_that_it_names() -> None:
     script = "import sys, dutlab.workloads; print(*(name for name in sys.modules if name.startswith('dutlab.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["dutlab.workloads"]
+    assert done.stdout.split() == ["dutlab.subject", "dutlab.workloads"]
 
 
 @pytest.mark.parametrize(
     ("workload", "held", "judged"),
     [
         ("sweep", ["loss_ratio", "received_pps", "offered_pps"], ["received_pps"]),
-        ("search", ["received_pps", "ndr_lower_pps", "pdr_lower_pps"], ["ndr_lower_pps", "pdr_lower_pps"]),
-        ("latency", ["rate_pps", "at_50_tl_ns", "at_50_wcl_ns"], ["at_50_tl_ns"]),
-        ("reconf", ["received_pps", "outage_forward_ns", "outage_forward_max_ns"], ["outage_forward_ns"]),
+        ("search", ["received_pps", "ndr/lower_pps", "pdr/lower_pps"], ["ndr/lower_pps", "pdr/lower_pps"]),
+        ("latency", ["rate_pps", "50%/tl_ns", "50%/wcl_ns"], ["50%/tl_ns"]),
+        ("reconf", ["received_pps", "forward/outage_ns", "forward/outage_max_ns"], ["forward/outage_ns"]),
         ("fio", ["read_iops"], ["read_iops"]),
         ("netperf", ["rtt_p50_ns", "seen_by_nobody"], ["rtt_p50_ns"]),
         ("sweep", ["seen_by_nobody"], []),
@@ -68,9 +68,7 @@ def test_a_cell_is_judged_by_the_first_figure_of_its_workload_that_it_has(worklo
     assert main_figures(workload, held) == judged
 
 
-@pytest.mark.parametrize(
-    "figure", ["outage_forward_ns", "outage_back_max_ns", "at_50_tl_ns", "at_100_wcl_ns", "rtt_p50_ns", "latency_p99_ns"]
-)
+@pytest.mark.parametrize("figure", ["forward/outage_ns", "back/outage_max_ns", "50%/tl_ns", "100%/wcl_ns", "rtt_p50_ns", "latency_p99_ns"])
 def test_less_of_a_time_is_better(figure: str) -> None:
     """An outage that grew was called faster."""
     assert direction_of(figure) == "lower"
@@ -79,7 +77,7 @@ def test_less_of_a_time_is_better(figure: str) -> None:
 
 
 def test_more_of_a_rate_is_better() -> None:
-    figures = ("received_pps", "ndr_lower_pps", "goodput_bps", "read_iops", "rate_pps")
+    figures = ("received_pps", "ndr/lower_pps", "goodput_bps", "read_iops", "rate_pps")
     assert {direction_of(figure) for figure in figures} == {"higher"}
 
 

@@ -16,6 +16,7 @@ from dutlab.runner import guest_watch
 from guests import kernels, kill, panic
 from main_job import only_run, recomputed, records
 from processes import eventually
+from run_records import record_in
 from vm.conftest import Dutlab
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "storage"
@@ -152,7 +153,7 @@ def test_a_guest_that_panics_and_then_hangs_is_started_again_each_time_and_the_r
     (record,) = records(run := only_run(tmp_path))
     assert (record["status"], record["attempt"]) == ("measured", 3), record
     assert all(check["passed"] for check in record["checks"]), "its mode was applied and verified again"
-    void = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*.host-lost-*/record.json"))]
+    void = [record_in(path) for path in sorted(run.glob("trials/*.host-lost-*/record.json"))]
     assert [(r["status"], r["figures"]) for r in void] == [("failed", {})] * 2
     lost = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     panicked, hung = [event["why"] for event in lost if event["event"] == "host-lost"]

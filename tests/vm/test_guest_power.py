@@ -38,7 +38,7 @@ def test_a_guest_is_switched_off_in_a_phase_and_forwards_in_its_mode_again_in_th
     assert done.returncode == 0, done.stderr
     found = records(only_run(tmp_path))
     assert [r["status"] for r in found] == ["measured"] * 2, done.stderr
-    assert all(r["figures"]["a"]["full_received_pps"] > 0 and r["figures"]["a"]["off_w"] == 15.0 for r in found)
+    assert all(r["figures"]["a"]["full/received_pps"] > 0 and r["figures"]["a"]["off/watts"] == 15.0 for r in found)
     told = [e["event"] for e in events(only_run(tmp_path)) if e.get("application") == "power"]
     assert told == ["dut-changing", "dut-restored"] * 2
     assert "(simulated)" in (only_run(tmp_path) / "report" / "report.html").read_text()

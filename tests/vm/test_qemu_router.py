@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ from array_lab import started
 from guests import in_guest, panic
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
+from run_records import record_in
 from vm.conftest import Dutlab
 
 EXPERIMENT = """
@@ -50,7 +50,7 @@ def test_it_routes_translates_and_filters_every_frame_and_comes_back_from_a_pani
     (record,) = records(run)
     assert (record["status"], record["attempt"], record["flows"][0]["lost_frames"]) == ("measured", 2, 0), record
     lost = run / "trials" / "0001.host-lost-1"
-    assert json.loads((lost / "record.json").read_text())["status"] == "failed"
+    assert record_in(lost / "record.json")["status"] == "failed"
     assert "Kernel panic" in (lost / "raw" / "console-dut.txt").read_text(errors="replace")
 
 

@@ -17,6 +17,7 @@ from dutlab.cli.quantities import DURATION
 from dutlab.cli.told import say, table
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
+from dutlab.subject import apart, joined
 from dutlab.units import Seconds, si
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def calibrate(
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
 
-    sets = [tuple(together.split("+")) for together in links]
+    sets = [tuple(apart(together)) for together in links]
     loads = [RigLoad(at_once, frame_mix(size), model) for model in _models(generators) for at_once in sets for size in sizes.split(",")]
     _refuse_unfit(loads)
     if testbed is None and rig is not None:
@@ -165,7 +166,7 @@ async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], dura
 def _row(p: RigPoint) -> list[str]:
     return [
         p.generator.text(),
-        "+".join(p.links),
+        joined(p.links),
         p.link,
         p.mix,
         "max" if p.intended_pps is None else si(p.intended_pps, "pps"),

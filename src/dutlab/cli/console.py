@@ -34,6 +34,7 @@ from dutlab.events import (
 )
 from dutlab.report.model.trial_words import LIVE_RATES, ended_words
 from dutlab.report.model.words import duration_words, plural
+from dutlab.subject import by_part
 from dutlab.units import si
 
 _TICK_S = 1.0
@@ -73,10 +74,10 @@ class LiveTrial:
     def _known(self) -> list[str]:
         """Bounds of a search, one of several goals where they are the same, and the current rates."""
         bounds: dict[str, list[str]] = {}
-        goals = [name.removesuffix("_upper_pps") for name in self._bounds if name.endswith("_upper_pps")]
-        goals += [g for name in self._bounds if (g := name.removesuffix("_lower_pps")) != name and g not in goals]
-        for goal in goals:
-            low, high = (self._bounds.get(f"{goal}_{side}_pps") for side in ("lower", "upper"))
+        for goal, of in by_part(self._bounds).items():
+            if not goal:
+                continue
+            low, high = of.get("lower_pps"), of.get("upper_pps")
             ends = ["?" if end is None else si(end, "pps") for end in (low, high)]
             if (unit := ends[1].partition(" ")[2]) and ends[0].endswith(f" {unit}"):
                 ends[0] = ends[0].partition(" ")[0]

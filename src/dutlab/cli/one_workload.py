@@ -17,6 +17,7 @@ from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import LAB_WORDS, LINK_WORDS, NAME, REPEATS, RUNS, TESTBED_WORDS
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
+from dutlab.subject import apart
 from dutlab.workloads import plug_of, settable
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Where:
     @property
     def link_sets(self) -> list[list[str]] | None:
         """Those of --link; None where it was not given."""
-        return [together.split("+") for together in self.links] or None
+        return [list(apart(together)) for together in self.links] or None
 
 
 def where_options(command: Callable[..., None]) -> Callable[..., None]:

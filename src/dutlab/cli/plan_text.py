@@ -15,6 +15,7 @@ from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.on_drives import DriveSetting
+from dutlab.subject import apart
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 from dutlab.workloads import plug_of
 
@@ -99,7 +100,7 @@ def _summary(plan: Plan) -> Table:
         cells = [t.cell for t in trials]
         sizes = sorted({c.setting.size for c in cells} - {""}, key=size_order)
         labels = sorted({c.mode for c in cells})
-        links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (link.count("+"), link))
+        links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (len(apart(link)), link))
         alone = sum(1 for c in cells if c.repeat == 1)
         took = duration_words(sum(t.estimate_s for t in trials))
         rows.append(Row("", (words, ", ".join(labels), ", ".join(links), ", ".join(sizes), str(alone), str(len(trials)), took)))

@@ -12,6 +12,7 @@ import click
 from dutlab.choices import METHODS
 from dutlab.cli.told import say, table
 from dutlab.cli.userns import become_root
+from dutlab.measures import MeasureUnit, measure_unit
 
 if TYPE_CHECKING:
     from dutlab.methods.known import Case, Known
@@ -109,7 +110,7 @@ def _row(k: Known) -> list[str]:
 
 
 def _set_row(k: Known) -> list[str]:
-    scale, unit = (_NS, " ms") if k.figure.endswith("_ns") else (1.0, "")
+    scale, unit = (_NS, " ms") if measure_unit(k.figure) is MeasureUnit.NS else (1.0, "")
     told = [f"{value / scale:.5g}{unit}" if value is not None else "none" for value in (k.expected, k.found)]
     ratio = f"{k.found / k.expected:.4f}" if k.found is not None and k.expected else ""
     allowed = "exact" if not k.tolerance else f"±{k.tolerance / scale:g}{unit}" if unit else f"±{k.tolerance / k.expected:.0%}"
@@ -121,4 +122,4 @@ def _number(value: float, figure: str) -> str:
 
 
 def _digits(figure: str) -> str:
-    return ".4f" if figure.endswith("_ratio") else ".0f"
+    return ".4f" if measure_unit(figure) is MeasureUnit.RATIO else ".0f"

@@ -19,6 +19,7 @@ from dutlab.interop.conductor_report import PHASE_DONE
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment_in
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.steps import PHASES
+from dutlab.subject import Figures, Subject, plain_place
 from dutlab.tools.json_text import UnreadableError, member, read_cut_object
 from dutlab.tools.steps.figures import step_figures
 from dutlab.tools.steps.steps import ALL_HOSTS, FIGURES, TOOL
@@ -71,6 +72,11 @@ class _Result:
         """Where its output is kept, without the ending."""
         return f"{plain_name(self.host)}/{self.phase}/{self.place:02d}"
 
+    @property
+    def subject(self) -> Subject:
+        """What the figures in its output are of."""
+        return Subject((plain_place(self.host),), part=f"{self.phase}/{self.place:02d}")
+
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """One trial a trial of a file called `name`: its name without ending stands for the device. Raises InputError."""
@@ -101,15 +107,15 @@ def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported
     figures = {"failed_steps": float(len(failed))}
     if began is not None and ended is not None and ended >= began:
         figures["duration_s"] = (ended - began).total_seconds()
-    own = {r.file: found for r in results if (found := step_figures(r.message.encode("utf-8", "replace"), b""))}
+    own = [(r, found) for r in results if (found := step_figures(r.message.encode("utf-8", "replace"), b""))]
     measured = Measured(
-        figures={ALL_HOSTS: figures, **own},
+        figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((r.subject, found) for r, found in own)]),
         doubts=mended(repairs, ALL_HOSTS),
         notes=[r.words for r in failed],
         raw={f"{r.file}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
         tables={
             TOOL: [r.row for r in results],
-            FIGURES: [{**r.named, "figure": name, "value": value} for r in results for name, value in own.get(r.file, {}).items()],
+            FIGURES: [{**r.named, "figure": name, "value": value} for r, found in own for name, value in found.items()],
         },
     )
     cell = imported_cell(device, workload="steps", tool="conductor", link=ALL_HOSTS, params={})

@@ -18,6 +18,7 @@ from dutlab.store.memory_database import in_memory
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import query_samples
+from dutlab.subject import subject_of
 
 SAMPLE_COLUMNS = ("run", "trial", "mode", "workload", "repeat", "at", "t_s", "host", "sensor", "name", "unit", "value")
 """`at` is UTC by the clock of the machine that measured, `t_s` counts from the beginning of the trial."""
@@ -113,7 +114,7 @@ def iperf3_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
     """
     for r in run.records():
         for link, of_link in r.figures.items() if counts(r) else ():
-            if "+" not in link and (rates := _rates(r, of_link)) is not None:
+            if not subject_of(link).is_sum and (rates := _rates(r, of_link)) is not None:
                 yield f"trial-{r.trial:04d}-{link}.json", _iperf3(run, r, link, rates)
 
 

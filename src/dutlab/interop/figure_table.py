@@ -17,12 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
+from dutlab.subject import by_part, joined, part_figure, subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
@@ -49,6 +51,11 @@ _SUFFIXES: Mapping[str, tuple[str, float]] = (
 """What a figure's name ends with, in a file → in our records, and the factor between them."""
 _OF_THEMSELVES = {**{rate: f"rate_{rate}" for rate in (*_RATES.values(), "bytes_per_s")}, "iops": "iops", "watts": "watts"}
 """What a column that is called as its unit alone holds: `gbps` and `gbytes_per_s` are rates."""
+_BARE = frozenset({*_RATES, "bytes_per_s", "watts"})
+"""Measures that say no more than a unit: a name that ends in one may as well be of what was lost."""
+_SHARES = ("", "received_", "max_", "saturation_")
+"""What begins the names of shares of the line rate."""
+_ADDED = frozenset({MeasureUnit.BPS, MeasureUnit.PPS})
 _SAME_LINE = 0.02
 """Published bits and percentages have three digits."""
 Columns = Mapping[str, tuple[str, float]]
@@ -100,10 +107,10 @@ def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
     """
     found, asked = list[float](), False
     for _, repeats in trials.values():
-        for of in (figures for links, _ in repeats for figures in links.values()):
-            shares = {name.removesuffix("_line_ratio"): share for name, share in of.items() if name.endswith("_line_ratio") and share > 0}
+        for of in (of for links, _ in repeats for figures in links.values() for of in by_part(figures).values()):
+            shares = {name: share for name in _SHARES if (share := of.get(f"{name}line_ratio", 0.0)) > 0}
             asked = asked or bool(shares)
-            bits = [(share, of.get(f"{about}_received_bps_l1", of.get(f"{about}_bps_l1"))) for about, share in shares.items()]
+            bits = [(share, of.get(f"{name}received_bps_l1", of.get(f"{name}bps_l1"))) for name, share in shares.items()]
             found += [rate / share for share, rate in bits if rate]
     told = median(found) if found else None
     if told is not None and given is not None and abs(told / given - 1) > _SAME_LINE:
@@ -118,7 +125,7 @@ def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dic
     """Rates of links that were driven at once are added up, where the table does not do it and has them all."""
     if cell.link_label in figures or not all(link in figures for link in cell.links):
         return figures
-    rates = [name for name in figures[cell.links[0]] if name.endswith(("_bps", "_pps")) and all(name in figures[x] for x in cell.links)]
+    rates = [name for name in figures[cell.links[0]] if measure_unit(name) in _ADDED and all(name in figures[x] for x in cell.links)]
     return {**figures, cell.link_label: {name: sum(figures[link][name] for link in cell.links) for name in rates}}
 
 
@@ -130,10 +137,8 @@ def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL
     for link, of_link in figures.items():
         mean = _mean_frame(cell, of_link)
         each = {"goodput_bps": goodput, **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
-        directions = link.split("+")
-        out |= {direction.removesuffix(".back"): each for direction in directions} | {
-            link: {name: len(directions) * most for name, most in each.items()}
-        }
+        subject = subject_of(link)
+        out |= dict.fromkeys(subject.places, each) | {link: {name: len(subject.flows) * most for name, most in each.items()}}
     return out
 
 
@@ -142,7 +147,7 @@ def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
     if isinstance(size := cell.params.get("frame_size"), int):
         return float(size)
     for name, bits in figures.items():
-        if name.endswith("_bps_l1") and (pps := figures.get(f"{name.removesuffix('_bps_l1')}_pps")):
+        if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(name.replace("bps_l1", "pps"))):
             return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
     return None
 
@@ -151,7 +156,16 @@ def _figure(column: str) -> tuple[str, float] | None:
     """`goodput_gbps` → `goodput_bps` and 10⁹; None for a column that names no figure. Goodput is always kept in bits."""
     if (found := _suffixed(column)) and found[0] == "goodput_bytes_per_s":
         return "goodput_bps", found[1] * 8
-    return found
+    return None if found is None else (_in_our_words(found[0]), found[1])
+
+
+def _in_our_words(name: str) -> str:
+    """`random/read_iops` of `random_read_iops`: where somebody else's name ends in a measure of ours, the rest of it is a part."""
+    if measure_of(name) is not None:
+        return name
+    words = name.split("_")
+    ends = (("_".join(words[:n]), "_".join(words[n:])) for n in range(1, len(words)))
+    return next((part_figure(part, end) for part, end in ends if end not in _BARE and measure_of(end) is not None), name)
 
 
 def _suffixed(column: str) -> tuple[str, float] | None:
@@ -206,7 +220,11 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         return [f"{where}: has {len(row)} fields, the first line {len(head)}"]
     of = dict(zip(head, (field.strip() for field in row), strict=True))
     figures, faults = _figures(where, of, columns)
-    links = tuple((of.get("links") or of.get("link") or "a").split("+"))
+    try:
+        links = subject_of(of.get("links") or of.get("link") or "a").places
+        link = subject_of(of.get("link") or joined(links)).place
+    except ValueError as error:
+        return [f"{where}: {error}"]
     cell = Cell(
         mode=of.get("mode", ""),
         factors={"mode": of["mode"]} if of.get("mode") else {},
@@ -219,7 +237,6 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         repeat=1,
     )
     repeats = trials.setdefault(cell.model_dump_json(), (cell, []))[1]
-    link = of.get("link") or cell.link_label
     free = next((repeat for repeat in repeats if link not in repeat[0]), None)
     if free is None:
         repeats.append(free := ({}, []))

@@ -25,6 +25,7 @@ from typing import Any
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, moment_in
 from dutlab.methods.ports import Measured, Row
+from dutlab.subject import part_figure
 from dutlab.tools.json_text import LONGEST_OUTPUT, UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
@@ -196,7 +197,7 @@ def _figures(series: Sequence[_Series]) -> dict[str, float]:
     figures = {"goodput_bps": _together(arrived)} if arrived else {}
     for word in ("upload", "download"):
         if of_direction := [one for one in arrived if word in one.name.lower()]:
-            figures[f"{word}_goodput_bps"] = _together(of_direction)
+            figures[part_figure(word, "goodput_bps")] = _together(of_direction)
     if sent := [one for one in streams if _is_sent(one)]:
         figures["sent_bps"] = _together(sent)
     times = [one for one in series if one.is_measured and one.unit == "ms"]

@@ -17,6 +17,7 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
+from dutlab.subject import Figures
 from dutlab.units import BpsL1
 
 LINK = "a"
@@ -140,7 +141,7 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         cell=cell,
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
-        ceilings={link: dict(of) for link, of in trial.ceilings.items()},
+        ceilings=Figures({link: dict(of) for link, of in trial.ceilings.items()}),
         doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts, *above_line_doubts(measured, trial.ceilings))],
         **found_of(measured),
     )

@@ -8,10 +8,11 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell
 from dutlab.interop.loadtest_json import Channel, LoadtestFile, LoadtestSample, from_bytes, profile_file
 from dutlab.methods.loadtest import REFERENCE_LINE, LoadtestSecond, RampRequest, figures_of, notes_of, rows_of, together
-from dutlab.methods.ports import Measured, back_of
+from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond
 from dutlab.store.record import TrialRecord
+from dutlab.subject import back_of, joined
 from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
 
 
@@ -22,7 +23,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {back_of(LINK): _seconds(of, 1, ramp.line)})
     seconds = dict(directions)
     if len(directions) > 1:
-        seconds["+".join(directions)] = together(list(directions.values()))
+        seconds[joined(directions)] = together(list(directions.values()))
     figures = {name: figures_of(found, ramp, LOSS_THRESHOLD) | _loss(found) for name, found in seconds.items()}
     notes = [
         *notes_of(seconds, ramp, LOSS_THRESHOLD, cut=_cut(of)),

@@ -28,6 +28,7 @@ from dutlab.methods.ports import Generator as Sender
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
+from dutlab.subject import apart, figure_name
 from dutlab.units import Pps, Seconds
 
 LOADS = (None, 0.9, 0.5, 0.1)
@@ -152,8 +153,8 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
     return {
         label: rig / result
         for label, of_directions in figures.items()
-        for result, clean in [_result(of_directions, len(label.split("+")))]
-        if result > 0 and (rig := _rig(same, label.split("+"), [p for p in same if p.clean] if clean else same)) > 0
+        for result, clean in [_result(of_directions, len(apart(label)))]
+        if result > 0 and (rig := _rig(same, apart(label), [p for p in same if p.clean] if clean else same)) > 0
     }
 
 
@@ -163,7 +164,7 @@ def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, lab
     Of a generator alone there is no second.
     """
     same = {p.link: p for p in points if (p.links, p.mix, p.intended_pps) == (links, mix_key(mix), None)}
-    names = label.split("+")
+    names = apart(label)
     if not set(names) <= same.keys():
         return {}
     received = [pps for name in names if (pps := same[name].received_pps) is not None]
@@ -178,13 +179,13 @@ def doubts_of_headroom(ratios: Mapping[str, float]) -> list[Doubt]:
     return [Doubt(DoubtKind.RIG_LIMITED, f"headroom {ratio:.2f}", link) for link, ratio in ratios.items() if ratio < LEAST_HEADROOM]
 
 
-_WITHOUT_LOSS = ("throughput_pps", "reference_pps")
+_WITHOUT_LOSS = ("lower_pps", "throughput_pps", "reference_pps")
 _WITH_LOSS = ("received_pps", "max_received_pps")
 
 
 def _result(of_directions: Mapping[str, float], directions: int) -> tuple[float, bool]:
     """The highest rate among the figures of so many directions, and whether it is one without loss; 0 when they have none."""
-    bounds = [value for name, value in of_directions.items() if name.endswith("_lower_pps") or name in _WITHOUT_LOSS]
+    bounds = [value for name, value in of_directions.items() if figure_name(name).measure in _WITHOUT_LOSS]
     if "critical_pps" in of_directions:  # of each link
         bounds.append(of_directions["critical_pps"] * directions)
     return (max(bounds), True) if bounds else (max(of_directions.get(name, 0.0) for name in _WITH_LOSS), False)

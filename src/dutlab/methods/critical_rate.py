@@ -7,7 +7,7 @@ the highest rate and the highest rate itself; the others by turns the upper end 
 Figures, of each link, under the label of all that are loaded at once:
 
     critical_pps, critical_low_pps, critical_high_pps    the middle and the 95 % credible interval
-    critical_stretch_pps, critical_erf_pps               the middle as each curve alone has it
+    stretch/critical_pps, erf/critical_pps               the middle as each curve alone has it
     target_loss_ratio, trials
 
 The record's table `critical` has each trial and the estimate after it. The interval of the figures may be wider than that after the last
@@ -26,6 +26,7 @@ from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
 from dutlab.stats.critical_rate import BURST_FRAMES, Critical, CriticalRate, LoadTrial
+from dutlab.subject import part_figure
 from dutlab.units import Pps, Seconds
 
 FIRST_S, LONGER_S = 5.1, 0.1
@@ -116,5 +117,5 @@ def _row(number: int, trial: LoadTrial, found: Critical) -> Row:
 
 def _figures(found: Critical, target: float, trials: int) -> dict[str, float]:
     figures = {"critical_pps": found.pps, "critical_low_pps": found.low_pps, "critical_high_pps": found.high_pps}
-    figures |= {f"critical_{name}_pps": value for name, value in found.by_curve.items()}
+    figures |= {part_figure(name, "critical_pps"): value for name, value in found.by_curve.items()}
     return figures | {"target_loss_ratio": target, "trials": float(trials)}

@@ -1,12 +1,12 @@
 """Method `latency`: one-way latency over the whole load axis, in shares of one rate, with every histogram kept.
 
 The rate is given, or found first by a short search of rates without loss. Each share of it is one trial.
-A share of 0 is a trickle that waits for nothing but the DUT's own way. Figures of a link, by share (`at_90` is 90 % of the rate):
+A share of 0 is a trickle that waits for nothing but the DUT's own way. Figures of a link, by share (`90%` is that of the rate):
 
     reference_pps                            the rate that shares are of
-    at_90_tl_ns, at_90_wcl_ns                typical and worst-case latency: median and 99.9th percentile (RFC 8219 section 7.2)
-    at_90_pdv_ns                             packet delay variation: 99.9th percentile less the least (RFC 8219 section 7.3.1)
-    at_90_loss_ratio                         lost, or not taken by the DUT
+    90%/tl_ns, 90%/wcl_ns                    typical and worst-case latency: median and 99.9th percentile (RFC 8219 section 7.2)
+    90%/pdv_ns                               packet delay variation: 99.9th percentile less the least (RFC 8219 section 7.3.1)
+    90%/loss_ratio                           lost, or not taken by the DUT
     knee_percent                             the share after which the typical latency rises steeply, from its least; absent where none does
 
 A share that the generator did not make has no figures: its row in the table says what was sent.
@@ -32,6 +32,7 @@ from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import Mix
 from dutlab.spec.workloads.latency import LatencySetting
 from dutlab.stats.series import knee
+from dutlab.subject import of_part, part_figure, share_part
 from dutlab.units import Pps, line_rate, si
 
 
@@ -145,12 +146,12 @@ def _figures(points: Sequence[LatencyPoint], link: str, reference: Reference) ->
     typical = []
     for point in points:
         flow = point.flow(link)
-        at = f"at_{point.percent:g}"
+        at = share_part(point.percent)
         if starved(point.offer, flow):
             continue
-        figures[f"{at}_loss_ratio"] = _loss(flow)
+        figures[part_figure(at, "loss_ratio")] = _loss(flow)
         if (latency := flow.latency) is not None and latency.count:
-            figures |= {f"{at}_tl_ns": latency.p50_ns, f"{at}_wcl_ns": latency.p999_ns, f"{at}_pdv_ns": _pdv(latency)}
+            figures |= of_part(at, {"tl_ns": latency.p50_ns, "wcl_ns": latency.p999_ns, "pdv_ns": _pdv(latency)})
             typical.append((point.percent, float(latency.p50_ns)))
     bend = knee(typical)
     return figures if bend is None else figures | {"knee_percent": bend}

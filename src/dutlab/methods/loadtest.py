@@ -28,6 +28,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.loadtest import AT_LIMIT_S, LoadtestSetting
 from dutlab.stats.rescore import RampSecond, saturation
 from dutlab.stats.series import mean_rate, pieces, ramp_mean
+from dutlab.subject import apart, joined
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)
@@ -130,9 +131,9 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     if blind := [name for name, of in seconds.items() if not of]:
         raise MeasurementError(f"no counters of {' and '.join(blind)} were read while it was sent: a ramp needs them once a second")
     if len(flows) > 1:
-        seconds["+".join(offer.flow_names)] = together(list(seconds.values()))
+        seconds[joined(offer.flow_names)] = together(list(seconds.values()))
     threshold = setting.threshold_percent / 100
-    of_name = {name: [f for f in flows if f.link in name.split("+")] for name in seconds}
+    of_name = {name: [f for f in flows if f.link in apart(name)] for name in seconds}
     return Measured(
         figures={name: figures_of(of, ramp, threshold) | _loss(of_name[name]) for name, of in seconds.items()},
         flows=flows,

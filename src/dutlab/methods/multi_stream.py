@@ -2,9 +2,9 @@
 
 Figures of a link, for each stream by its name, over the whole trial:
 
-    offered_NAME_pps, received_NAME_pps      what left the generator, and what came out of the DUT
-    loss_NAME_ratio                          of the frames sent (RFC 1242 section 3.6)
-    latency_NAME_p50_ns, latency_NAME_p99_ns of the frames that arrived, when the clocks allow it
+    NAME/offered_pps, NAME/received_pps      what left the generator, and what came out of the DUT
+    NAME/loss_ratio                          of the frames sent (RFC 1242 section 3.6)
+    NAME/latency_p50_ns, NAME/latency_p99_ns of the frames that arrived, when the clocks allow it
 
 A stream of which nothing was sent before the trial ended has no figures, and a note says so. The flow of a stream is called `a:NAME`.
 """
@@ -18,7 +18,8 @@ from dutlab.methods.ledger import doubts_of, doubts_of_length
 from dutlab.methods.ports import Bench, Flow, Measured, Offer, OfferedChain, OfferedStream, flow_of_stream
 from dutlab.methods.sweep import rate_of
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting, in_figures
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting
+from dutlab.subject import of_part
 from dutlab.units import Pps
 
 
@@ -68,13 +69,12 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 def _figures(name: str, flow: Flow) -> dict[str, float]:
     if not flow.sent_frames:
         return {}
-    said = in_figures(name)
-    figures = {f"loss_{said}_ratio": flow.loss_ratio}
+    figures = {"loss_ratio": flow.loss_ratio}
     if flow.sent_seconds > 0:
         figures |= {
-            f"offered_{said}_pps": Pps(flow.sent_frames / flow.sent_seconds),
-            f"received_{said}_pps": Pps(flow.received_frames / flow.sent_seconds),
+            "offered_pps": Pps(flow.sent_frames / flow.sent_seconds),
+            "received_pps": Pps(flow.received_frames / flow.sent_seconds),
         }
     if flow.latency is not None and flow.latency.count:
-        figures |= {f"latency_{said}_p50_ns": flow.latency.p50_ns, f"latency_{said}_p99_ns": flow.latency.p99_ns}
-    return figures
+        figures |= {"latency_p50_ns": flow.latency.p50_ns, "latency_p99_ns": flow.latency.p99_ns}
+    return of_part(name, figures)

@@ -19,6 +19,7 @@ from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions, Traffic
+from dutlab.subject import back_of
 from dutlab.units import BpsL1, Pps, Seconds
 
 IPAddress = IPv4Address | IPv6Address
@@ -119,11 +120,6 @@ class Offer:
 def flow_of_stream(link: str, stream: str) -> str:
     """The name of the flow of one of several streams on a link."""
     return f"{link}:{stream}"
-
-
-def back_of(link: str) -> str:
-    """The name of the flow from sink to source."""
-    return f"{link}.back"
 
 
 def flow_names(links: tuple[str, ...], directions: Directions) -> tuple[str, ...]:

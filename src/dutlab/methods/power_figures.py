@@ -1,12 +1,11 @@
 """What the readings of sensors make of the phases of a `soak-power` trial: watts, joules, heat, and when heat throttled something.
 
-Of a phase the last half counts, so that what was before it has faded. Figures are of all links together; PHASE is a phase's name with `_`
-for `-`:
+Of a phase the last half counts, so that what was before it has faded. Figures are of all links together:
 
-    PHASE_w, PHASE_above_idle_w                  mean watts; less those of the phase that was idle for the first time
-    PHASE_j_per_gb, PHASE_j_per_mpkt             joules per 10^9 bytes of frames with FCS, and per million frames that arrived
-    at_SHARE_pps_per_w                           frames a second and watt at each share of the rate, on all links; SHARE in percent
-    heaviest_load_w                              watts of the phase with the greatest share
+    PHASE/watts, PHASE/above_idle_w              mean watts; less those of the phase that was idle for the first time
+    PHASE/j_per_gb, PHASE/j_per_mpkt             joules per 10^9 bytes of frames with FCS, and per million frames that arrived
+    SHARE%/pps_per_w                             frames a second and watt at each share of the rate, on all links
+    heaviest_load/watts                          watts of the phase with the greatest share
     heat_headroom_c                              the least distance of any temperature to its limit
     steady_heat_s                                from the beginning of the heaviest load until no temperature left 1 degC around its end
 """
@@ -24,10 +23,13 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.sensors import SensorSpec
 from dutlab.spec.workloads.soak_power import SoakPowerSetting
 from dutlab.stats.series import settled_after
+from dutlab.subject import apart, of_part, part_figure, share_part
 
 MOST_PIECES = 600
 THROTTLED = "throttled"
 LIMIT = "_limit_celsius"
+HEAVIEST = part_figure("heaviest_load", "watts")
+"""The figure of a trial that knows the watts of its DUT under the heaviest load. No phase can be called so: their names have no `_`."""
 _IN_WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
 _METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi", "ipmi-local")
 """Kinds of sensors that may see a whole device, the surest first; a processor's own account (RAPL) is never one."""
@@ -144,21 +146,19 @@ def _above_idle(rows: Sequence[dict[str, float | str | None]]) -> list[dict[str,
 def _figures(rows: Sequence[Row], cell: Cell, meter: _Key | None) -> dict[str, float]:
     found = dict[str, float]()
     for row in rows if meter else ():
-        name = str(row["phase"]).replace("-", "_")
-        for ending, column in (("w", "watts"), ("above_idle_w", "above_idle_w"), ("j_per_gb", "j_per_gb"), ("j_per_mpkt", "j_per_mpkt")):
-            if (value := row[column]) is not None:
-                found[f"{name}_{ending}"] = float(value)
-        on_all = row["links"] is None or set(str(row["links"]).split("+")) == set(cell.links)
+        found |= _of_phase(row, "watts", "above_idle_w", "j_per_gb", "j_per_mpkt")
+        on_all = row["links"] is None or set(apart(str(row["links"]))) == set(cell.links)
         if on_all and row["pps_per_w"] is not None:
-            found[f"at_{float(row['share_percent'] or 0.0):g}_pps_per_w".replace(".", "_")] = float(row["pps_per_w"])
+            found[part_figure(share_part(float(row["share_percent"] or 0.0)), "pps_per_w")] = float(row["pps_per_w"])
     if (heaviest := _heaviest(rows)) is not None and heaviest["watts"] is not None:
-        found["heaviest_load_w"] = float(heaviest["watts"])
+        found[HEAVIEST] = float(heaviest["watts"])
     for row in rows:
-        name = str(row["phase"]).replace("-", "_")
-        for column in ("received_pps", "loss_ratio"):
-            if (value := row[column]) is not None:
-                found[f"{name}_{column}"] = float(value)
+        found |= _of_phase(row, "received_pps", "loss_ratio")
     return found
+
+
+def _of_phase(row: Row, *measures: str) -> dict[str, float]:
+    return of_part(str(row["phase"]), {name: float(value) for name in measures if (value := row[name]) is not None})
 
 
 def _throttling(throttled: Mapping[str, _Points], rows: Sequence[Row]) -> Iterable[str]:

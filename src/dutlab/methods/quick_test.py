@@ -1,10 +1,10 @@
 """Method `quick-test`: the rates without loss and with a little, found by one short search, then the latency at half of the former.
 
-Figures of a link: those of the search (ndr_lower_pps, …), and of the trial at half load
+Figures of a link: those of the search (ndr/lower_pps, …), and of the trial at half load
 
-    half_load_pps                            the rate that was asked for: half of the NDR's lower bound
-    half_received_pps, half_loss_ratio
-    half_latency_min_ns, _p50_ns, _p99_ns, _p999_ns, _max_ns   absent where no latency is known
+    half/load_pps                            the rate that was asked for: half of the NDR's lower bound
+    half/received_pps, half/loss_ratio
+    half/latency_min_ns, _p50_ns, _p99_ns, _p999_ns, _max_ns   absent where no latency is known
 
 Without a rate that loses nothing there is no half load, and the notes say so.
 """
@@ -19,6 +19,7 @@ from dutlab.methods.search import method as search
 from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.quick_test import QuickTestSetting
+from dutlab.subject import of_part
 from dutlab.units import Pps
 
 HALF = 0.5
@@ -81,10 +82,10 @@ def _half(offer: Offer, link: str, flows: tuple[Flow, ...]) -> dict[str, float]:
         return {}
     made = made_frames(flow)
     figures = {
-        "half_load_pps": float(offer.rate),
-        "half_received_pps": flow.received_frames / flow.sent_seconds,
-        "half_loss_ratio": failed_frames(flow) / made if made else 0.0,
+        "load_pps": float(offer.rate),
+        "received_pps": flow.received_frames / flow.sent_seconds,
+        "loss_ratio": failed_frames(flow) / made if made else 0.0,
     }
     if flow.latency is not None and flow.latency.count:
-        figures |= {f"half_latency_{name}": float(getattr(flow.latency, name)) for name in _LATENCIES}
-    return figures
+        figures |= {f"latency_{name}": float(getattr(flow.latency, name)) for name in _LATENCIES}
+    return of_part("half", figures)

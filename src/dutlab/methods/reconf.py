@@ -6,11 +6,11 @@ from the cell's mode into another and back, or, for `reload`, into the same agai
 Figures of a link; WAY is into, back or reload:
 
     intended_pps, resolution_ns                 the offered rate, and the gap between two of its frames
-    outage_WAY_ns                            the median over the changes; absent where that change lost no frame: shorter than the gap
-    outage_WAY_max_ns                        the longest; absent where no change lost a frame
-    lossless_WAY_ratio                       share of the changes in which no frame was lost
-    command_WAY_ns                           median of what the command itself took
-    silence_WAY_s                            the longest time without a frame at the receiver, where whole readings have none
+    WAY/outage_ns                            the median over the changes; absent where that change lost no frame: shorter than the gap
+    WAY/outage_max_ns                        the longest; absent where no change lost a frame
+    WAY/lossless_ratio                       share of the changes in which no frame was lost
+    WAY/command_ns                           median of what the command itself took
+    WAY/silence_s                            the longest time without a frame at the receiver, where whole readings have none
 
 The first three of a direction are absent where one of its changes has no time: the DUT did not come back, or the change missed the load.
 The record's table `changes` has each change.
@@ -33,6 +33,7 @@ from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
 from dutlab.methods.ports import Bench, DutChange, DutControl, Flow, Generator, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
+from dutlab.subject import of_part
 from dutlab.units import Seconds
 
 _T = TypeVar("_T")
@@ -191,16 +192,13 @@ def _figures(asked: _Changes, rows: Sequence[Row]) -> dict[str, float]:
     rate = float(asked.offer.rate or 0.0)
     figures = {"intended_pps": rate, "resolution_ns": 1e9 / rate}
     for turn in asked.turns:
-        of = [row for row in rows if row["direction"] == turn.direction]
-        figures[f"command_{turn.direction}_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
+        of, found = [row for row in rows if row["direction"] == turn.direction], dict[str, float]()
+        found["command_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
         if silences := [float(s) for row in of if (s := row["silence_s"]) is not None]:
-            figures[f"silence_{turn.direction}_s"] = max(silences)
-        if any(row["why"] for row in of):
-            continue
-        outages = [float(row["outage_ns"] or 0.0) for row in of]
-        figures[f"lossless_{turn.direction}_ratio"] = outages.count(0.0) / len(outages)
-        if (middle := median_low(outages)) > 0:
-            figures[f"outage_{turn.direction}_ns"] = middle
-        if (longest := max(outages)) > 0:
-            figures[f"outage_{turn.direction}_max_ns"] = longest
+            found["silence_s"] = max(silences)
+        if not any(row["why"] for row in of):
+            outages = [float(row["outage_ns"] or 0.0) for row in of]
+            found["lossless_ratio"] = outages.count(0.0) / len(outages)
+            found |= {name: ns for name, ns in (("outage_ns", median_low(outages)), ("outage_max_ns", max(outages))) if ns > 0}
+        figures |= of_part(turn.direction, found)
     return figures

@@ -18,6 +18,7 @@ from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, PowerCon
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerSetting
 from dutlab.stats.series import stands_still
+from dutlab.subject import joined
 from dutlab.units import Pps, Seconds
 
 LOOK_S = 1.0
@@ -134,7 +135,7 @@ def _row(phase: PowerPhase, held: _Held, setting: SoakPowerSetting) -> Row:
         "phase": phase.name,
         "state": "off" if phase.off else "load" if phase.share else "idle",
         "share_percent": round(phase.share * 100, 9),
-        "links": "+".join(phase.links) if phase.links else None,
+        "links": joined(phase.links) if phase.links else None,
         "from_s": round(held.from_s, 3),
         "to_s": round(held.to_s, 3),
         "stable": None if phase.until is None else "yes" if held.stable else "no",

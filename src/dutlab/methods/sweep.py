@@ -27,6 +27,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import Rate
 from dutlab.spec.workloads.setting import LoadSetting
+from dutlab.subject import joined
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, l1_rate
 
 _ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "received_bps_l1", "received_bps_l2")
@@ -62,7 +63,7 @@ async def offered(generator: Generator, offer: Offer) -> Measured:
     flows = [by_link[name] for name in offer.flow_names]
     figures = {flow.link: figures_of(offer, flow) for flow in flows}
     if len(flows) > 1:
-        figures["+".join(offer.flow_names)] = sum_of(figures, flows)
+        figures[joined(offer.flow_names)] = sum_of(figures, flows)
     doubts = (*outcome.doubts, *(d for flow in flows for d in doubts_of(offer, flow)), *doubts_of_length(offer))
     return Measured(figures=figures, flows=tuple(flows), doubts=doubts, raw=outcome.raw, facts=outcome.facts, readings=outcome.readings)
 

@@ -10,6 +10,7 @@ from dutlab.errors import InputError
 from dutlab.spec.factors import MTU
 from dutlab.spec.workloads import AnySetting
 from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
+from dutlab.subject import joined
 
 if TYPE_CHECKING:
     from dutlab.spec.generators import GeneratorModel
@@ -62,4 +63,4 @@ class Cell(BaseModel):
     @property
     def link_label(self) -> str:
         """`a`, or `a+b` for links driven at once."""
-        return "+".join(self.links)
+        return joined(self.links)

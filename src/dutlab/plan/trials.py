@@ -39,6 +39,7 @@ from dutlab.spec.shape import bounds_of
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
+from dutlab.subject import joined
 from dutlab.systems.system import WRAPPING, XFRM_IPSEC
 from dutlab.units import BpsL1, Seconds
 
@@ -255,7 +256,7 @@ def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, d
             found[name] = _most(link, link.speed, drive, cell)
     if len(found) == len(drive.links) > 1:
         first = next(iter(found.values()))
-        found["+".join(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
+        found[joined(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
     return found
 
 

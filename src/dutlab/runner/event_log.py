@@ -38,6 +38,7 @@ from dutlab.plan.plan import Plan, Trial
 from dutlab.spec.factors import MODE
 from dutlab.store.loads import BACKPRESSURE, load_of
 from dutlab.store.record import TrialRecord
+from dutlab.subject import whole_of
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
@@ -113,7 +114,7 @@ class EventLog:
         for d in record.doubts:
             text = f"{d.text} ({d.detail})" if d.detail else d.text
             self._say(DoubtFound(at=_now(), trial=record.trial, kind=d.kind, grade=d.grade, text=text))
-        main = max(record.figures, key=lambda name: name.count("+"), default="")  # all links and ways together
+        main = whole_of(record.figures)
         self._say(
             TrialEnded(
                 at=_now(), trial=record.trial, what=self._words_of(record.cell), workload=record.cell.workload, status=record.status,

@@ -42,6 +42,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.store.cell_figures import CellKey, key_of
+from dutlab.subject import joined
 
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
@@ -197,7 +198,7 @@ class Execution(RunProcess):
         return found
 
     def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
-        what = f"{load.generator.text()}, {load.mix.name} on link {'+'.join(load.links)}"
+        what = f"{load.generator.text()}, {load.mix.name} on link {joined(load.links)}"
         self.events.note(f"headroom unknown: {what}: the rig could not be measured without the DUT: {why}")
 
     async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:

@@ -14,6 +14,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.setting import FrameSetting, directions_of
 from dutlab.store.calibration import Calibration
+from dutlab.subject import joined
 from dutlab.workloads import Headroom, plug_of
 
 
@@ -69,7 +70,7 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
-    directions, compared = "+".join(load.flows), plug_of(cell.workload).headroom
+    directions, compared = joined(load.flows), plug_of(cell.workload).headroom
     results = {directions if compared is Headroom.TOGETHER else link: of for link, of in measured.figures.items()}
     ratios = headroom(results, points, load.flows, mix_key(load.mix))
     if compared is Headroom.TOGETHER and directions in ratios:

@@ -163,10 +163,10 @@ async def _slows(site: GeneratorSite) -> list[Known]:
         inside, why = None, "this machine was no faster before than the drive is after"
     else:
         inside, why = (None, "not steady in time") if first is None else (float(max(0, before + 1 - int(float(first)))), "")
-    steady = measured.figures[DRIVE].get("steady_iops")
+    steady = measured.figures[DRIVE].get("steady/iops")
     return [
         Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why),
-        Known(name, "pts", "steady_iops", _SLOW, steady, RATE_WITHIN * _SLOW),
+        Known(name, "pts", "steady/iops", _SLOW, steady, RATE_WITHIN * _SLOW),
     ]
 
 

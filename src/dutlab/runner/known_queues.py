@@ -151,7 +151,7 @@ async def _delays(path: QueuedPath) -> list[Known]:
                 frame_size=FRAME, rate_pps=COUNTED_PPS, shares_percent=(50.0, 100.0), idle_pps=COUNTED_PPS, duration_s=_RATE_S,
                 warmup_s=NO_TIME, drain_s=DRAINED,
             )  # fmt: skip
-            answers = [(figure, delay, DELAY_WITHIN_NS) for figure in ("at_50_tl_ns", "at_100_tl_ns")]
+            answers = [(figure, delay, DELAY_WITHIN_NS) for figure in ("50%/tl_ns", "100%/tl_ns")]
             found += (await found_by(latency.measure, Bench(path.engine), setting)).against(name, answers, beyond=base)
     return found
 
@@ -215,7 +215,7 @@ async def _rates(path: QueuedPath) -> list[Known]:
     passing = rate + _ROOM / _RATE_S
     async with path.queued(words := f"netem rate {RATE_BPS}bit limit {_ROOM}"):
         searched = await found_by(search.measure, Bench(path.engine), setting)
-    return [*found, *searched.against(_rated(words), [("ndr_lower_pps", passing, RATE_WITHIN * passing)])]
+    return [*found, *searched.against(_rated(words), [("ndr/lower_pps", passing, RATE_WITHIN * passing)])]
 
 
 def _rated(words: str) -> str:

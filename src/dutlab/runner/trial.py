@@ -32,6 +32,7 @@ from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.subject import Figures
 from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.workloads import LoadPattern, named, plug_of
 
@@ -88,7 +89,7 @@ async def carry_out(
         cell=trial.cell,
         started=started,
         ended=started + took,
-        ceilings=trial.ceilings,
+        ceilings=Figures(trial.ceilings),
         doubts=[
             DoubtRecord.of(d)
             for d in dict.fromkeys(
@@ -174,7 +175,7 @@ def _without_figures(
         cell=trial.cell,
         started=now,
         ended=now,
-        figures={},
+        figures=Figures(),
         doubts=[DoubtRecord.of(d) for d in stage.marks],
         checks=[asdict(c) for c in checks],
         commands=book.take(),

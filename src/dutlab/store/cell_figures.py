@@ -14,6 +14,7 @@ from typing import Any
 from dutlab.doubts import DoubtKind
 from dutlab.plan.cell import Cell
 from dutlab.store.record import TrialRecord
+from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
 
 CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
@@ -74,8 +75,7 @@ class CellFigures:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What has figures of its own: all links and directions together first (`a+a.back`), then each (`a`, `a.back`)."""
-        found = dict.fromkeys(name for r in self.records for name in r.figures)
-        return tuple(sorted(found, key=lambda name: (-name.count("+"), name)))
+        return tuple(sums_first(name for r in self.records for name in r.figures))
 
     def figures(self, name: str) -> tuple[str, ...]:
         """Every figure that a record has under `name`, in the order of the records."""
@@ -106,12 +106,9 @@ def figure_names(cells: Iterable[CellFigures]) -> tuple[str, ...]:
 
 def name_words(name: str, links: Sequence[str], workload: str) -> str:
     """`link a`, `link a, backward`, `link a of a+b`, `drive d1`: what a name of a record's figures stands for."""
-    label, place = "+".join(links), plug_of(workload).place
-    base, back = name.removesuffix(".back"), name.endswith(".back")
-    if "+" in name:
-        parts = name.split("+")
-        if parts == [parts[0], f"{parts[0]}.back"]:
-            return f"{place} {parts[0]}, both directions"
+    label, place, subject = joined(links), plug_of(workload).place, subject_of(name)
+    if len(subject.places) > 1:
         return f"{place} {name}" if name == label or len(links) == 1 else f"{place}s {name}"
-    of = f" of {label}" if len(links) > 1 and base in links else ""
-    return f"{place} {base}{of}, backward" if back else f"{place} {base}{of}"
+    of = f" of {label}" if len(links) > 1 and subject.way is not Way.BOTH and subject.places[0] in links else ""
+    way = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}[subject.way]
+    return f"{place} {subject.places[0]}{of}{way}"

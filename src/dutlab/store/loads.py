@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.store.record import FlowRecord, TrialRecord
+from dutlab.subject import apart
 
 BACKPRESSURE, DELIVERED = "backpressure_ratio", "delivered_ratio"
 
 
 def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
     """The same of one record; None of one that keeps no ledger of these links."""
-    directions = link.split("+")
+    directions = apart(link)
     flows = [f for f in record.flows if f.link in directions]
     if len(flows) < len(directions):
         return None

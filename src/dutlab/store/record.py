@@ -5,12 +5,14 @@ Written once and never rewritten. `record_schema()` is the contract in contracts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from math import isfinite
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
 
 from dutlab.analysis.ceilings.assumed import above_line
 from dutlab.analysis.interference import Interference
@@ -18,8 +20,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Flow, Measured, OfferCount
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads import settings_schema
+from dutlab.subject import Figures, Subject, Way
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Schema version of everything in a run folder; raised when an older reader would misread."""
 
 PUBLISHED = "published"
@@ -28,6 +31,63 @@ PUBLISHED = "published"
 
 class _Strict(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class SubjectRecord(_Strict):
+    """What figures are of (dutlab.subject)."""
+
+    places: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Links, drives or hosts, as the cell calls them; of several it is the sum."""
+    way: Way = Way.FORWARD
+    """Left out where it is `forward`."""
+    part: str = ""
+    """Of the measurement: a goal, a stream, a job, a phase, a state, a step. Left out for the whole."""
+
+
+class SubjectFigures(_Strict):
+    """The figures of one subject."""
+
+    subject: SubjectRecord
+    values: dict[str, float]
+    """Measure → value."""
+
+
+@cache
+def _subject(places: tuple[str, ...], way: Way, part: str) -> Subject:
+    return Subject(places, way, part)
+
+
+def _read_figures(entries: Sequence[SubjectFigures]) -> Figures:
+    return Figures.of((_subject(e.subject.places, e.subject.way, e.subject.part), e.values) for e in entries)
+
+
+def figure_entries(figures: Figures) -> list[dict[str, Any]]:
+    """As a record's file has them."""
+    return [{"subject": _fields(subject), "values": values} for subject, values in Figures(figures).by_subject()]
+
+
+def _fields(subject: Subject) -> dict[str, Any]:
+    way = {} if subject.way is Way.FORWARD else {"way": subject.way.value}
+    return {"places": list(subject.places), **way, **({"part": subject.part} if subject.part else {})}
+
+
+def _as_entries(found: object, info: ValidationInfo) -> object:
+    """A record that is made may be given its figures as they are in memory; one that is read may not."""
+    return figure_entries(Figures(found)) if isinstance(found, Mapping) and info.context is not FROM_FILE else found
+
+
+def _figures_schema(_source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+    entries = core_schema.no_info_after_validator_function(_read_figures, handler.generate_schema(list[SubjectFigures]))
+    in_memory = core_schema.with_info_before_validator_function(_as_entries, entries)
+    written = core_schema.plain_serializer_function_ser_schema(figure_entries, return_schema=core_schema.list_schema())
+    return core_schema.json_or_python_schema(entries, in_memory, serialization=written)
+
+
+FROM_FILE = object()
+"""The context of validation where what is validated lay in a file."""
+
+RecordFigures = Annotated[Figures, GetPydanticSchema(_figures_schema)]
+"""In a file a list, an entry for each subject."""
 
 
 class DoubtRecord(_Strict):
@@ -73,7 +133,7 @@ class CommandRecord(_Strict):
 class TrialRecord(_Strict):
     """One trial."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     trial: int
     status: Literal["measured", "failed", "refused", "disturbed"]
     """`disturbed`: measured, but other work on the machine took too much of it, so the figures do not count."""
@@ -84,10 +144,10 @@ class TrialRecord(_Strict):
     cell: Cell
     started: AwareDatetime
     ended: AwareDatetime
-    figures: dict[str, dict[str, float]]
-    """Link (or `a+b` for the sum) → name with unit suffix → value."""
-    ceilings: dict[str, dict[str, float]] = {}
-    """The same keys, for the limits that follow from facts (link speed)."""
+    figures: RecordFigures
+    """What each figure is of, and by measure its value."""
+    ceilings: RecordFigures = Field(default_factory=Figures)
+    """The same, of the limits that follow from facts (link speed)."""
     flows: list[FlowRecord] = []
     doubts: list[DoubtRecord] = []
     checks: list[dict[str, Any]] = []
@@ -115,7 +175,7 @@ def found_of(measured: Measured) -> dict[str, Any]:
     NaN and infinity are not figures and left out; in a table they are an empty place.
     """
     return {
-        "figures": {link: {k: v for k, v in of_link.items() if isfinite(v)} for link, of_link in measured.figures.items()},
+        "figures": Figures({place: {k: v for k, v in of.items() if isfinite(v)} for place, of in measured.figures.items()}),
         "flows": [FlowRecord.of(f) for f in measured.flows],
         "tool_facts": dict(measured.facts),
         "notes": list(measured.notes),

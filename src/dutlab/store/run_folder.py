@@ -37,7 +37,7 @@ from dutlab.store.judged import as_disturbed, judged
 from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.read import CHANGED, read_json, read_plain, reading
-from dutlab.store.record import SCHEMA_VERSION, TrialRecord
+from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
 from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_all, sync_directory, write_once
@@ -349,7 +349,7 @@ def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
 def _record_of(path: Path) -> TrialRecord:
     found = _object(path)
     try:
-        return TrialRecord.model_validate(found)
+        return TrialRecord.model_validate(found, context=FROM_FILE)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

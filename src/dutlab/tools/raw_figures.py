@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dutlab.methods.ports import back_of
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting, in_figures
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting
 from dutlab.spec.workloads.setting import directions_of
+from dutlab.subject import back_of, joined, part_figure
 from dutlab.tools.engine.protocol import Received, ReceivedStream, Sent, SentStream
 from dutlab.tools.engine.typed import MisfitError, read
 from dutlab.tools.iperf3 import json_output
@@ -63,7 +63,7 @@ def rates(kept: KeptTrial) -> Recomputed:
         }
     except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
         raise CannotRecompute(_unread(error)) from error
-    whole = {"+".join(found): sum(found.values())} if len(found) > 1 else {}
+    whole = {joined(found): sum(found.values())} if len(found) > 1 else {}
     return {link: {figure: rate} for link, rate in (found | whole).items()}
 
 
@@ -73,7 +73,7 @@ def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, bac
 
 
 def stream_rates(kept: KeptTrial) -> Recomputed:
-    """received_NAME_pps of each stream of workload `multi-stream` of which something was sent. Raises CannotRecompute."""
+    """NAME/received_pps of each stream of workload `multi-stream` of which something was sent. Raises CannotRecompute."""
     names = [stream.name for stream in kept.cell.setting_as(MultiStreamSetting).streams]
     found: dict[str, dict[str, float]] = {}
     for link, ends in kept.ends().items():
@@ -82,7 +82,7 @@ def stream_rates(kept: KeptTrial) -> Recomputed:
             if len(sent) != len(names):
                 raise CannotRecompute(f"its raw files tell of {len(sent)} streams on link {link}, and {len(names)} were asked for")
             found[link] = {
-                f"received_{in_figures(name)}_pps": _rate(of, arrived)
+                part_figure(name, "received_pps"): _rate(of, arrived)
                 for name, of in zip(names, sorted(sent, key=lambda s: s.stream), strict=True)
                 if of.sent
             }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from dutlab.analysis.ceilings.ethernet import Ip, tcp_goodput
+from dutlab.subject import subject_of
 from dutlab.units import BpsL1, si
 
 ABOVE_FRAMES = 1.02
@@ -15,7 +15,9 @@ ABOVE_BITS = 1.005
 USUAL_MTU = 1500
 JUMBO_MTU = 9000
 """The largest that most cards and switches are set to; some take 9216, which adds 0.01 % more."""
-_COUNTED = re.compile(r"(?:max_)?(?:sent|received)_(?P<kind>pps|bps_l1|bps_l2)|goodput_bps")
+_COUNTED = {f"{of}_{kind}": f"received_{kind}" for of in ("sent", "received", "max_received") for kind in ("pps", "bps_l1", "bps_l2")}
+_COUNTED["goodput_bps"] = "goodput_bps"
+"""Figures of frames that were counted, and goodput → the ceiling that they have."""
 
 
 def exceeds(value: float, line: float, unit: str) -> bool:
@@ -44,9 +46,8 @@ def above_line(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str
     """(link, what is above what it can carry, in words) for every rate of frames that was counted, and for goodput that no MTU explains."""
     for link, of_link in figures.items():
         for name, value in of_link.items():
-            if not (counted := _COUNTED.fullmatch(name)):
+            if (like := _COUNTED.get(name)) is None:
                 continue
-            like = f"received_{counted['kind']}" if counted["kind"] else name
             line = _line_of(link, like, ceilings)
             if line and like == name == "goodput_bps":
                 line = max(other_goodputs(line, mtu=None).values())
@@ -59,5 +60,5 @@ def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]
     """Of a link that has none of its own (`a+a.back`), the sum of its directions'."""
     if (own := ceilings.get(link, {}).get(figure)) is not None:
         return own
-    of_directions = [ceilings.get(direction.removesuffix(".back"), {}).get(figure) for direction in link.split("+")]
+    of_directions = [ceilings.get(place, {}).get(figure) for place in subject_of(link).place_of_flows]
     return None if any(line is None for line in of_directions) else sum(line for line in of_directions if line is not None)

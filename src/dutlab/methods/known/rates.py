@@ -49,7 +49,7 @@ async def _search(bench: Bench, _: FaultyDevice) -> list[Known]:
     )
     expected = POLICED_PPS + POLICED_DEPTH / POLICED_S
     found = await found_by(search.measure, bench, setting)
-    return found.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr_lower_pps", expected, expected * WITHIN)])
+    return found.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr/lower_pps", expected, expected * WITHIN)])
 
 
 async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:

@@ -43,10 +43,10 @@ async def _latency(bench: Bench, _: FaultyDevice) -> list[Known]:
     try:
         figures = (await latency.measure(bench, cell(setting))).figures[LINK]
     except MeasurementError as e:
-        return [Known(_HELD, "latency", "at_100_tl_ns", HELD_NS, None, HELD_WITHIN_NS, str(e))]
+        return [Known(_HELD, "latency", "100%/tl_ns", HELD_NS, None, HELD_WITHIN_NS, str(e))]
     return [
         Known(_HELD, "latency", name, HELD_NS, figures.get(name), HELD_WITHIN_NS, "" if name in figures else "the engine gave no latency")
-        for name in ("at_50_tl_ns", "at_100_tl_ns")
+        for name in ("50%/tl_ns", "100%/tl_ns")
     ]
 
 

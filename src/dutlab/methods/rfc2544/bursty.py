@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.rfc2544 import throughput
 from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext
+from dutlab.subject import part_figure
 
 BURSTS = (16, 64, 256, 1024)
 """Frames of a burst."""
@@ -45,5 +46,5 @@ async def measure(stand: SuiteContext) -> Rfc2544Result:
         if between_ns is None:
             notes.append(f"bursts of {frames} frames: no distance without loss was found (§21)")
         else:
-            figures[f"between_bursts_{frames}_ns"] = between_ns
+            figures[part_figure(str(frames), "between_bursts_ns")] = between_ns
     return Rfc2544Result(rows, figures, notes)

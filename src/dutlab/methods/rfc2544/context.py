@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.events import Tell, nobody
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import NO_TIME, DutControl, Flow, Generator, Offer, Outcome, PowerControl, Row, Stretch, back_of, flow_names
+from dutlab.methods.ports import NO_TIME, DutControl, Flow, Generator, Offer, Outcome, PowerControl, Row, Stretch, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
+from dutlab.subject import back_of
 from dutlab.units import Pps, Seconds
 
 LEARNING_S = 2.0

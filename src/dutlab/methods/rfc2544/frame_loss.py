@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dutlab.methods.ports import Row
 from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made, made_pps
+from dutlab.subject import part_figure, share_part
 from dutlab.units import Pps, Seconds
 
 TRIAL_S = 60.0  # RFC 2544 section 24
@@ -53,7 +54,7 @@ async def hop_by_hop(stand: SuiteContext) -> Rfc2544Result:
     found = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in HOP_BY_HOP_SHARES]
     rows: list[Row] = [row for row, _ in found]
     figures = {
-        f"loss_at_{round(share * 100)}_percent_ratio": lost
+        part_figure(share_part(round(share * 100)), "loss_ratio"): lost
         for share, row in zip(HOP_BY_HOP_SHARES, rows, strict=True)
         if isinstance(lost := row["loss_ratio"], float)
     }

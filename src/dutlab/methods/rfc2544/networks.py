@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 from dutlab.methods.dut_tables import LinkEnd
-from dutlab.methods.ports import Bench, Row, back_of
+from dutlab.methods.ports import Bench, Row
 from dutlab.methods.routes import load_checked, traffic_to
 from dutlab.spec.traffic import IPNetwork, Spread, Traffic
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
+from dutlab.subject import back_of
 
 BEHIND: Mapping[int, Mapping[LinkEnd, IPNetwork]] = {
     4: {LinkEnd.SINK: ip_network("198.19.128.0/17"), LinkEnd.SOURCE: ip_network("198.18.128.0/17")},

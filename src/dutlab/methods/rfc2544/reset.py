@@ -14,6 +14,7 @@ from statistics import fmean
 from dutlab.methods.ports import PowerControl, PowerCut, ResetKind, Row
 from dutlab.methods.reconf import under_load
 from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made, starved_words
+from dutlab.subject import part_figure
 from dutlab.units import Pps, Seconds
 
 BEFORE_S = 15.0  # RFC 6201 section 4: forwarding without loss for at least 15 s
@@ -56,7 +57,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
             notes += [note] if note and note not in notes else []
             took += [value] if isinstance(value := row["reset_ns"], float) else []
         if len(took) == stand.setting.reset_repeats:
-            figures[f"reset_{reset.kind}_ns"] = fmean(took)
+            figures[part_figure(reset.kind, "reset_ns")] = fmean(took)
     return Rfc2544Result(rows, figures, notes)
 
 

@@ -2,7 +2,7 @@
 
 Figures are of all directions together, under the cell's link label: throughput_pps, throughput_bps_l1, throughput_share_ratio (of the
 highest rate), max_pps; latency_*_ns; loss_at_max_ratio; burst_*_frames, buffer_implied_ns, buffer_corrected_ns; recovery_ns; reset_KIND_ns;
-loss_at_N_percent_ratio (hop by hop); between_bursts_N_ns. The record's tables have the rows of each test (rates there are of each
+N%/loss_ratio (hop by hop); N/between_bursts_ns. The record's tables have the rows of each test (rates there are of each
 direction), and `deviations` from the text.
 
 A test that fails leaves the others as they are, and says why in the notes. A run that is cut does the frame size again.

@@ -12,6 +12,7 @@ from dutlab.methods.search.request import Search
 from dutlab.methods.search.result import GoalResult, Irregular, SearchResult
 from dutlab.methods.search.trial import Mark
 from dutlab.spec.mixes import Mix
+from dutlab.subject import part_figure
 from dutlab.units import Pps, l1_rate, si
 
 SETTLING_S = 2 + 5  # RFC 2544 section 23: 2 s for residual frames and 5 s for the DUT to settle
@@ -31,9 +32,9 @@ def figures(found: SearchResult, mix: Mix, links: int) -> dict[str, float]:
     for name, result in found.results.items():
         for what, rate in (("lower", result.lower_pps), ("upper", result.upper_pps), ("conditional", result.conditional_pps)):
             if rate is not None:
-                known[f"{name}_{what}_pps"] = rate * links
+                known[part_figure(name, f"{what}_pps")] = rate * links
                 if what != "upper":
-                    known[f"{name}_{what}_bps_l1"] = l1_rate(Pps(rate * links), mix.mean)
+                    known[part_figure(name, f"{what}_bps_l1")] = l1_rate(Pps(rate * links), mix.mean)
     return known | {"search_trials": len(found.trials), "search_sent_s": found.sent_s, "search_saved_s": found.saved_s}
 
 
@@ -74,7 +75,7 @@ def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int]) -> tuple[Dou
 
 def _of_result(found: SearchResult, result: GoalResult) -> list[Doubt]:
     name = result.goal.name
-    about = f"{name}_lower_pps" if result.lower_pps is not None else ""
+    about = part_figure(name, "lower_pps") if result.lower_pps is not None else ""
     said = {
         Irregular.ENDED: found.ended,
         Irregular.GENERATOR: found.reach,

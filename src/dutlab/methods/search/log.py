@@ -20,6 +20,7 @@ from dutlab.methods.search.result import seconds_of
 from dutlab.methods.search.trial import Mark, Role, SearchTrial, trial_of
 from dutlab.spec.goals import Goal
 from dutlab.spec.workloads.search import EarlyStop
+from dutlab.subject import joined, part_figure
 from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25
@@ -65,9 +66,9 @@ class SearchLog:
             upper = min((load for load, loss in told if loss > goal.loss_ratio), default=math.inf)
             lower = max((load for load, loss in told if loss <= goal.loss_ratio and load < upper), default=0.0)
             if upper < math.inf:
-                found[f"{goal.name}_upper_pps"] = float(upper)
+                found[part_figure(goal.name, "upper_pps")] = float(upper)
             if lower:
-                found[f"{goal.name}_lower_pps"] = float(lower)
+                found[part_figure(goal.name, "lower_pps")] = float(lower)
         return found
 
     async def reach(self) -> tuple[Pps, str]:
@@ -95,7 +96,7 @@ class SearchLog:
             await self._still_there(trial)
         trial = self._keep(replace(trial, counts=True))
         self._matters.learn(ask.load, trial.told(ask, self.search.tolerance).loss_ratio)
-        self._tell("+".join(self.search.links), SEARCH, self._bounds(ask.load))
+        self._tell(joined(self.search.links), SEARCH, self._bounds(ask.load))
         return trial
 
     async def again(self, load: Pps, goal: Goal) -> SearchTrial | None:

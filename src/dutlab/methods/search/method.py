@@ -2,9 +2,9 @@
 
 Figures of a link, for each goal by its name; rates are of that link, and of all links together under `a+b`:
 
-    ndr_lower_pps, ndr_upper_pps             relevant lower and upper bound; absent where there is none
-    ndr_conditional_pps                      conditional throughput: the lower bound less its loss
-    ndr_lower_bps_l1, ndr_conditional_bps_l1 the same on the wire
+    ndr/lower_pps, ndr/upper_pps             relevant lower and upper bound; absent where there is none
+    ndr/conditional_pps                      conditional throughput: the lower bound less its loss
+    ndr/lower_bps_l1, ndr/conditional_bps_l1 the same on the wire
     search_trials, search_sent_s, search_saved_s
 
 The record's tables have one row a goal (`goals`) and one a trial (`trials`); an irregular result has its reasons in the doubts and the
@@ -33,6 +33,7 @@ from dutlab.methods.search.trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
 from dutlab.spec.workloads.search import AgainAtEnd, SearchSetting
+from dutlab.subject import joined
 from dutlab.units import Pps, si
 
 
@@ -65,7 +66,7 @@ async def searched(bench: Bench, search: Search) -> Searched:
     found = await _find(log)
     by_link = {link: figures(found, search.mix, 1) for link in search.links}
     if len(search.links) > 1:
-        by_link["+".join(search.links)] = figures(found, search.mix, len(search.links))
+        by_link[joined(search.links)] = figures(found, search.mix, len(search.links))
     return Searched(
         figures=by_link,
         doubts=doubts(found, log.doubts),

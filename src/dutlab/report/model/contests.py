@@ -21,6 +21,7 @@ from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, key_of, name_words
+from dutlab.subject import sums_first
 from dutlab.workloads import main_figures
 
 
@@ -169,7 +170,7 @@ def contest_label(cell: Cell, name: str, own: str) -> str:
 
 def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
     """(name, figure) of everything that the cells are compared by: what is measured of all together first, then each direction."""
-    names = sorted(dict.fromkeys(name for c in cells for name in c.names), key=lambda name: (-name.count("+"), name))
+    names = sums_first(name for c in cells for name in c.names)
     out = []
     for name in names:
         have = list(dict.fromkeys(figure for c in cells for figure in c.figures(name)))

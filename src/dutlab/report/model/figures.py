@@ -14,6 +14,7 @@ from dutlab.stats.summary import summarise
 from dutlab.store.cell_figures import is_bound
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
+from dutlab.subject import apart
 
 
 def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
@@ -30,8 +31,8 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
         for row in r.tables.get(PUBLISHED, ())
         if row.get("figure") == figure
     }
-    parts = [own[name] for name in ([link] if link in own else link.split("+")) if name in own]
-    if len(parts) < (1 if link in own else link.count("+") + 1) or len({scale for _, scale in parts}) != 1:
+    parts = [own[name] for name in ([link] if link in own else apart(link)) if name in own]
+    if len(parts) < (1 if link in own else len(apart(link))) or len({scale for _, scale in parts}) != 1:
         return value
     text, scale = parts[0]
     if len(parts) > 1:  # a sum that their table lacks has the digits of its parts

@@ -13,6 +13,7 @@ from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.record import TrialRecord
+from dutlab.subject import whole_of
 from dutlab.workloads import main_figures
 
 
@@ -34,8 +35,7 @@ class Group:
     @cached_property
     def main(self) -> tuple[str, str]:
         """The figure that is judged, and of what: the links together, and of a load that goes in both directions, both."""
-        names = {name: None for r in self.measured for name in r.figures}
-        link = max(names, key=lambda name: (name.count("+"), name == self.cell.link_label), default=self.cell.link_label)
+        link = whole_of((place for r in self.measured for place in r.figures), self.cell.link_label)
         there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
         return (there[0], link) if there else ("", link)
 

@@ -11,6 +11,7 @@ from dutlab.report.model.run_answers import RunAnswers
 from dutlab.report.model.run_report import GRADES, DoubtNote
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
+from dutlab.subject import apart
 
 FIRST_INTERVAL_N = 6
 """Repeats from which a 95 % interval exists (stats.summary)."""
@@ -81,7 +82,7 @@ def _key(doubt: DoubtRecord) -> _Key:
 def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) -> bool:
     """A doubt about one link touches sums that it is part of; one about something we do not know touches everything."""
     about = doubt.about
-    if not about or about in (link, figure, f"{link}.{figure}") or about in link.split("+"):
+    if not about or about in (link, figure, f"{link}.{figure}") or about in apart(link):
         return True
     links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
     figures = {name for of_link in record.figures.values() for name in of_link}

@@ -15,6 +15,7 @@ from typing import Literal, Self
 
 from dutlab.measures import BIT_RATES, Better, measure_unit
 from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
+from dutlab.subject import joined
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Column:
     @property
     def sum(self) -> bool:
         """All links driven at once, added up."""
-        return len(self.links) > 1 and self.link == "+".join(self.links)
+        return len(self.links) > 1 and self.link == joined(self.links)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.events import TrialEnded
-from dutlab.measures import parts_of
 from dutlab.report.model.words import grouped
+from dutlab.subject import by_part
 from dutlab.units import si
 
 _HEADLINES = (
@@ -17,8 +17,8 @@ _HEADLINES = (
     ("critical_pps", "pps"),
     ("read_iops", "IOPS read"),
     ("write_iops", "IOPS written"),
-    ("peak_iops", "IOPS at most"),
-    ("steady_iops", "IOPS"),
+    ("peak/iops", "IOPS at most"),
+    ("steady/iops", "IOPS"),
     ("made_pps", "pps made"),
 )
 _COUNTS = (("connections_lower_per_s", "connections/s"), ("concurrent_connections", "connections at once"))
@@ -43,13 +43,13 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
         return f"{ended.status}: {ended.why}"
     figures = ended.figures.get(ended.main, {})
     counted = [f"{grouped(f'{figures[name]:.0f}')} {unit}" for name, unit in _COUNTS if name in figures]
-    of_steps = [(own, file) for file, own in ended.figures.items() if file.count("/") == 2]  # noqa: PLR2004 -- HOST/PHASE/NN
+    parts = by_part(figures)
+    of_steps = [(host, own) for host, of in ended.figures.items() if ended.workload == "steps" for part, own in by_part(of).items() if part]
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures] + counted
-    found += [f"{file.partition('/')[0]} {si(own[name], unit)}" for own, file in of_steps for name, unit in _OF_STEPS if name in own][:6]
-    found += [f"{of['name']} {si(value, 'pps')}" for name, value in figures.items() if (of := parts_of(name, "{name}_lower_pps"))]
-    longest = ((parts_of(name, "outage_{name}_{p}_ns"), value) for name, value in figures.items())
-    outages = {of["name"]: value for of, value in longest if of.get("p") == "max"}
-    found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages.items()]
+    found += [f"{host} {si(own[name], unit)}" for host, own in of_steps for name, unit in _OF_STEPS if name in own][:6]
+    found += [f"{part} {si(of['lower_pps'], 'pps')}" for part, of in parts.items() if part and "lower_pps" in of]
+    outages = ((part, of["outage_max_ns"]) for part, of in parts.items() if "outage_max_ns" in of)
+    found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages]
     if "path_mtu_bytes" in figures:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
         found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")

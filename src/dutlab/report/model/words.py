@@ -11,6 +11,7 @@ from itertools import count
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads.setting import Setting, Value
+from dutlab.subject import joined
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -138,11 +139,14 @@ def unit_for(figure: str, values: Iterable[float]) -> Unit:
             return bit_rate_unit(values) if unit in BIT_RATES else unit_of(figure)
 
 
+_SPACED = str.maketrans("_/", "  ")
+
+
 def name_words(figure: str) -> str:
-    """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it."""
+    """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it. A part comes before it."""
     unit = measure_unit(figure)
     is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
-    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).replace("_", " ")
+    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).translate(_SPACED)
 
 
 def better_of(figure: str) -> Better:
@@ -255,7 +259,7 @@ def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:
     if len(links) == 1:
         return f"{place} {link} alone"
     together = "both" if len(links) == 2 else "all"  # noqa: PLR2004 - two are "both"
-    return f"sum, {together} driven" if link == "+".join(links) else f"{place} {link}, {together} driven"
+    return f"sum, {together} driven" if link == joined(links) else f"{place} {link}, {together} driven"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

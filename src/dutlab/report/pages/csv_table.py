@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Cell, Figure, Missing, Table, Value
 from dutlab.report.model.words import Unit
+from dutlab.subject import joined
 
 COLUMNS = (
     "run", "workload", "asked", "mode", "links", "link", "frame_size", "figure", "median", "low", "high", "spread", "repeats", "planned",
@@ -37,7 +38,7 @@ def _rows(r: RunReport) -> Iterator[Row]:
                     if isinstance(cell, Figure | Missing):
                         yield {
                             "run": r.name, "workload": section.workload, "asked": table.asked or table.title, "mode": row.label,
-                            "links": row.links or "+".join(column.links), "link": row.link or column.link,
+                            "links": row.links or joined(column.links), "link": row.link or column.link,
                             "frame_size": row.size or column.size, "figure": column.figure,
                             "ceiling": row.ceilings[i] if row.ceilings else None, **_value(r, cell),
                         }  # fmt: skip

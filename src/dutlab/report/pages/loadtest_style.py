@@ -53,8 +53,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 def _together(group: Group) -> str:
     """What all directions together are called in the records; a table of published figures has its own name for them."""
-    names = {name for r in group.measured for name in r.figures}
-    return max(names, key=lambda name: (name.count("+"), name), default=group.cell.link_label)
+    return group.main[1]
 
 
 def _product(read: ReadRun, group: Group, reads: Sequence[ReadRun]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.words import duration_words, numbers_words, plural
+from dutlab.subject import subject_of
 
 
 def method_words(r: RunReport) -> tuple[str, ...]:
@@ -37,7 +38,7 @@ def _what(r: RunReport) -> list[str]:
 
 
 def _links(links: list[str]) -> str:
-    return " and ".join(f"links {link} at once" if "+" in link else f"link {link}" for link in links)
+    return " and ".join(f"links {link} at once" if subject_of(link).is_sum else f"link {link}" for link in links)
 
 
 def _order(r: RunReport) -> str:

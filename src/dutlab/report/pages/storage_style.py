@@ -17,6 +17,7 @@ from dutlab.report.model.words import alike_names, better_of, in_order, setting_
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
+from dutlab.subject import figure_name
 
 _WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
 _FIGURES = re.compile(r"(.*_)?(iops|bytes_per_s|clat_mean_ns|clat_p\d+_ns|latency_ns|capacity_bytes|cpu\w*_(ratio|cores))")
@@ -105,7 +106,7 @@ def _asked(group: Group, groups: Sequence[Group]) -> str:
 def _names(group: Group) -> list[str]:
     """Its figures that are printed: of a table all, of a trial what such tests tell."""
     found = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
-    return [name for name in found if _published(group, name) or _FIGURES.fullmatch(name)]
+    return [name for name in found if _published(group, name) or _FIGURES.fullmatch(figure_name(name).measure)]
 
 
 def _published(group: Group, name: str) -> Mapping[str, object] | None:
@@ -126,5 +127,7 @@ def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]
 
 def _split(name: str) -> tuple[str, str]:
     """`random_read_latency_ms` → what it is, and in which unit."""
-    end = next((end for end in sorted(_UNITS, key=len, reverse=True) if name.endswith(f"_{end}")), "")
-    return name.removesuffix(f"_{end}") if end else name, _UNITS.get(end, "")
+    part, measure = figure_name(name)
+    end = next((end for end in sorted(_UNITS, key=len, reverse=True) if measure == end or measure.endswith(f"_{end}")), "")
+    bare = "" if measure == end else measure.removesuffix(f"_{end}")
+    return "_".join(filter(None, (part, bare))) or measure, _UNITS.get(end, "")

@@ -14,6 +14,7 @@ from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, 
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
+from dutlab.subject import apart
 
 WIDTH, HEIGHT = 300.0, 210.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5
@@ -289,5 +290,5 @@ def _beyond(above: Sequence[tuple[float, str]], sizes: int, unit: Unit) -> str:
 
 
 def _of_links(table: Table) -> str:
-    links = table.rows[0].links.split("+")
+    links = apart(table.rows[0].links)
     return f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"

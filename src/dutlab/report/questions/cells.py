@@ -16,6 +16,7 @@ from dutlab.report.model.contests import CompareRequest, contests_of, decided, o
 from dutlab.report.model.words import plural
 from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, key_of, name_words
+from dutlab.subject import subject_of
 from dutlab.workloads import main_figures
 
 RATE = "received_pps"
@@ -78,7 +79,7 @@ def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellK
         cell = of.cell
         params = {k: str(v) for k, v in cell.params.items() if v is not None and k != "frame_mix"}
         for name, direction in _directions(of, figure) or [(_whole(of, figure), "forward")]:
-            links = name.removesuffix(".back") if directed and len(cell.links) > 1 else cell.link_label
+            links = subject_of(name).places[0] if directed and len(cell.links) > 1 else cell.link_label
             levels = {**cell.factors, "workload": cell.workload, "links": links, **({DIRECTION: direction} if directed else {}), **params}
             key = tuple(levels.items())
             readings = of.readings(name, figure)
@@ -150,13 +151,14 @@ def _with(run: ComparedRun, figure: str) -> Sequence[CellFigures]:
 
 def _directions(of: CellFigures, figure: str) -> list[tuple[str, str]]:
     """(name, direction) where both directions of a link were driven; empty otherwise."""
-    return list(_both(of, figure)) if any(name.endswith(".back") for name in of.names) else []
+    return list(_both(of, figure)) if any(subject_of(name).is_back for name in of.names) else []
 
 
 def _both(of: CellFigures, figure: str) -> Iterator[tuple[str, str]]:
     for name in of.names:
-        if "+" not in name and figure in of.figures(name):
-            yield name, "backward" if name.endswith(".back") else "forward"
+        subject = subject_of(name)
+        if not subject.is_sum and figure in of.figures(name):
+            yield name, "backward" if subject.is_back else "forward"
 
 
 def _whole(of: CellFigures, figure: str) -> str:

@@ -17,6 +17,7 @@ from dutlab.report.plots.plot import Plot
 from dutlab.stats.rank import p_words
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
+from dutlab.subject import apart
 from dutlab.workloads import main_figures
 
 _MOST_TICKS = 10
@@ -56,7 +57,7 @@ def histories(
     by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
     workloads: dict[str, str] = {}
     for f in found:
-        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, f.links.split("+"), f.workload))
+        label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, apart(f.links), f.workload))
         workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from dutlab.errors import InputError
 from dutlab.measures import Better, MeasureKind, MeasureUnit, measure_of, measure_unit, side_of
+from dutlab.methods.power_figures import HEAVIEST
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.stats.summary import median
 from dutlab.store.read import dut_of
+from dutlab.subject import Figures
 
 CORE, WATT = "core", "watt"
-HEAVIEST = "heaviest_load_w"
-"""The figure of a trial that knows the watts of its DUT under the heaviest load."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def divided(run: ComparedRun, amount: float, said: Mapping[str, Better] | None =
             link: {name: value / amount if _is_shared(name, said or {}) else value for name, value in of_link.items()}
             for link, of_link in record.figures.items()
         }
-        records.append(record.model_copy(update={"figures": figures}))
+        records.append(record.model_copy(update={"figures": Figures(figures)}))
     return replace(run, records=tuple(records))
 
 

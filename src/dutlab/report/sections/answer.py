@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from dutlab.measures import measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -19,25 +19,27 @@ from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
+from dutlab.subject import figure_name, joined, share_of
 from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
 _AS_FOUND = "as-found"
-_BESIDE = {"peak_iops": ("peak_depth", "knee_iops", "knee_depth", "knee_clat_mean_ns")}
+_BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 MOST_SENTENCES = 4
 """More comparisons are counted, not told one by one; the table has them all."""
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
-_SUFFIXES = ("_bytes_per_s", "_bps_l1", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_per_s", "_s", "_w")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
-          "path_mtu_bytes": "path MTU", "knee_clat_mean_ns": "mean latency there", "peak_depth": "its depth", "knee_depth": "its depth",
-          "knee_iops": "at the knee"}  # fmt: skip
+          "path_mtu_bytes": "path MTU", "knee/clat_mean_ns": "mean latency there", "peak/depth": "its depth", "knee/depth": "its depth",
+          "knee/iops": "at the knee"}  # fmt: skip
+_BOUNDS = {"lower_pps": "", "upper_pps": " at most"}
+"""Bounds of a goal, which is called by its name alone."""
 _PAIRS = " from the host of the row to the host of the column"
-_LATENCY_AT = re.compile(r"at_(\d+)_tl_ns")
-"""Typical latency at a share of the rate."""
+_AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
+"""Measures at a share of the load."""
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -73,16 +75,10 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
 
 def _judged_by(group: Group) -> list[str]:
     """Of a cell without the usual figures, the first three that have a direction."""
-    link = main_link(group)
+    link = group.main[1]
     names = list(dict.fromkeys(name for r in group.measured for name in r.figures.get(link, ())))
     found = main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
     return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
-
-
-def main_link(group: Group) -> str:
-    """What the figures of the whole cell are of: the links together, and both directions of a load that has both."""
-    names = {name: None for r in group.measured for name in r.figures}
-    return max(names, key=lambda name: (name.count("+"), name == group.cell.link_label), default=group.cell.link_label)
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ class _Cells:
         said: dict[str, Callable[[_Place], str]] = {}
         if several:
             place = plug_of(self.workload).place
-            said[place] = lambda p: p.links[0] if alone else column_words(p.links, "+".join(p.links), place)
+            said[place] = lambda p: p.links[0] if alone else column_words(p.links, joined(p.links), place)
         if len({p.size for p in places}) > 1:
             said["frames" if any(g.cell.setting.size for g in self.by_place.values()) else "of"] = lambda p: p.size
         if len({p.asked for p in places}) > 1:
@@ -161,14 +157,14 @@ class _Cells:
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
         heads = {p: ", ".join(filter(None, (words(p) for words in self.heads.values()))) or "–" for p in self.places}
-        columns = [Column(head, figure, links=p.links, link="+".join(p.links), size=p.size) for p, head in heads.items()]
+        columns = [Column(head, figure, links=p.links, link=joined(p.links), size=p.size) for p, head in heads.items()]
         return columns, [Row(label, tuple(self._value(label, p, figure, book) for p in self.places)) for label in self.labels]
 
     def _value(self, label: str, place: _Place, figure: str, book: NoteBook) -> Cell:
         group = self.by_place.get((label, place))
         if group and group.measured and not _judged_by(group):
             return Missing("nothing was found: its doubts say why", tuple(r.trial for r in group.measured))
-        return value_of(group, main_link(group), figure, book) if group else ""
+        return value_of(group, group.main[1], figure, book) if group else ""
 
     def _long(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> tuple[list[Column], list[Row]]:
         limits = {(row.label, trial): row for row in report.limits for trial in row.trials}
@@ -178,24 +174,24 @@ class _Cells:
             own, words = _judged_by(group), tuple(words(place) for words in self.heads.values())
             cells = ("" if group.measured and own and name not in own else self._value(label, place, name, book) for name in figures)
             limit = next((_verdict(limits[label, r.trial]) for r in group.measured if (label, r.trial) in limits), "")
-            rows.append(Row(label, (*words, *cells, limit), links="+".join(place.links), link=main_link(group), size=place.size))
+            rows.append(Row(label, (*words, *cells, limit), links=joined(place.links), link=group.main[1], size=place.size))
         told = {_verdict(row) for row in report.limits}  # of a single one the sentence below tells
         known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), known], rows
 
 
 def figure_words(name: str) -> str:
-    """`NDR` of `ndr_lower_pps`, `goodput` of `goodput_bps`."""
+    """`NDR` of `ndr/lower_pps`, `goodput` of `goodput_bps`."""
     if name in _HEADS:
         return _HEADS[name]
-    if of := _LATENCY_AT.fullmatch(name):
-        return f"median latency at {of[1]} % load"
-    if name.endswith("_pps_per_w"):
-        return f"rate by watt at {name.removeprefix('at_').removesuffix('_pps_per_w').replace('_', '.')} % load"
-    if name.endswith("_upper_pps"):
-        return f"{figure_words(name.replace('_upper_', '_lower_'))} at most"
-    bare = name.removesuffix(next((s for s in _SUFFIXES if name.endswith(s)), "")).removesuffix("_lower").replace("_", " ").strip()
-    return bare.upper() if bare in {"ndr", "pdr"} else bare or name
+    part, measure = figure_name(name)
+    if measure in _AT_SHARE:
+        return f"{_AT_SHARE[measure]} at {part.removesuffix('%')} % load"
+    if part and measure in _BOUNDS:
+        return f"{part.upper() if part in {'ndr', 'pdr'} else part}{_BOUNDS[measure]}"
+    ending = measure_unit(name).ending
+    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
+    return " ".join(filter(None, (part, bare))).replace("_", " ") or measure
 
 
 def _size(group: Group) -> str:
@@ -222,7 +218,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
         yield from overall_words(book.answers.overall)
     about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
     for workload, table in tables:
-        if any(c.figure == "knee_iops" for c in table.columns):
+        if any(c.figure == "knee/iops" for c in table.columns):
             yield from _knees(table)
         elif workload not in about:
             yield from _ranges(table)
@@ -256,10 +252,16 @@ def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
     yield from (said for _, table in tables for said in _ranges(table))
 
 
+def _is_of_load(figure: str) -> bool:
+    """Whether it is a latency at some share of the rate, up to the whole."""
+    part, measure = figure_name(figure)
+    return measure == "tl_ns" and (share_of(part) or 0.0) <= 100  # noqa: PLR2004 -- percent
+
+
 def _ranges(table: Table) -> Iterator[str]:
     """Of the table's first figure; of latencies over the load, without load and at the full one."""
     places = [i for i, c in enumerate(table.columns) if c.figure]
-    loads = [i for i in places if (of := _LATENCY_AT.fullmatch(table.columns[i].figure)) and int(of[1]) <= 100]  # noqa: PLR2004 -- the whole rate
+    loads = [i for i in places if _is_of_load(table.columns[i].figure)]
     if len(loads) > 1 and len(table.rows) > 1:
         yield from filter(None, (_range(table, [i]) for i in (loads[0], loads[-1])))
     elif said := _range(table, places):
@@ -295,12 +297,12 @@ def _knees(table: Table) -> Iterator[str]:
     """Of each set of drives and mix what they give at the knee, and at most: sums and single drives, or two mixes, have no common range."""
     for row in table.rows:
         of = {c.figure: _with_unit(table, i, cell) for i, c in enumerate(table.columns) if isinstance(cell := row.cells[i], Figure)}
-        if not {"peak_iops", "peak_depth", "knee_iops", "knee_depth"} <= of.keys():
+        if not {"peak/iops", "peak/depth", "knee/iops", "knee/depth"} <= of.keys():
             continue
-        latency = f", mean latency {of[name]}" if (name := "knee_clat_mean_ns") in of else ""
-        knee = f"{of['knee_iops']} at the knee (depth {of['knee_depth']}{latency})"
+        latency = f", mean latency {of[name]}" if (name := "knee/clat_mean_ns") in of else ""
+        knee = f"{of['knee/iops']} at the knee (depth {of['knee/depth']}{latency})"
         where = _row_words(table, row)
-        said = f"{knee}, at most {of['peak_iops']} (depth {of['peak_depth']})."
+        said = f"{knee}, at most {of['peak/iops']} (depth {of['peak/depth']})."
         yield f"{where[:1].upper()}{where[1:]}: {said}" if where else said
 
 

@@ -14,14 +14,15 @@ from dutlab.report.model.words import Unit, alike_names, latency_text, setting_w
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import part_figure
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
 _COLUMNS = (
-    Column("mean", "{}_iops"),
-    Column("least of a second", "{}_least_iops"),
-    Column("latency, median", "{}_clat_p50_ns"),
-    Column("p99", "{}_clat_p99_ns"),
-    Column("cores of the host", "{}_host_cpu_cores"),
+    Column("mean", "iops"),
+    Column("least of a second", "least_iops"),
+    Column("latency, median", "clat_p50_ns"),
+    Column("p99", "clat_p99_ns"),
+    Column("cores of the host", "host_cpu_cores"),
 )
 _REBUILD = (Column("rebuild took", "rebuild_s"), Column("rebuilt", "rebuild_bytes_per_s"))
 _MOMENTS = {"degraded": "lost", "rebuilding": "back", "rebuilt": "rebuilt"}
@@ -35,7 +36,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
     rebuilds = [Row(g.label, (_asked(g, groups), *(_told(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups]
     loads = Column("asked", shown=any(_asked(g, groups) for g in groups))
-    columns = (loads, Column("phase"), *(Column(c.head, c.figure.format(PHASES[0])) for c in _COLUMNS))
+    columns = (loads, Column("phase"), *_COLUMNS)
     marks = [v.marks for row in (*rows, *rebuilds) for v in row.cells if isinstance(v, Figure)]
     return Section(
         slug="array-failure",
@@ -54,7 +55,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _values(group: Group, phase: str, book: NoteBook) -> list[Value | str]:
-    return [_told(group, column.figure.format(phase), book) for column in _COLUMNS]
+    return [_told(group, part_figure(phase, column.figure), book) for column in _COLUMNS]
 
 
 def _told(group: Group, figure: str, book: NoteBook) -> Value | str:
@@ -67,8 +68,8 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     """Modes against one another while they are rebuilt, under the first load that several have."""
     for asked in dict.fromkeys(_asked(g, groups) for g in groups):
         cells = {g.label: g for g in groups if _asked(g, groups) == asked}
-        named = [(label, value_of(g, g.cell.link_label, "rebuilding_iops", book)) for label in labels if (g := cells.get(label))]
-        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding_iops", book)) is not None:
+        named = [(label, value_of(g, g.cell.link_label, "rebuilding/iops", book)) for label in labels if (g := cells.get(label))]
+        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding/iops", book)) is not None:
             return found
     return None
 

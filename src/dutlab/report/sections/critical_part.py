@@ -20,8 +20,8 @@ _COLUMNS = (
     ("critical rate", "critical_pps"),
     ("at least", "critical_low_pps"),
     ("at most", "critical_high_pps"),
-    ("by stretch", "critical_stretch_pps"),
-    ("by erf", "critical_erf_pps"),
+    ("by stretch", "stretch/critical_pps"),
+    ("by erf", "erf/critical_pps"),
     ("trials", "trials"),
 )
 _LINES = (("offered", "intended_pps"), ("critical rate", "critical_pps"), ("at least", "low_pps"), ("at most", "high_pps"))

@@ -16,6 +16,7 @@ from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.generators import GeneratorsSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import back_of
 
 _FIGURES = (
     ("looped: sent", "rig_offered_pps"),
@@ -65,8 +66,7 @@ def _place(group: Group) -> tuple[int, str, str, int, bool, tuple[int, float, st
 
 def _flows(group: Group) -> list[str]:
     """The flows of a cell as its figures name them; sums of several links are left out."""
-    back = ".back" if _is_back(group) else ""
-    return [f"{link}{back}" for link in group.cell.links]
+    return [back_of(link) if _is_back(group) else link for link in group.cell.links]
 
 
 def _is_back(group: Group) -> bool:

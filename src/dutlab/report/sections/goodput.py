@@ -14,9 +14,10 @@ from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import asked_words, slug_of
+from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import joined
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
@@ -61,7 +62,7 @@ def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
 def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken: Sequence[str]) -> Table:
     cell, figure = groups[0].cell, _figure_of(groups)
     links = sorted({g.cell.links for g in groups}, key=lambda of: (len(of), of))
-    columns = [_column(figure, of, link) for of in links for link in ([*of, "+".join(of)] if len(of) > 1 else of)]
+    columns = [_column(figure, of, link) for of in links for link in ([*of, joined(of)] if len(of) > 1 else of)]
     by_place = {(g.label, g.cell.links): g for g in groups}
     rows = [
         Row(
@@ -77,8 +78,8 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     if any(limit is not None for limit in ceilings):
         rows.append(Row("", tuple("" if limit is None else limit for limit in ceilings), head=CEILING))
     return Table(
-        slug=slug_of(f"{cell.workload}-{figure.removesuffix('_bps')}", taken),
-        title=(figure == GOODPUT and plug_of(cell.workload).table) or figure.removesuffix("_bps").replace("_", " "),
+        slug=slug_of(f"{cell.workload}-{name_words(figure).replace(' ', '-')}", taken),
+        title=(figure == GOODPUT and plug_of(cell.workload).table) or name_words(figure),
         columns=tuple(columns),
         rows=tuple(rows),
         common_marks=marks,
@@ -95,7 +96,7 @@ def departs(cell: Cell) -> str:
 
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
     driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
-    return Column("sum" if len(links) > 1 and link == "+".join(links) else f"link {link}", figure, group=driven, links=links, link=link)
+    return Column("sum" if len(links) > 1 and link == joined(links) else f"link {link}", figure, group=driven, links=links, link=link)
 
 
 def _figure_of(groups: Sequence[Group]) -> str:

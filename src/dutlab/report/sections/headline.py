@@ -19,6 +19,7 @@ from dutlab.report.model.table import Figure, Missing, Value, common_unit, figur
 from dutlab.report.model.words import Unit, plural, unit_for
 from dutlab.stats.rank import p_words
 from dutlab.stats.summary import median
+from dutlab.subject import joined
 from dutlab.workloads import plug_of
 
 _MOST_NAMED = 4
@@ -53,7 +54,7 @@ def link_words(links: tuple[str, ...], link: str) -> str:
     if len(links) == 1:
         return f"link {link}"
     driven = " and ".join(links)
-    return f"links {driven} at once, their sum" if link == "+".join(links) else f"link {link} while {driven} are driven"
+    return f"links {driven} at once, their sum" if link == joined(links) else f"link {link} while {driven} are driven"
 
 
 def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: NoteBook) -> Headline | None:
@@ -189,8 +190,7 @@ def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why:
     """Say of each result that is only a bound that it is one, and `why`: it is so much or more. Many are counted."""
     found = []
     for of in groups:
-        names = {name: None for r in of.measured for name in r.figures}
-        link = max(names, key=lambda name: (name.count("+"), name == of.cell.link_label), default=of.cell.link_label)
+        link = of.main[1]
         for figure in figures:
             value = value_of(of, link, figure, book)
             if isinstance(value, Figure) and value.at_least:

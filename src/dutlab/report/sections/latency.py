@@ -14,6 +14,7 @@ from dutlab.report.model.words import frame_rate_unit, latency_text
 from dutlab.report.sections import latency_times
 from dutlab.spec.workloads.latency import LatencySetting
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import part_figure, share_part
 
 _COLUMNS = (("typical, TL", "tl_ns"), ("worst case, WCL", "wcl_ns"), ("variation, PDV", "pdv_ns"), ("lost or not taken", "loss_ratio"))
 _FULL_S = 120.0
@@ -42,12 +43,12 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     )
 
 
-def _shares(group: Group) -> list[str]:
-    return [f"{share:g}" for share in group.cell.setting_as(LatencySetting).shares_percent]
+def _shares(group: Group) -> Sequence[float]:
+    return group.cell.setting_as(LatencySetting).shares_percent
 
 
-def _value(group: Group, link: str, share: str, figure: str, book: NoteBook) -> Value:
-    return value_of(group, link, f"at_{share}_{figure}", book)
+def _value(group: Group, link: str, share: float, measure: str, book: NoteBook) -> Value:
+    return value_of(group, link, part_figure(share_part(share), measure), book)
 
 
 def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
@@ -55,7 +56,7 @@ def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
     return [
         Row(
             group.label,
-            (size, link, f"{share} %", *(_value(group, link, share, figure, book) for _, figure in _COLUMNS)),
+            (size, link, f"{share:g} %", *(_value(group, link, share, figure, book) for _, figure in _COLUMNS)),
             links=group.cell.link_label,
             link=link,
             size=size,
@@ -67,7 +68,7 @@ def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
 def _curve(group: Group, link: str, book: NoteBook) -> Curve | None:
     lines = []
     for words, figure in (("median", "tl_ns"), ("99.9 %", "wcl_ns")):
-        found = [(float(s) / 100, _value(group, link, s, figure, book)) for s in _shares(group)]
+        found = [(s / 100, _value(group, link, s, figure, book)) for s in _shares(group)]
         lines.append(Line(words, tuple((share, value.median) for share, value in found if isinstance(value, Figure) and value.median > 0)))
     if not any(line.points for line in lines):
         return None

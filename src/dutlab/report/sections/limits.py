@@ -20,13 +20,14 @@ from dutlab.report.sections.watched import CoreMeans
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
+from dutlab.subject import subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
 """Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
 search or a ramp goes through many rates in one trial."""
-_LIMITED = ("_pps", "_bps")
-"""What the ends of the names of such figures are; drives are not part of these rules."""
+_LIMITED = frozenset({MeasureUnit.PPS, MeasureUnit.BPS})
+"""The units of such figures; drives are not part of these rules."""
 _LIKE_RECEIVED = "received_pps"
 """The name of the ceiling of whatever else is frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"
@@ -62,7 +63,7 @@ class LimitContext:
 
 def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
     """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
-    measured = [g for g in groups if g.measured and g.main[0].endswith(_LIMITED)]
+    measured = [g for g in groups if g.measured and measure_unit(g.main[0]) in _LIMITED]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
     near = _Near.of(measured, bed)
     ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
@@ -294,7 +295,7 @@ def _ceiling(group: Group, link: str, figure: str) -> float | None:
     for r in group.measured:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit
-        of_directions = [r.ceilings.get(direction.removesuffix(".back"), {}).get(_LIKE_RECEIVED) for direction in link.split("+")]
+        of_directions = [r.ceilings.get(place, {}).get(_LIKE_RECEIVED) for place in subject_of(link).place_of_flows]
         if _is_frames(figure) and all(limit is not None for limit in of_directions):
             return sum(limit for limit in of_directions if limit is not None)
     return None

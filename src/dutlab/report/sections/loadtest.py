@@ -15,6 +15,7 @@ from dutlab.report.sections.headline import bounds
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.units import si
 
 _Row = Mapping[str, int | float | str | None]
@@ -33,6 +34,7 @@ _COLUMNS = (
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 FEW = 6
 """Of more cells than this the table tells, and no sentence of each."""
+_WAYS = {Way.FORWARD: "there", Way.BACK: "back", Way.BOTH: "both directions"}
 _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
 
@@ -75,7 +77,7 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
         said += (
             f"{'' if most.at_least else 'at most '}{figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
         )
-        said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if '+' in name else 'line rate'}; "
+        said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if subject_of(name).is_sum else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
         return f"{said}saturated {figure_text(at, SECONDS)} after the ramp began, at {figure_text(point, unit)}."
     return f"{said}{_ended(group)}." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
@@ -97,8 +99,7 @@ def _ended(group: Group) -> str:
 
 def _names(group: Group) -> list[str]:
     """All directions together first, then each."""
-    names = dict.fromkeys(name for r in group.measured for name in r.figures)
-    return sorted(names, key=lambda name: (-name.count("+"), name)) or [group.cell.link_label]
+    return sums_first(name for r in group.measured for name in r.figures) or [group.cell.link_label]
 
 
 def _rows(group: Group, book: NoteBook) -> list[Row]:
@@ -127,11 +128,10 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
 
 
 def _direction(name: str) -> str:
-    if "+" in name:
-        directions = name.split("+")
-        both = len(directions) == 2 and directions[1] == f"{directions[0]}.back"  # noqa: PLR2004 -- there and back
-        return f"{directions[0]}, both directions" if both else f"{plural(len(directions), 'direction')} together"
-    return f"{name.removesuffix('.back')}, back" if name.endswith(".back") else f"{name}, there"
+    of = subject_of(name)
+    if len(of.places) > 1:
+        return f"{plural(len(of.flows), 'direction')} together"
+    return f"{of.places[0]}, {_WAYS[of.way]}"
 
 
 def _curve(group: Group) -> Curve | None:
@@ -146,12 +146,12 @@ def _curve(group: Group) -> Curve | None:
     ramp_at = float(record.cell.params.get("warmup_s") or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
     found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
-    saturated = _saturated(record, "+".join(by_direction))
+    saturated = _saturated(record, joined(by_direction))
     size = group.cell.setting.size
     repeats = len(group.measured)
     return Curve(
         slug=f"loadtest-{group.planned[0]}",
-        title=f"Ramp of {size}, {group.label}, {_direction('+'.join(by_direction))}",
+        title=f"Ramp of {size}, {group.label}, {_direction(joined(by_direction))}",
         x_title="after the ramp began",
         x="at_s",
         y_title="frames a second",

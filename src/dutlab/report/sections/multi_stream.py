@@ -12,15 +12,16 @@ from dutlab.report.model.run_report import Headline, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import alike_names, asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec, in_figures
+from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import part_figure
 
 _COLUMNS = (
-    ("offered", "offered_{}_pps"),
-    ("received", "received_{}_pps"),
-    ("lost", "loss_{}_ratio"),
-    ("latency, median", "latency_{}_p50_ns"),
-    ("latency, 99 %", "latency_{}_p99_ns"),
+    ("offered", "offered_pps"),
+    ("received", "received_pps"),
+    ("lost", "loss_ratio"),
+    ("latency, median", "latency_p50_ns"),
+    ("latency, 99 %", "latency_p99_ns"),
 )
 
 
@@ -31,9 +32,9 @@ class _StreamOfGroup:
     group: Group
     spec: StreamSpec
 
-    def figure(self, name: str) -> str:
-        """Its name in the records, where `name` has a place for that of the stream."""
-        return name.format(in_figures(self.spec.name))
+    def figure(self, measure: str) -> str:
+        """The figure of a measure in the records."""
+        return part_figure(self.spec.name, measure)
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -108,7 +109,7 @@ def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
     """One a stream and link: the modes, by what came through of the stream."""
     for spec in cells[0].cell.setting_as(MultiStreamSetting).streams:
         for link in cells[0].cell.links:
-            figure = _StreamOfGroup(cells[0], spec).figure("received_{}_pps")
+            figure = _StreamOfGroup(cells[0], spec).figure("received_pps")
             about = f"multi-stream, stream {spec.name} through {link_words(cells[0].cell.links, link)}"
             if found := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure, book):
                 yield found
@@ -120,7 +121,7 @@ def _blocked(groups: Sequence[Group], book: NoteBook) -> Iterator[str]:
     for group in groups:
         streams = [_StreamOfGroup(group, spec) for spec in group.cell.setting_as(MultiStreamSetting).streams]
         for link in group.cell.links:
-            values = {s.spec.name: value_of(group, link, s.figure("loss_{}_ratio"), book) for s in streams}
+            values = {s.spec.name: value_of(group, link, s.figure("loss_ratio"), book) for s in streams}
             lost = [name for name, value in values.items() if isinstance(value, Figure) and value.low >= 1]
             if lost:
                 where = f"{group.label}, link {_link_of(group, link)}" if several else group.label

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dutlab.measures import BIT_RATES, MeasureUnit, measure_unit
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
@@ -24,16 +25,16 @@ _LEAD = (
 class _Work(NamedTuple):
     """What a rate counts, and how much of it the joules are given for."""
 
-    ending: str
+    units: frozenset[MeasureUnit]
     words: str
     amount: float
 
 
 _WORKS = (
-    _Work("_pps", "J per million packets", 1e6),
-    _Work("_iops", "J per million I/Os", 1e6),
-    _Work("_bytes_per_s", "J per GB", 1e9),
-    _Work("_bps", "J per GB", 8e9),
+    _Work(frozenset({MeasureUnit.PPS}), "J per million packets", 1e6),
+    _Work(frozenset({MeasureUnit.IOPS}), "J per million I/Os", 1e6),
+    _Work(frozenset({MeasureUnit.BYTES_PER_S}), "J per GB", 1e9),
+    _Work(BIT_RATES, "J per GB", 8e9),
 )
 
 
@@ -88,7 +89,7 @@ def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
 
 def _work_of(group: Group) -> _Work | None:
     figure, _ = group.main
-    return next((work for work in _WORKS if figure.endswith((work.ending, f"{work.ending}_l1", f"{work.ending}_l2"))), None)
+    return next((work for work in _WORKS if figure and measure_unit(figure) in work.units), None)
 
 
 def _joules(group: Group, meter: WatchedKey, means: SampleMeans, work: _Work) -> dict[int, float]:

@@ -170,10 +170,10 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     for test in dict.fromkeys(_setting(g).test for g in groups):
         same = [g for g in groups if _setting(g).test == test and _state(g) == "steady"]
         one_mode = len({g.label for g in same}) == 1
-        named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, "steady_iops", book)) for g in same]
+        named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, "steady/iops", book)) for g in same]
         if (
             len({name for name, _ in named}) == len(named)
-            and (found := compared(f"pts {test}, steady", named, "steady_iops", book)) is not None
+            and (found := compared(f"pts {test}, steady", named, "steady/iops", book)) is not None
         ):
             return found
     del labels

@@ -16,6 +16,7 @@ from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import by_part, joined
 
 WORKLOAD = "quick-test"
 LEAD = """NDR is the highest rate without loss in at least half of three 1-s trials (RFC 9971). PDR is the same with at most 0.5 % of the
@@ -25,15 +26,15 @@ TERMS = "NDR: the highest rate without loss. PDR: the highest rate at which at m
 _TRIAL_S = 60
 """RFC 2544 section 24."""
 _FIGURES = (
-    ("NDR", "ndr_lower_pps"),
-    ("PDR", "pdr_lower_pps"),
-    ("NDR, L1", "ndr_lower_bps_l1"),
-    ("lost", "half_loss_ratio"),
-    ("least", "half_latency_min_ns"),
-    ("median", "half_latency_p50_ns"),
-    ("99.9 %", "half_latency_p999_ns"),
+    ("NDR", "ndr/lower_pps"),
+    ("PDR", "pdr/lower_pps"),
+    ("NDR, L1", "ndr/lower_bps_l1"),
+    ("lost", "half/loss_ratio"),
+    ("least", "half/latency_min_ns"),
+    ("median", "half/latency_p50_ns"),
+    ("99.9 %", "half/latency_p999_ns"),
 )
-_LINE, _RIG = Column("of line rate", "ndr_line_ratio"), Column("headroom", "headroom_ratio")
+_LINE, _RIG = Column("of line rate", "ndr/line_ratio"), Column("headroom", "headroom_ratio")
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
@@ -81,14 +82,14 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
     size, line = cell.setting.size, ceiling_of(group, link, "received_pps")
 
     def of_line(record: TrialRecord) -> float | None:
-        lower = record.figures.get(link, {}).get("ndr_lower_pps")
+        lower = record.figures.get(link, {}).get("ndr/lower_pps")
         return lower / line if lower is not None and line else None
 
     values = [
         computed_value(group, link, column.figure, of_line, book) if column is _LINE else value_of(group, link, column.figure, book)
         for column in columns[1:]
     ]
-    return Row(group.label, (size, *values), links="+".join(cell.links), link=link, size=size)
+    return Row(group.label, (size, *values), links=joined(cell.links), link=link, size=size)
 
 
 def _path(run: RunFolder) -> Iterator[str]:
@@ -107,17 +108,19 @@ def _found(records: Sequence[TrialRecord]) -> Iterator[str]:
 
 
 def _of_size(figures: Mapping[str, float]) -> Iterator[str]:
+    parts = by_part(figures)
     for name in ("ndr", "pdr"):
-        lower, upper = figures.get(f"{name}_lower_pps"), figures.get(f"{name}_upper_pps")
+        goal = parts.get(name, {})
+        lower, upper = goal.get("lower_pps"), goal.get("upper_pps")
         if lower is None:
             yield f"{name.upper()} not found"
         else:
-            on_wire = bit_rate_unit([rate]).text(rate) if (rate := figures.get(f"{name}_lower_bps_l1")) is not None else ""
+            on_wire = bit_rate_unit([rate]).text(rate) if (rate := goal.get("lower_bps_l1")) is not None else ""
             sent = f" in {duration_words(figures['search_sent_s'])}" if "search_sent_s" in figures else ""
             bound = f": {NO_UPPER}{sent}" if upper is None else ""
             yield f"{name.upper()} {'≥ ' if bound else ''}{pps_text(lower)}{f' ({on_wire} on the wire)' if on_wire else ''}{bound}"
-    if (median := figures.get("half_latency_p50_ns")) is not None:
-        yield f"median latency at half of the NDR {latency_text(median)}, 99.9 % within {latency_text(figures['half_latency_p999_ns'])}"
+    if (median := (half := parts.get("half", {})).get("latency_p50_ns")) is not None:
+        yield f"median latency at half of the NDR {latency_text(median)}, 99.9 % within {latency_text(half['latency_p999_ns'])}"
     else:
         yield "no latency at half load"
 

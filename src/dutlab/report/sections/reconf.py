@@ -13,27 +13,28 @@ from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.model.words import latency_text
 from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import figure_name, part_figure
 
 _WAYS = ("into", "back", "reload")
 _COLUMNS = (
-    ("out of service, median", "outage_{direction}_ns"),
-    ("longest", "outage_{direction}_max_ns"),
-    ("without loss", "lossless_{direction}_ratio"),
-    ("the command, median", "command_{direction}_ns"),
+    ("out of service, median", "outage_ns"),
+    ("longest", "outage_max_ns"),
+    ("without loss", "lossless_ratio"),
+    ("the command, median", "command_ns"),
 )
-_SILENCE = ("longest silence", "silence_{direction}_s")
+_SILENCE = ("longest silence", "silence_s")
 """Shown where any change had one that was long enough to be seen."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, change, frame size and link; a curve of every change in its order."""
     del run, labels
-    silent = any(name.startswith("silence_") for g in groups for r in g.measured for of in r.figures.values() for name in of)
+    silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
     shown = (*_COLUMNS, _SILENCE) if silent else _COLUMNS
     rows = [_row(g, link, direction, shown, book) for g in groups for link in g.cell.links for direction in _directions(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
-    columns = (*(Column(head, "intended_pps" if head == "offered" else "") for head in heads), *(_column(*one) for one in shown))
+    columns = (*(Column(head, "intended_pps" if head == "offered" else "") for head in heads), *(Column(*one) for one in shown))
     return Section(
         slug="reconf",
         workload="reconf",
@@ -44,10 +45,6 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         curves=tuple(curve for g in groups for curve in _curves(g)),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
     )
-
-
-def _column(head: str, figure: str) -> Column:
-    return Column(head, figure.format(direction=_WAYS[0]))
 
 
 def _to(group: Group) -> str:
@@ -63,7 +60,7 @@ def _directions(group: Group) -> list[str]:
 def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     size, to = group.cell.setting.size, _to(group)
     words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[direction]
-    values: list[Value | str] = [value_of(group, link, figure.format(direction=direction), book) for _, figure in shown]
+    values: list[Value | str] = [value_of(group, link, part_figure(direction, measure), book) for _, measure in shown]
     shorter = _shorter(group, link, book)
     lossless = values[2]
     if isinstance(lossless, Figure) and shorter:

@@ -19,6 +19,7 @@ from dutlab.report.sections.rfc2544_variants import direction_of, file_words, ne
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import part_figure
 
 _K = TypeVar("_K")
 
@@ -74,7 +75,7 @@ _SHOWN = (
         "bursty",
         "bursty",
         "Bursty traffic (§21): the least time from the end of a burst to the start of the next without loss, by frames of a burst",
-        tuple((f"{frames} frames", f"between_bursts_{frames}_ns") for frames in (16, 64, 256, 1024)),
+        tuple((f"{frames} frames", part_figure(str(frames), "between_bursts_ns")) for frames in (16, 64, 256, 1024)),
     ),
     _Shown(
         "recovery",
@@ -86,7 +87,7 @@ _SHOWN = (
         "reset",
         "reset",
         "Reset (§26.6, RFC 6201): lost frames ÷ offered rate",
-        (("process", "reset_process_ns"), ("software", "reset_software_ns"), ("power", "reset_power_ns")),
+        (("process", "process/reset_ns"), ("software", "software/reset_ns"), ("power", "power/reset_ns")),
     ),
 )
 
@@ -154,7 +155,7 @@ def _scale_words(groups: Sequence[Group]) -> str:
 def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) -> Table:
     asked = [g for g in groups if of_test(g, shown.test)]
     cut = any(row["kind"] == "power" for g in asked for r in g.measured for row in r.tables.get("reset", ()))
-    shows = [one for one in shown.columns if cut or one[1] != "reset_power_ns"]
+    shows = [one for one in shown.columns if cut or one[1] != "power/reset_ns"]
     columns = (Column("links"), Column("frame size"), *(Column(*one) for one in shows), Column("trial"))
     rows = []
     for g in asked:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dutlab.measures import parts_of
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
@@ -14,6 +13,7 @@ from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_
 from dutlab.report.model.words import PERCENT
 from dutlab.spec.workloads.routes import RoutesSetting
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import figure_name, part_figure
 
 _LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("routes used", "routes_hit"))
 _FULL_SPEED = (("forwarded", "received_pps"), ("lost or not taken", "refused_ratio"), ("lost", "loss_ratio"))
@@ -52,7 +52,7 @@ def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
     goals = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
     if not goals:
         return _FULL_SPEED
-    return tuple((f"{goal}, {bound} bound", f"{goal}_{bound}_pps") for goal in goals for bound in ("lower", "upper"))
+    return tuple((f"{goal}, {bound} bound", part_figure(goal, f"{bound}_pps")) for goal in goals for bound in ("lower", "upper"))
 
 
 def _row(group: Group, rates: Sequence[tuple[str, str]], book: NoteBook) -> Row:
@@ -77,7 +77,7 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
                 title=f"Forwarding of {f'{size}-byte frames' if size.isdigit() else size} over link {link} by number of routes",
                 x_title="routes",
                 x="routes_count",
-                y_title="lower bound" if parts_of(figure, "{name}_lower_pps") else "forwarded",
+                y_title="lower bound" if figure_name(figure).measure == "lower_pps" else "forwarded",
                 y=figure,
                 lines=tuple(lines),
                 x_scale="log",

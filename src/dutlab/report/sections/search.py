@@ -19,6 +19,7 @@ from dutlab.report.sections.search_words import deviations, findings, no_upper
 from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import joined, part_figure
 
 LEAD = """The lower bound is the highest rate that met the goal, the upper bound the lowest rate that missed it.
 Conditional throughput is the lower bound less its loss. Rates are intended rates; for links driven at once, their sum. Frames that the
@@ -41,7 +42,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         tables=(*tables, *([_other_definitions(again)] if again else [])),
         curves=tuple(_courses(groups)),
         words=tuple(findings(groups, names, book)),
-        answer=tuple(bounds(groups, [f"{name}_lower_pps" for name in names], book, no_upper)),
+        answer=tuple(bounds(groups, [part_figure(name, "lower_pps") for name in names], book, no_upper)),
         headlines=tuple(h for name in names[:1] for h in _headline(name, groups, labels, book)),
         deviations=tuple(deviations(groups)),
     )
@@ -52,12 +53,12 @@ def _table(name: str, groups: Sequence[Group], book: NoteBook) -> Table:
     columns = [
         Column("links"),
         Column("frame size"),
-        Column("lower bound", f"{name}_lower_pps"),
-        Column("upper bound", f"{name}_upper_pps"),
-        Column("width", f"{name}_width_ratio"),
-        Column("conditional", f"{name}_conditional_pps"),
-        Column("on the wire, L1", f"{name}_lower_bps_l1"),
-        *([Column("of line rate", f"{name}_line_ratio")] if line_rates else []),
+        Column("lower bound", part_figure(name, "lower_pps")),
+        Column("upper bound", part_figure(name, "upper_pps")),
+        Column("width", part_figure(name, "width_ratio")),
+        Column("conditional", part_figure(name, "conditional_pps")),
+        Column("on the wire, L1", part_figure(name, "lower_bps_l1")),
+        *([Column("of line rate", part_figure(name, "line_ratio"))] if line_rates else []),
         *(Column(head, figure) for head, figure in _COSTS),
         Column("irregular"),
     ]
@@ -71,8 +72,8 @@ def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> 
     irregular = "; ".join(dict.fromkeys(str(row["irregular"]) for row in _goal_rows(name, group) if row["irregular"]))
     line = ceiling_of(group, link, "received_pps")
     of_records = {
-        f"{name}_width_ratio": lambda r: _width(r, link, name),
-        f"{name}_line_ratio": lambda r: _share(r.figures.get(link, {}).get(f"{name}_lower_pps"), line),
+        part_figure(name, "width_ratio"): lambda r: _width(r, link, name),
+        part_figure(name, "line_ratio"): lambda r: _share(r.figures.get(link, {}).get(part_figure(name, "lower_pps")), line),
     }
     cells: list[Value | str] = [link, cell.setting.size]
     for column in columns[2:-1]:
@@ -82,7 +83,7 @@ def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> 
             value = value_of(group, link, column.figure, book)
         unknown = isinstance(value, Missing) and irregular
         cells.append(Missing(f"unknown: {irregular}", value.trials) if unknown else value)
-    return Row(group.label, (*cells, irregular), links="+".join(cell.links), link=link, size=cell.setting.size)
+    return Row(group.label, (*cells, irregular), links=joined(cell.links), link=link, size=cell.setting.size)
 
 
 def _goal_rows(name: str, group: Group) -> list[Mapping[str, Any]]:
@@ -106,7 +107,7 @@ def _without_result(groups: Sequence[Group]) -> Table:
 
 def _width(record: TrialRecord, link: str, name: str) -> float | None:
     figures = record.figures.get(link, {})
-    lower, upper = figures.get(f"{name}_lower_pps"), figures.get(f"{name}_upper_pps")
+    lower, upper = figures.get(part_figure(name, "lower_pps")), figures.get(part_figure(name, "upper_pps"))
     return None if lower is None or upper is None else (upper - lower) / upper
 
 
@@ -119,9 +120,9 @@ def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: N
     found = []
     for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         cells = {g.label: g for g in same}
-        named = [(label, value_of(cells[label], links, f"{name}_lower_pps", book)) for label in labels if label in cells]
+        named = [(label, value_of(cells[label], links, part_figure(name, "lower_pps"), book)) for label in labels if label in cells]
         what = f"{size}-byte frames" if size.isdigit() else size
-        found.append(compared(f"{name}, {what} through link {links}", named, f"{name}_lower_pps", book))
+        found.append(compared(f"{name}, {what} through link {links}", named, part_figure(name, "lower_pps"), book))
     return first_of([h for h in found if h is not None])
 
 
@@ -137,7 +138,7 @@ def _order(group: Group) -> tuple[int, str, tuple[int, float, str]]:
 def _other_definitions(again: Sequence[Rescored]) -> Table:
     names = [a.definition.name for a in again[0].answers]
     columns = [Column("links"), Column("frame size"), Column("trial")]
-    columns += [Column(name, f"{name.replace('-', '_').replace('.', '_').rstrip('%')}_lower_pps") for name in names]
+    columns += [Column(name, part_figure(name, "lower_pps")) for name in names]
     rows = [
         Row(
             r.label,

@@ -13,6 +13,7 @@ from dutlab.report.model.words import Unit, duration_words, plural, pps_text
 from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.search import SearchSetting
 from dutlab.stats.summary import median, summarise
+from dutlab.subject import part_figure
 
 REPEATS_WITHIN = 0.03
 """Searches of one cell that differ by more are explained, as far as their trials can."""
@@ -26,13 +27,13 @@ def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> I
     for group in measured:
         for name in names:
             if len(measured) * len(names) <= FEW:
-                yield _limit(name, group, book, rate_unit(groups, f"{name}_lower_pps"))
+                yield _limit(name, group, book, rate_unit(groups, part_figure(name, "lower_pps")))
             yield from _repeats(name, group)
 
 
 def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
     link = group.cell.link_label
-    low, high = (value_of(group, link, f"{name}_{bound}_pps", book) for bound in ("lower", "upper"))
+    low, high = (value_of(group, link, part_figure(name, f"{bound}_pps"), book) for bound in ("lower", "upper"))
     what = f"{group.label}, frame size {group.cell.setting.size}, link {link}: {name}"
     if isinstance(low, Figure) and isinstance(high, Figure):
         return f"{what} lies between {figure_text(low, unit)} and {figure_text(high, unit)}."
@@ -51,7 +52,7 @@ def no_upper(group: Group) -> str:
 
 def _repeats(name: str, group: Group) -> Iterator[str]:
     """The spread of repeats, if it is too large, and why."""
-    link, figure = group.cell.link_label, f"{name}_lower_pps"
+    link, figure = group.cell.link_label, part_figure(name, "lower_pps")
     have = [r for r in group.measured if figure in r.figures.get(link, {})]
     if len(have) < 2:  # noqa: PLR2004 -- one search repeats nothing
         return

@@ -15,16 +15,17 @@ from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import part_figure, share_part
 
 STATES, POWER, ERROR = "soak-power", "power", "error of the meter, W"
 """The table of states, and the heads of its columns of watts and their error."""
 _COLUMNS = (
-    Column("received", "{}_received_pps"),
-    Column("lost or not taken", "{}_loss_ratio"),
-    Column(POWER, "{}_w"),
-    Column("above idle", "{}_above_idle_w"),
-    Column("J per GB", "{}_j_per_gb", Unit("", 1.0, 1)),
-    Column("J per million packets", "{}_j_per_mpkt", Unit("", 1.0, 1)),
+    Column("received", "received_pps"),
+    Column("lost or not taken", "loss_ratio"),
+    Column(POWER, "watts"),
+    Column("above idle", "above_idle_w"),
+    Column("J per GB", "j_per_gb", Unit("", 1.0, 1)),
+    Column("J per million packets", "j_per_mpkt", Unit("", 1.0, 1)),
 )
 _HOLE = 4
 _CELSIUS = Unit("°C", 1.0, 1)
@@ -54,7 +55,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]
     tables = [Table(STATES, f"States of the DUT{_meter(groups)}{said}", _heads(states), tuple(states), book.common(marks))]
     if shares := [row for g in groups for row in _shares(g, book)]:
-        columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "at_100_pps_per_w"))
+        columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "pps_per_w"))
         marks = [v.marks for row in shares for v in row.cells if isinstance(v, Figure)]
         tables.append(Table("soak-power-per-watt", f"Rate by watt{said}", columns, tuple(shares), book.common(marks)))
     if warm := [row for g in groups for row in _warmth(g)]:
@@ -94,16 +95,15 @@ def _phases(record: TrialRecord) -> _Rows:
 def _heads(rows: Sequence[Row]) -> tuple[Column, ...]:
     throttled = any(row.cells[-1] != "" for row in rows)
     own = (Column("phase"), Column("load"), Column("lasted", "lasted_s", _MINUTES))
-    columns = (Column(c.head, c.figure.format("full"), c.unit) for c in _COLUMNS)
     errors = any(row.cells[-2] != "" for row in rows)
-    return (*own, *columns, Column(ERROR, shown=errors), Column("throttled, times", shown=throttled))
+    return (*own, *_COLUMNS, Column(ERROR, shown=errors), Column("throttled, times", shown=throttled))
 
 
 def _states(group: Group, book: NoteBook) -> Iterator[Row]:
     first = next(iter(group.measured), None)
     for row in _phases(first) if first is not None else ():
         name, error, hot = str(row["phase"]), row.get("error_w"), row.get("throttled")
-        values = [_told(group, c.figure.format(name.replace("-", "_")), book) for c in _COLUMNS]
+        values = [_told(group, part_figure(name, c.figure), book) for c in _COLUMNS]
         lasted = float(row["to_s"] or 0.0) - float(row["from_s"] or 0.0)
         ended = {"yes": ", until stable", "no": ", not stable in time"}.get(str(row.get("stable")), "")
         cells: list[Cell] = [
@@ -135,12 +135,12 @@ def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
     first = next(iter(group.measured), None)
     seen = set[str]()
     for row in _phases(first) if first is not None else ():
-        figure = f"at_{float(row.get('share_percent') or 0.0):g}_pps_per_w".replace(".", "_")
+        figure = part_figure(share_part(float(row.get("share_percent") or 0.0)), "pps_per_w")
         found = value_of(group, group.cell.link_label, figure, book)
         if isinstance(found, Missing) or figure in seen or not row.get("received_pps"):
             continue
         seen.add(figure)
-        rate = value_of(group, group.cell.link_label, f"{str(row['phase']).replace('-', '_')}_received_pps", book)
+        rate = value_of(group, group.cell.link_label, part_figure(str(row["phase"]), "received_pps"), book)
         yield Row(group.label, (f"{float(row['share_percent'] or 0.0):g} %", rate, found), links=group.cell.link_label)
 
 
@@ -163,7 +163,7 @@ def _warmth(group: Group) -> Iterator[Row]:
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
     """Modes against one another at full load."""
-    figure = "at_100_pps_per_w"
+    figure = part_figure(share_part(100), "pps_per_w")
     cells = {g.label: g for g in groups}
     named = [(label, value_of(g, g.cell.link_label, figure, book)) for label in labels if (g := cells.get(label))]
     return compared("frames a second and watt at 100 %", named, figure, book)
@@ -172,16 +172,14 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 def _extremes(group: Group, book: NoteBook) -> Iterator[str]:
     """The phases that took the most and the least."""
     found = [
-        (v.median, name) for name in _names(group) if isinstance(v := value_of(group, group.cell.link_label, _figure(name), book), Figure)
+        (v.median, name)
+        for name in _names(group)
+        if isinstance(v := value_of(group, group.cell.link_label, part_figure(name, "watts"), book), Figure)
     ]
     if len(found) > 1:
         most, least = max(found), min(found)
-        watts = unit_of("_w").text
+        watts = unit_of("watts").text
         yield f"{group.label}: {watts(most[0])} in phase {most[1]}, {watts(least[0])} in phase {least[1]}."
-
-
-def _figure(phase: str) -> str:
-    return f"{phase.replace('-', '_')}_w"
 
 
 def _names(group: Group) -> list[str]:
@@ -203,7 +201,7 @@ def _timeline(group: Group, said: str) -> Iterator[Curve]:
         ("rate", "received", "received_pps", unit_for("received_pps", [v for _, v in _points(course, "received_pps")]),
          [("received", _points(course, "received_pps"))]),
         ("loss", "lost, of what was offered", "loss_ratio", PERCENT, [("lost", _points(course, "loss_ratio"))]),
-        ("power", f"power{said}", "watts", unit_of("_w"), [(record.tool_facts.get("meter", "watts"), _points(course, "watts"))]),
+        ("power", f"power{said}", "watts", unit_of("watts"), [(record.tool_facts.get("meter", "watts"), _points(course, "watts"))]),
         ("heat", f"temperature{said}", "celsius", _CELSIUS, of_heat),
     ]  # fmt: skip
     limits = {float(limit) for row in record.tables.get("temperatures", ()) if (limit := row.get("limit_c")) is not None}

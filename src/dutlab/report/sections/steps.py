@@ -14,6 +14,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Links, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import figure_name, part_figure
 
 _Key = tuple[str, ...]
 _Row = Mapping[str, int | float | str | None]
@@ -41,7 +42,9 @@ STEPS = "steps"
 """The workload."""
 _FOUND = "figures-"
 """Begins the names of tables of figures that were found in outputs."""
-_AGAIN = re.compile(r"run_(\d+)_(.+)")
+_AGAIN = re.compile(r"run_(\d+)")
+_COUNT = "count"
+_SLUG = str.maketrans("_/", "--")
 _WORDS = {
     "goodput_bps": "Goodput", "sent_bps": "Sent", "received_pps": "Packets received", "offered_pps": "Packets sent",
     "transactions_per_s": "Transactions per second", "retransmits": "Retransmissions", "jitter_ns": "Jitter", "loss_ratio": "Loss",
@@ -100,16 +103,18 @@ def _figures(groups: Sequence[Group]) -> Iterator[Table]:
         heads = (Column("host"), Column("phase"), Column("step"), Column("command"), Column("median", name))
         columns = (*heads, *(Column(f"trial {n}", name) for n in range(1, each + 1)))
         cells = [Row(g.label, (*key[1:], _median(rows, "value"), *_each(g, rows, each))) for g, key, rows in own]
-        yield Table(f"{_FOUND}{name.replace('_', '-')}", f"{_words(name)}, by step and trial", columns, tuple(cells))
+        yield Table(f"{_FOUND}{name.translate(_SLUG)}", f"{_words(name)}, by step and trial", columns, tuple(cells))
 
 
 def _words(name: str) -> str:
     """Of a figure; of a program's second run in a step it has a number."""
-    if found := _AGAIN.fullmatch(name):
-        return f"{_words(found[2])} of run {found[1]} in a step"
-    if name.startswith("back_"):
-        return f"{_words(name.removeprefix('back_'))}, the other direction"
-    return _WORDS.get(name, name.removesuffix("_count").replace("_", " "))
+    part, measure = figure_name(name)
+    run, _, event = part.partition("/")
+    if found := _AGAIN.fullmatch(run):
+        return f"{_words(part_figure(event, measure))} of run {found[1]} in a step"
+    if measure.startswith("back_"):
+        return f"{_words(measure.removeprefix('back_'))}, the other direction"
+    return part.replace("_", " ") if measure == _COUNT else _WORDS.get(name, name.replace("_", " "))
 
 
 def _each(group: Group, rows: _Found, many: int) -> list[Value]:

@@ -19,16 +19,16 @@ from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
-    Column("peak", "peak_iops"),
-    Column("peak rate", "peak_bytes_per_s"),
-    Column("depth at the peak", "peak_depth"),
-    Column("depth at the knee", "knee_depth"),
-    Column("at the knee", "knee_iops"),
-    Column("latency at the knee", "knee_clat_mean_ns"),
-    Column("least depth for 95 %", "least_depth"),
-    Column("there", "least_iops"),
-    Column("latency there, mean", "least_clat_mean_ns"),
-    Column("p99", "least_clat_p99_ns"),
+    Column("peak", "peak/iops"),
+    Column("peak rate", "peak/bytes_per_s"),
+    Column("depth at the peak", "peak/depth"),
+    Column("depth at the knee", "knee/depth"),
+    Column("at the knee", "knee/iops"),
+    Column("latency at the knee", "knee/clat_mean_ns"),
+    Column("least depth for 95 %", "least/depth"),
+    Column("there", "least/iops"),
+    Column("latency there, mean", "least/clat_mean_ns"),
+    Column("p99", "least/clat_p99_ns"),
     Column("cores of fio", "fio_cpu_cores"),
     Column("cores of the host", "host_cpu_cores"),
 )
@@ -104,8 +104,8 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     found = []
     for (place, block), same in groupby(groups, key=lambda g: (_place(g), _block(g))):
         cells = {g.label: g for g in same}
-        named = [(label, value_of(cells[label], place[1], "peak_iops", book)) for label in labels if label in cells]
-        found.append(compared(f"{place[2]}, {block}, {place[1]}", named, "peak_iops", book))
+        named = [(label, value_of(cells[label], place[1], "peak/iops", book)) for label in labels if label in cells]
+        found.append(compared(f"{place[2]}, {block}, {place[1]}", named, "peak/iops", book))
     return first_of([h for h in found if h is not None])
 
 

@@ -18,6 +18,7 @@ from dutlab.report.sections.headline import compared, first_of, link_words
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import apart, joined
 
 SWEEP = "sweep"
 RATE = "received_pps"
@@ -55,7 +56,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
         links = same[0].cell.links
-        slug, together = slug_of(f"{SWEEP}-{'+'.join(links)}", [d.table for d in drawings]), "+".join(links)
+        slug, together = slug_of(f"{SWEEP}-{joined(links)}", [d.table for d in drawings]), joined(links)
         every = _every(slug, same, together, labels, book)
         rates = _rates(f"{slug}-rates", same, every)
         tables += [rates, every, *(_every(f"{slug}-of-{link}", same, link, labels, book) for link in links if link != together)]
@@ -80,12 +81,12 @@ def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str],
     links, sizes = groups[0].cell.links, _sizes(groups)
     by_place = {(g.label, g.cell.setting.size): g for g in groups}
     rows = [
-        replace(_row(by_place.get((label, size)), size, link, book), label=label, links="+".join(links))
+        replace(_row(by_place.get((label, size)), size, link, book), label=label, links=joined(links))
         for label in present(labels, groups)
         for size in sizes
     ]
     there = [i for i, c in enumerate(_COLUMNS, 1) if c.figure == RATE or any(isinstance(r.cells[i], Figure | float) for r in rows)]
-    whole = link == "+".join(links)
+    whole = link == joined(links)
     return Table(
         slug=slug,
         title=f"All figures of {'link' if len(links) == 1 else 'links'} {' and '.join(links)}{'' if len(links) == 1 else ' together'}"
@@ -115,7 +116,7 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
     return Table(
         slug=slug,
         title=f"{rate_words(every)}, {about}",
-        columns=tuple(Column(size, RATE, links=links, link="+".join(links), size=size) for size in sizes),
+        columns=tuple(Column(size, RATE, links=links, link=joined(links), size=size) for size in sizes),
         rows=tuple(rows),
         common_marks=every.common_marks,
         asked=every.asked,
@@ -146,7 +147,7 @@ def _mean_frame(group: Group | None, link: str, size: str) -> float | str:
     """Bytes with FCS; nothing where nothing was received that would tell a mix's."""
     if size.isdigit():
         return float(size)
-    means = [f.mean_frame_bytes for r in (group.measured if group else ()) for f in r.flows if f.link in link.split("+")]
+    means = [f.mean_frame_bytes for r in (group.measured if group else ()) for f in r.flows if f.link in apart(link)]
     return median(means) if means else ""
 
 
@@ -175,5 +176,5 @@ def _headline(links: tuple[str, ...], every: Table, book: NoteBook) -> tuple[Hea
     for size in dict.fromkeys(row.size for row in every.rows):
         named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]
         what = f"{size}-byte frames" if size.isdigit() else size
-        found.append(compared(f"{SWEEP}, {what} through {link_words(links, '+'.join(links))}", named, RATE, book))
+        found.append(compared(f"{SWEEP}, {what} through {link_words(links, joined(links))}", named, RATE, book))
     return first_of([h for h in found if h is not None], "sizes")

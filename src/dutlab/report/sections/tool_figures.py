@@ -14,6 +14,7 @@ from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import figure_name
 
 _WAYS = ("read", "write", "trim", "mixed")
 _SUFFIXES = ("_bytes_per_s", "_bytes", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
@@ -126,7 +127,7 @@ def _has(group: Group, figures: Sequence[str]) -> bool:
 
 def _direction(figure: str) -> str:
     """The direction that a figure of storage begins with."""
-    first = figure.partition("_")[0]
+    first = figure_name(figure).measure.partition("_")[0]
     return first if first in _WAYS else ""
 
 
@@ -137,5 +138,6 @@ def _place(figure: str) -> int:
 
 def _head(figure: str, direction: str) -> str:
     """`clat p99` of `read_clat_p99_ns` in the table of reads."""
-    suffix = next((s for s in _SUFFIXES if figure.endswith(s)), "")
-    return figure.removesuffix(suffix).removeprefix(direction).strip("_").replace("_", " ") or "rate"
+    part, measure = figure_name(figure)
+    bare = measure.removesuffix(next((s for s in _SUFFIXES if measure.endswith(s)), "")).removeprefix(direction).strip("_")
+    return " ".join(filter(None, (part, bare))).replace("_", " ") or "rate"

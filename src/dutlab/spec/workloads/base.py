@@ -16,6 +16,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import Loc, SpecModel, ValueFault, fault
 from dutlab.spec.workloads.setting import Setting
+from dutlab.subject import joined
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -135,5 +136,5 @@ def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
         if len(set(links)) < len(links):
             yield fault(("links", i), "duplicate link in one set", FaultKind.DUPLICATE)
         elif set(links) in seen:
-            yield fault(("links", i), f"duplicate {'+'.join(links)}; `repeats` repeats trials", FaultKind.DUPLICATE)
+            yield fault(("links", i), f"duplicate {joined(links)}; `repeats` repeats trials", FaultKind.DUPLICATE)
         seen.append(set(links))

@@ -57,7 +57,7 @@ def stages(job: str) -> tuple[tuple[str, ...], ...]:
 
 
 def in_figures(name: str) -> str:
-    """A job's name as figures have it: `read_NAME_iops`."""
+    """A job's name as figures have it: `NAME/read_iops`."""
     return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
 
 

@@ -20,6 +20,7 @@ from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import TimedFrames, each_once
 from dutlab.spec.workloads.setting import STREAMS, LoadSetting, Setting, Words
+from dutlab.subject import joined
 from dutlab.units import Seconds
 
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
@@ -83,7 +84,7 @@ class GeneratorsWorkload(TimedFrames):
                     generator=_with_streams(model, streams),
                     streams=streams,
                     directions=directions,
-                    sender="+".join(dict.fromkeys(every_link[link].ends[-1 if directions is Directions.BACK else 0] for link in links)),
+                    sender=joined(dict.fromkeys(every_link[link].ends[-1 if directions is Directions.BACK else 0] for link in links)),
                     duration_s=self.duration,
                     warmup_s=self.warmup,
                     drain_s=self.drain,

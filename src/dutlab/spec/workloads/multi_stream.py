@@ -41,11 +41,6 @@ def _place(loc: Loc) -> Loc:
     return {"frame_sizes": ("frame_size",), "rates": ("rate",)}.get(str(loc[0]), loc)
 
 
-def in_figures(name: str) -> str:
-    """A stream's name as figures have it: `received_NAME_pps`."""
-    return name.replace("-", "_")
-
-
 class StreamSpec(SpecModel):
     """One stream on each link."""
 

@@ -27,6 +27,7 @@ from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FrameWorkload, each_once, outside
 from dutlab.spec.workloads.setting import AT_RATE, DirectedSetting, DrainSaid, PositiveRate, SecondsLong, Setting, Words
+from dutlab.subject import joined
 from dutlab.units import Pps, Seconds
 
 if TYPE_CHECKING:
@@ -54,11 +55,7 @@ class PowerPhase(SpecModel):
 
     def __str__(self) -> str:
         """As lists and labels have it."""
-        at = (
-            "off"
-            if self.off
-            else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + '+'.join(self.links)}"
-        )
+        at = "off" if self.off else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + joined(self.links)}"
         return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
 
     @classmethod

@@ -20,6 +20,7 @@ from dutlab.errors import HostError, MeasurementError
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.array_failure import PHASES, ArrayFailureSetting
+from dutlab.subject import of_part, part_figure
 from dutlab.tools.fio.histogram import percentiles
 from dutlab.tools.fio.meanwhile import HostReading, Meanwhile, cores_between, read_lines, rebuilds, watched
 from dutlab.tools.fio.output import histograms_over_time
@@ -89,11 +90,11 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     rows = _film_of(raw, watch.readings, film.spans)
     figures = figures_of(rows, film.spans, watch.readings, member_bytes(facts))
     return Measured(
-        figures={cell.link_label: {key: value for key, value in figures.items() if value is not None}},
+        figures={cell.link_label: figures},
         doubts=(*ran.doubts, *doubts_of(found)),
         raw=raw,
         facts=facts,
-        notes=[f"phase {phase} has no whole second: make it longer" for phase in PHASES if figures[f"{phase}_iops"] is None],
+        notes=[f"phase {phase} has no whole second: make it longer" for phase in PHASES if part_figure(phase, "iops") not in figures],
         readings=ran.readings,
         tables={"film": [row.told(film.spans["healthy"][0]) for row in rows], "phases": _phases(film.spans)},
     )
@@ -110,8 +111,7 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
     begin_s, end_s = spans["rebuilding"]
     if next((one.at_s for one in readings if one.at_s > begin_s and one.whole), None) != end_s:
         raise ValueError("the array was whole at another time than the phases say")
-    found = figures_of(_film_of(raw, readings, spans), spans, readings, member_bytes(facts))
-    return {key: value for key, value in found.items() if value is not None}
+    return figures_of(_film_of(raw, readings, spans), spans, readings, member_bytes(facts))
 
 
 def member_bytes(facts: Mapping[str, str]) -> int:
@@ -174,18 +174,19 @@ def timeline(rows: Sequence[tuple[float, float, Counter[int]]], readings: Sequen
     ]
 
 
-def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], member: int) -> dict[str, float | None]:
-    """Those of each phase and of the rebuild of so many bytes; None of a phase without a whole second, or what could not be read."""
-    told: dict[str, float | None] = {}
+def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], member: int) -> dict[str, float]:
+    """Those of each phase and of the rebuild of so many bytes; a phase without a whole second has none."""
+    told: dict[str, float] = {}
     for phase, span in spans.items():
         of = [row for row in rows if row.phase == phase]
         bins = sum((Counter(row.bins) for row in of), Counter[int]())
-        told[f"{phase}_iops"] = sum(row.ios for row in of) / len(of) if of else None
-        told[f"{phase}_least_iops"] = min((row.ios for row in of), default=None)
-        told |= {f"{phase}_clat_{name}_ns": value for name, value in percentiles(bins).items() if name in ("p50", "p99")}
-        told[f"{phase}_host_cpu_cores"] = cores_between(readings, *span)
+        found = {"iops": sum(row.ios for row in of) / len(of), "least_iops": min(row.ios for row in of)} if of else {}
+        found |= {f"clat_{name}_ns": value for name, value in percentiles(bins).items() if name in ("p50", "p99")}
+        if (cores := cores_between(readings, *span)) is not None:
+            found["host_cpu_cores"] = cores
+        told |= of_part(phase, found)
     begin_s, end_s = spans["rebuilding"]
-    return {**told, "rebuild_s": end_s - begin_s, "rebuild_bytes_per_s": member / (end_s - begin_s) if member else None}
+    return {**told, "rebuild_s": end_s - begin_s, **({"rebuild_bytes_per_s": member / (end_s - begin_s)} if member else {})}
 
 
 def _phases(spans: Spans) -> list[Row]:

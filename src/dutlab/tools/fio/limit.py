@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
+from dutlab.subject import of_part
 from dutlab.tools.fio.knee import Sweep, sweep
 from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_lines, watched
 from dutlab.tools.fio.output import JobOutput, jobs_of, span_of, total
@@ -73,7 +74,7 @@ def again(raw: Mapping[str, bytes]) -> dict[str, float]:
 def figures_at(whole: JobOutput) -> dict[str, float]:
     """Figures of one job: reads and writes together, and fio's CPU."""
     cores = {} if whole.cpu_cores is None else {"fio_cpu_cores": whole.cpu_cores}
-    return {**{name.removeprefix("_"): value for name, value in whole.both.figures("").items()}, **cores}
+    return {**whole.both.figures, **cores}
 
 
 def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
@@ -85,9 +86,8 @@ def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict
 def _figures(swept: Sweep, told: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for word, depth in (("peak", swept.peak), ("knee", swept.knee), ("least", swept.least)):
-        found[f"{word}_depth"] = float(depth)
         names = ("iops", "bytes_per_s", "clat_mean_ns", "clat_p99_ns")
-        found |= {f"{word}_{name}": told[depth][name] for name in names if name in told[depth]}
+        found |= of_part(word, {"depth": float(depth), **{name: told[depth][name] for name in names if name in told[depth]}})
     return {**found, **{name: told[swept.peak][name] for name in ("fio_cpu_cores", "host_cpu_cores") if name in told[swept.peak]}}
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dutlab.methods.ports import Row, ToolReading
+from dutlab.subject import of_part
 from dutlab.tools.fio.histogram import merged, percentiles, value_of_bin
 from dutlab.tools.json_text import UnreadableError, member, number
 
@@ -60,12 +61,13 @@ class FioDirection:
     slat: FioLatency
     lat: FioLatency
 
-    def figures(self, way: str) -> dict[str, float]:
+    @property
+    def figures(self) -> dict[str, float]:
         """With units in their names."""
         found = {"iops": self.iops, "bytes_per_s": self.bytes_per_s, "clat_mean_ns": self.clat.mean_ns}
         found |= {f"clat_{name}_ns": value for name, value in self.clat.percentiles.items()}
         found |= {"clat_max_ns": self.clat.max_ns, "slat_mean_ns": self.slat.mean_ns, "lat_mean_ns": self.lat.mean_ns}
-        return {f"{way}_{name}": value for name, value in found.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,9 @@ class JobOutput:
         return self.figures_of("")
 
     def figures_of(self, result: str) -> dict[str, float]:
-        """The figures under the name of a result: `read_NAME_iops`."""
-        found = {name: value for way, of in self.ways.items() for name, value in of.figures(f"{way}_{result}" if result else way).items()}
-        return found if self.cpu_cores is None else {**found, f"{result}_fio_cpu_cores".lstrip("_"): self.cpu_cores}
+        """The figures of a result: `NAME/read_iops`."""
+        found = {f"{way}_{name}": value for way, of in self.ways.items() for name, value in of.figures.items()}
+        return of_part(result, found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores})
 
     @property
     def bins(self) -> list[Row]:

@@ -29,6 +29,7 @@ from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
 from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
+from dutlab.subject import joined
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
@@ -281,7 +282,7 @@ async def _one(
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
     spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
-        place = "+".join(drive.name for drive in drives.values())
+        place = joined(drive.name for drive in drives.values())
         return Ran({name: version}, {place: total(jobs)}, (), raw, tuple(doubts), spans, {place: jobs})
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
     return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts), spans)

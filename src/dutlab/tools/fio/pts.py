@@ -17,6 +17,7 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.stats.steady import WINDOW, Steadiness, first_steady, steadiness
+from dutlab.subject import part_figure
 from dutlab.tools.fio.output import JobOutput, jobs_of, total
 from dutlab.tools.fio.program import Found, Ran, doubts_of, drives_of, facts_of, run
 from dutlab.tools.fio.purge import purge
@@ -73,13 +74,13 @@ def figures_of(setting: PtsSetting, rounds: Rounds) -> dict[str, float]:
     kept = rounds[window.first - 1 :][:WINDOW] if window else rounds
     found: dict[str, float] = {"rounds": float(len(rounds))}
     for reads, size in setting.cells:
-        of = [output.both.figures("") for each in kept if (output := each.get((reads, size))) is not None]
+        of = [output.both.figures for each in kept if (output := each.get((reads, size))) is not None]
         for name in _FIGURES:
-            values = [figures[f"_{name}"] for figures in of if f"_{name}" in figures]
+            values = [figures[name] for figures in of if name in figures]
             if values:
-                found[f"r{reads}_{size}_{name}"] = max(values) if name == "clat_max_ns" else fmean(values)
+                found[part_figure(f"r{reads}_{size}", name)] = max(values) if name == "clat_max_ns" else fmean(values)
     reads, size = setting.tracked
-    return {**found, f"{_NAMES[state_of(setting, rounds)]}_iops": found[f"r{reads}_{size}_iops"]}
+    return {**found, part_figure(_NAMES[state_of(setting, rounds)], "iops"): found[part_figure(f"r{reads}_{size}", "iops")]}
 
 
 def state_of(setting: PtsSetting, rounds: Rounds) -> str:
@@ -106,7 +107,7 @@ def again(setting: PtsSetting, raw: Mapping[str, bytes]) -> Rounds:
 
 
 def _tracked(setting: PtsSetting, rounds: Rounds) -> list[float]:
-    return [each[setting.tracked].both.figures("")["_iops"] for each in rounds]
+    return [each[setting.tracked].both.figures["iops"] for each in rounds]
 
 
 def _window(setting: PtsSetting, rounds: Rounds) -> Steadiness | None:
@@ -137,7 +138,7 @@ def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, eve
             "round": float(number),
             "reads_percent": float(reads),
             "bs": size,
-            **{k.removeprefix("_"): v for k, v in output.both.figures("").items()},
+            **output.both.figures,
         }
         for number, each in enumerate(rounds, 1)
         for (reads, size), output in each.items()

@@ -10,7 +10,7 @@ r"""Figures in what a step printed: the one number a trial that people keep, fou
     time         sh, bash, FreeBSD's and GNU time                real_s, user_s, sys_s
 
 Rates are payload bits per second as these programs count them. What is none of this has no figure; a program that ran several times in one
-step has the figure of each, as `goodput_bps`, `run_2_goodput_bps`.
+step has the figure of each, as `goodput_bps`, `run_2/goodput_bps`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from itertools import count
 from statistics import fmean
 from typing import Any
 
+from dutlab.subject import part_figure
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
 from dutlab.tools.iperf3.json_output import has_back, sums_of
@@ -68,7 +69,7 @@ def _text(data: bytes) -> str:
 
 
 def _free(name: str, taken: Mapping[str, float]) -> str:
-    return name if name not in taken else next(own for n in count(2) if (own := f"run_{n}_{name}") not in taken)
+    return name if name not in taken else next(own for n in count(2) if (own := part_figure(f"run_{n}", name)) not in taken)
 
 
 def _iperf_json(text: str) -> Iterator[Found]:
@@ -224,7 +225,7 @@ def _pmcstat(text: str) -> Iterator[Found]:
         elif names and len(row := line.split()) == len(names) and all(word.isdecimal() for word in row):
             sums = [a + float(b) for a, b in zip(sums, row, strict=True)]
     for name, value in zip(names, sums, strict=True):
-        yield f"{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}_count", value
+        yield part_figure(re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"), "count"), value
 
 
 def _time(text: str) -> Iterator[Found]:

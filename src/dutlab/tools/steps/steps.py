@@ -23,6 +23,7 @@ from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
+from dutlab.subject import Figures, Subject
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, can_be_here, lead_ns
 from dutlab.tools.steps.background import leaves_something, take_status, watched
 from dutlab.tools.steps.figures import step_figures
@@ -36,7 +37,7 @@ STARTS = "starts"
 FIGURES = "step_figures"
 """The table of what was found in the outputs of steps (`figures.py`)."""
 ALL_HOSTS = "all hosts"
-"""In the place where other tools name a link. Figures of one step have its `file` there."""
+"""In the place where other tools name a link. Figures of one step have its host there."""
 LONGEST_S = 366 * 86400.0
 """For a step without a time-out: it may take as long as it takes."""
 FIRST_WORD_S = 10.0
@@ -81,6 +82,11 @@ class StepDone:
     def file(self) -> str:
         """Where its output is kept, without the ending."""
         return f"{self.host}/{self.phase}/{self.place:02d}"
+
+    @property
+    def subject(self) -> Subject:
+        """What the figures in its output are of."""
+        return Subject((self.host,), part=f"{self.phase}/{self.place:02d}")
 
     @property
     def row(self) -> Row:
@@ -143,19 +149,19 @@ class Account:
         """Figures, tables and outputs for the record."""
         ordered = sorted(self.done, key=lambda d: (PHASES.index(d.phase), d.started_s))
         raw = {f"{d.file}.{end}": data for d in ordered for end, data in (("out", d.stdout), ("err", d.stderr)) if data}
-        own = {d.file: found for d in ordered if (found := step_figures(d.stdout, d.stderr))}
+        own = [(d, found) for d in ordered if (found := step_figures(d.stdout, d.stderr))]
         figures = {
             "failed_steps": float(len(self.failed)),
             "skew_ns": float(self.skew_ns),
             "duration_s": max((d.started_s + d.seconds for d in ordered), default=0.0) - min((d.started_s for d in ordered), default=0.0),
         }
         return Measured(
-            figures={ALL_HOSTS: figures, **own},
+            figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((d.subject, found) for d, found in own)]),
             raw=raw,
             doubts=self.doubts,
             tables={
                 TOOL: [d.row for d in ordered],
-                FIGURES: [{**_named(d), "figure": name, "value": v} for d in ordered for name, v in own.get(d.file, {}).items()],
+                FIGURES: [{**_named(d), "figure": name, "value": v} for d, found in own for name, v in found.items()],
                 STARTS: [_row(phase, s) for phase, starts in self.starts.items() for s in starts],
             },
             notes=[*([f"interrupted in {self.interrupted}"] if self.interrupted else []), *(_words(d) for d in self.failed)],

@@ -1,0 +1,227 @@
+"""What a figure is of: the links or drives it was measured on, the direction, and the part of the measurement it belongs to.
+
+A figure is a measure, a subject and a value: `lower_pps` (dutlab.measures) of links a and b together, for the goal `ndr`, is 1.2 million.
+The measure says how to read the number, the subject what it was taken of; neither is guessed from the name of the other.
+
+    places     the links that were driven; of storage the drives or the array; of steps of a user's own the hosts. Which of these they
+               are is said by the workload (`WorkloadPlug.place`). Of several places the figure is their sum.
+    way        where frames go in two directions: whether it is of those from source to sink, of those back, or of both together
+    part       which part of the measurement: a goal of a search (`ndr`), a stream, a job of fio, a phase (`rebuilding`), a state of
+               drives (`steady`), a share of the load (`50%`), a step (`measurement/01`). Empty: the whole of it
+
+A record keeps these three as fields. People, tables and options need words, and this file alone makes and reads those:
+
+    a+b                 places together; frames that go back have `.back` behind the name: `a+a.back` has both directions of a
+    ndr/lower_pps       a figure: its part before the measure; a figure of the whole is the measure alone
+    a+b/ndr             a subject whole
+
+`--figure`, claims and the columns `link` and `figure` of the index and of exports have the first two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple, Self
+
+_TOGETHER, _BACK, _PART = "+", ".back", "/"
+EACH = "*"
+"""In place of a part: every part."""
+
+
+class Way(Enum):
+    """Which frames are meant, where they go in two directions."""
+
+    FORWARD = "forward"
+    """From source to sink; also where there is no other."""
+    BACK = "back"
+    BOTH = "both"
+
+
+_BACKS = {Way.FORWARD: (False,), Way.BACK: (True,), Way.BOTH: (False, True)}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What one figure is of. Raises ValueError for the name of a place that a text could not keep apart from others."""
+
+    places: tuple[str, ...]
+    way: Way = Way.FORWARD
+    part: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.places or len(set(self.places)) < len(self.places):
+            raise ValueError(f"{_TOGETHER.join(self.places)!r} names no place, or one twice")
+        if wrong := [name for name in self.places if plain_place(name) != name]:
+            raise ValueError(f"{wrong[0]!r} cannot be the name of a place: it is empty, has {_TOGETHER} or {_PART}, or ends in {_BACK}")
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The subject of a text as `str()` gives it. Raises ValueError for any other text."""
+        flows, _, part = text.partition(_PART)
+        names = [_flow(flow) for flow in flows.split(_TOGETHER)]
+        backs = tuple(sorted({back for _, back in names}))
+        way = next(way for way, of in _BACKS.items() if of == backs)
+        found = cls(tuple(dict.fromkeys(name for name, _ in names)), way, part)
+        if str(found) != text:
+            raise ValueError(f"{text!r} is not what figures are of: places joined by {_TOGETHER}, each with the same directions")
+        return found
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """Each place and direction alone, as the flows of a trial are called: `a`, `a.back`, `b`, `b.back`."""
+        return tuple(back_of(name) if back else name for name in self.places for back in _BACKS[self.way])
+
+    @property
+    def place_of_flows(self) -> tuple[str, ...]:
+        """The place of each of its flows: `a`, `a`, `b`, `b`."""
+        return tuple(name for name in self.places for _ in _BACKS[self.way])
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether several flows are in it."""
+        return len(self.places) > 1 or self.way is Way.BOTH
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it is of the frames that go back, and of no others."""
+        return self.way is Way.BACK
+
+    @property
+    def place(self) -> str:
+        """Its words without the part: `a`, `a.back`, `a+a.back`, `a+b`."""
+        return joined(self.flows)
+
+    def __str__(self) -> str:
+        return f"{self.place}{_PART}{self.part}" if self.part else self.place
+
+
+@cache
+def subject_of(text: str) -> Subject:
+    """The subject that `text` means. Raises ValueError."""
+    return Subject.read(text)
+
+
+def _flow(text: str) -> tuple[str, bool]:
+    return text.removesuffix(_BACK), text.endswith(_BACK)
+
+
+def back_of(place: str) -> str:
+    """The flow from sink to source."""
+    return f"{place}{_BACK}"
+
+
+def joined(flows: Iterable[str]) -> str:
+    """What the sum of flows or places is called."""
+    return _TOGETHER.join(flows)
+
+
+def apart(text: str) -> tuple[str, ...]:
+    """The flows or places whose sum is called so."""
+    return tuple(text.split(_TOGETHER))
+
+
+def plain_place(name: str) -> str:
+    """A name of a place out of somebody else's file, without what the words of a sum or a direction are made of."""
+    while name.endswith(_BACK):
+        name = name.removesuffix(_BACK)
+    return name.replace(_TOGETHER, "_").replace(_PART, "_") or "_"
+
+
+def whole_of(places: Iterable[str], usual: str = "") -> str:
+    """Of the places of figures the one with the most flows, which has the figures of the whole cell: `usual` if it is one of them.
+
+    `usual` too where there is none.
+    """
+    return max(dict.fromkeys(places), key=lambda text: (len(apart(text)), text == usual), default=usual)
+
+
+def sums_first(places: Iterable[str]) -> list[str]:
+    """Those with the most flows first, others by name."""
+    return sorted(dict.fromkeys(places), key=lambda text: (-len(apart(text)), text))
+
+
+class FigureName(NamedTuple):
+    """A figure among those of one place."""
+
+    part: str
+    """Of the measurement; empty for the whole."""
+    measure: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The name that `text` means: the measure is what follows the last mark."""
+        part, _, measure = text.rpartition(_PART)
+        return cls(part, measure)
+
+    def __str__(self) -> str:
+        return f"{self.part}{_PART}{self.measure}" if self.part else self.measure
+
+
+@cache
+def figure_name(text: str) -> FigureName:
+    """The part and the measure of `ndr/lower_pps`."""
+    return FigureName.read(text)
+
+
+def part_figure(part: str, measure: str) -> str:
+    """The text of a figure of one part of a measurement: `ndr/lower_pps`."""
+    return str(FigureName(part, measure))
+
+
+def share_part(percent: float) -> str:
+    """The part that has so much of the load: `50%`."""
+    return f"{percent:g}%"
+
+
+def share_of(part: str) -> float | None:
+    """The share in percent that a part has of the load; None where it is another part."""
+    try:
+        return float(part.removesuffix("%")) if part.endswith("%") else None
+    except ValueError:
+        return None
+
+
+def each_part(figure: str) -> str:
+    """`*/lower_pps` of `ndr/lower_pps`: what stands for the figure of every part; a figure of the whole stands for itself."""
+    part, measure = figure_name(figure)
+    return part_figure(EACH, measure) if part else figure
+
+
+def of_part(part: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Values by measure, as the figures of one part of the measurement."""
+    return {part_figure(part, measure): value for measure, value in values.items()}
+
+
+def by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Part → measure → value, of the figures of one place."""
+    found: dict[str, dict[str, float]] = {}
+    for text, value in values.items():
+        part, measure = figure_name(text)
+        found.setdefault(part, {})[measure] = value
+    return found
+
+
+class Figures(dict[str, dict[str, float]]):
+    """The figures of a trial: place (`a+b`) → figure (`ndr/lower_pps`) → value."""
+
+    @classmethod
+    def of(cls, values: Iterable[tuple[Subject, Mapping[str, float]]]) -> Self:
+        """Those of each subject, by measure."""
+        found = cls()
+        for subject, by_measure in values:
+            found.setdefault(subject.place, {}).update(of_part(subject.part, by_measure))
+        return found
+
+    def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
+        """Each subject with its values by measure, in their order: one whose values are not next to each other comes again.
+
+        Raises ValueError for a place that is not one.
+        """
+        for place, of in self.items():
+            subject = subject_of(place)
+            for part, names in groupby(of, key=lambda name: figure_name(name).part):
+                yield replace(subject, part=part) if part else subject, {figure_name(name).measure: of[name] for name in names}

@@ -1,0 +1,78 @@
+"""What figures are of: fields, texts, and the form in a record's file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cells import cell_of
+from dutlab.store.record import TrialRecord
+from dutlab.subject import (
+    FigureName,
+    Figures,
+    Subject,
+    Way,
+    apart,
+    back_of,
+    by_part,
+    figure_name,
+    joined,
+    of_part,
+    plain_place,
+    sums_first,
+    whole_of,
+)
+
+_NAMES = st.text(min_size=1, max_size=8).map(plain_place)
+_PARTS = st.text("abz09_%./- ", max_size=8)
+_SUBJECTS = st.builds(Subject, st.lists(_NAMES, min_size=1, max_size=4, unique=True).map(tuple), st.sampled_from(Way), _PARTS)
+_VALUES = st.dictionaries(st.sampled_from(["lower_pps", "latency_p99_ns", "loss_ratio"]), st.floats(0, 1e9), min_size=1)
+
+
+@given(_SUBJECTS)
+def test_a_subject_is_what_its_text_says(subject: Subject) -> None:
+    assert Subject.read(str(subject)) == subject
+    assert Subject.read(subject.place).flows == subject.flows == apart(subject.place)
+    assert subject.is_sum == (len(subject.flows) > 1)
+    assert len(subject.place_of_flows) == len(subject.flows) and set(subject.place_of_flows) == set(subject.places)
+
+
+@given(_PARTS, st.sampled_from(["lower_pps", "latency_p99_ns"]))
+def test_the_name_of_a_figure_is_its_part_and_its_measure(part: str, measure: str) -> None:
+    name = FigureName(part, measure)
+    assert figure_name(str(name)) == name
+    assert by_part(of_part(part, {measure: 1.0})) == {part: {measure: 1.0}}
+
+
+@given(st.dictionaries(_SUBJECTS, _VALUES, max_size=4))
+def test_a_record_keeps_every_figure_with_its_subject(values: dict[Subject, dict[str, float]]) -> None:
+    figures = Figures.of(values.items())
+    now = datetime(2026, 11, 26, tzinfo=UTC)
+    record = TrialRecord(trial=1, status="measured", cell=cell_of("sweep", frame_size=64), started=now, ended=now, figures=figures)
+    assert dict(figures.by_subject()) == values
+    assert TrialRecord.model_validate_json(record.model_dump_json()) == record
+
+
+@pytest.mark.parametrize("text", ["", "+", "a+", "a+a", "a+b.back", "a.back+a", "a+b+a.back+b.back", "a.back.back"])
+def test_a_text_that_is_none_of_a_subject_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"cannot be the name|names no place|is not what figures are of"):
+        Subject.read(text)
+
+
+def test_a_record_of_the_form_before_is_refused() -> None:
+    now = "2026-11-26T00:00:00Z"
+    cell = cell_of("sweep", frame_size=64).model_dump_json()
+    old = f'{{"trial":1,"status":"measured","cell":{cell},"started":"{now}","ended":"{now}","figures":{{"a":{{"lower_pps":1.0}}}}}}'
+    with pytest.raises(ValidationError, match="figures"):
+        TrialRecord.model_validate_json(old)
+
+
+def test_the_whole_is_what_has_the_most_flows() -> None:
+    both = joined(["a", back_of("a")])
+    assert whole_of(["a", both, back_of("a")], "a") == both
+    assert whole_of(["a", "b"], "b") == "b" and whole_of([], "usual") == "usual"
+    assert sums_first(["b", "a", both]) == [both, "a", "b"]
