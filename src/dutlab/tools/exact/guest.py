@@ -9,14 +9,24 @@ carries a frame to its end before pktgen makes the next one.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab.dut.linux_exact import SINK_IP, SOURCE_MAC, in_words
 from dutlab.errors import LabError
-from dutlab.hosts.initramfs import BUSYBOX, DATA, FOLDER, PROGRAM, Entries, archive, folders_above, program_entries, unpacked, with_what_they_need
+from dutlab.hosts.initramfs import (
+    BUSYBOX,
+    DATA,
+    FOLDER,
+    PROGRAM,
+    Entries,
+    archive,
+    folders_above,
+    program_entries,
+    unpacked,
+    with_what_they_need,
+)
 from dutlab.hosts.programs import IP, NFT
 from dutlab.spec.named_mixes import FCS_BYTES
 from dutlab.spec.workloads.exact import ExactSetting
