@@ -23,9 +23,9 @@ _COLUMNS = (
 )
 _VARIED = ("flow_count", "rules", "routes", "mtu")
 _HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "mtu": "MTU"}
-LEAD = """The guest's clock goes on by one nanosecond an instruction, so these are counts, and other work on this machine changes none of
-them. `Router` is what the way through the router takes beyond the same frames straight from generator to sink. An instruction is not a time:
-what waits for memory or another core costs one all the same."""
+LEAD = """The guest's clock goes on by one nanosecond an instruction, so these are counts, and other work on this machine changes none
+of them. `Router` is what the way through the router takes beyond the same frames straight from generator to sink. An instruction is not a
+time: what waits for memory or another core costs one all the same."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

@@ -212,7 +212,8 @@ def _routes(count: int) -> str:
     """A route for each destination, all by the sink's own address."""
     if not count:
         return ""
-    step = f"""awk 'BEGIN {{ for (i = 0; i < {count}; i++) {{ n = i + 4096; printf "route add 10.1.%d.%d via {SINK_IP}\\n", n / 256, n % 256 }} }}'"""
+    line = 'printf "route add 10.1.%d.%d via ' + SINK_IP + '\\n", n / 256, n % 256'
+    step = f"awk 'BEGIN {{ for (n = 4096; n < {4096 + count}; n++) {line} }}'"
     return f"{step} >/tmp/routes\nip -n dut -batch /tmp/routes || fail routes"
 
 

@@ -123,10 +123,8 @@ async def version_of(host: Host) -> str:
 async def saved(host: Host, machine: Machine, folder: Path) -> Path:
     """The state of a guest that waits for its script, which is booted where there is none. Raises ToolFailed, HostError, OSError."""
     state = folder / machine.digest
-    if state.exists():
-        state.touch()
+    if await asyncio.to_thread(_is_there, state):
         return state
-    folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".new-", dir=folder) as place:
         part = Path(place) / "state"
         (Path(place) / "image").write_bytes(machine.image)
@@ -139,10 +137,21 @@ async def saved(host: Host, machine: Machine, folder: Path) -> Path:
             await monitor.migrated()
             if f"{MARK} ready" not in _console(Path(place)):
                 raise GuestEnded
-        part.replace(state)
-    for old in sorted((p for p in folder.iterdir() if p.is_file()), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+        await asyncio.to_thread(_keep, part, state)
     return state
+
+
+def _is_there(state: Path) -> bool:
+    state.parent.mkdir(parents=True, exist_ok=True)
+    if found := state.exists():
+        state.touch()
+    return found
+
+
+def _keep(part: Path, state: Path) -> None:
+    part.replace(state)
+    for old in sorted((p for p in state.parent.iterdir() if p.is_file()), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
+        old.unlink(missing_ok=True)
 
 
 async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -> str:
