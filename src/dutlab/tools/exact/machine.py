@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import shlex
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -34,9 +36,11 @@ _SCRIPT_BYTES = 1 << 16
 _KEPT = 4
 """Saved guests that are kept, the newest."""
 _CONSOLE_LINES = 12
+_LOOK_S = 2.0
+"""How often a guest that says nothing is looked at."""
 APPEND = (
-    "console=ttyS0 rdinit=/init quiet loglevel=4 mitigations=off nokaslr tsc=reliable no_timer_check reboot=t panic=-1 "
-    "printk.time=0 audit=0 random.trust_cpu=on"
+    "earlyprintk=ttyS0,115200 console=ttyS0 rdinit=/init quiet loglevel=4 printk.time=0 audit=0 mitigations=off nokaslr "
+    "tsc=reliable no_timer_check random.trust_cpu=on reboot=t panic=-1"
 )
 """The kernel's command line. A panic ends the guest."""
 
@@ -80,6 +84,8 @@ class Monitor:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._told = deque[dict[str, Any]]()
+        """Events that came before an answer."""
 
     async def ask(self, execute: str, **arguments: Any) -> Any:  # noqa: ANN401 JSON
         """Raises GuestEnded; ToolFailed for what QEMU does not do."""
@@ -91,13 +97,26 @@ class Monitor:
                 return said["return"]
             if "error" in said:
                 raise ToolFailed(f"{execute}: {said['error'].get('desc')}", tool=QEMU.name, host=self._process.host_name)
+            self._told.append(said)
 
     async def event(self, *names: str) -> dict[str, Any]:
-        """The next of these. Raises GuestEnded."""
+        """The next of these. Raises GuestEnded, also of a guest that stands still for good."""
         while True:
-            said = await self._line()
-            if said.get("event") in names:
-                return said
+            while self._told:
+                if (said := self._told.popleft()).get("event") in names:
+                    return said
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    self._told.append(await self._line())
+            except TimeoutError:
+                if await self._is_dead():
+                    raise GuestEnded from None
+
+    async def _is_dead(self) -> bool:
+        """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9)."""
+        said = str(await self.ask("human-monitor-command", **{"command-line": "info registers"}))
+        flags, halted = re.search(r"[ER]FL=([0-9a-f]+)", said), re.search(r"HLT=(\d)", said)
+        return flags is not None and halted is not None and halted[1] == "1" and not int(flags[1], 16) & 1 << 9
 
     async def migrated(self) -> None:
         """Until the state is out, or in. Raises GuestEnded, ToolFailed."""
@@ -210,7 +229,9 @@ def ended(host: Host, console: str, qemu: str = "") -> ToolFailed:
         remedy = "write a larger limit_s, or fewer frames, rules or routes"
     elif "icount" in qemu or "tcg" in qemu:
         what, remedy = f"this QEMU does not count instructions: {qemu.strip()}", "take one with the accelerator TCG and -icount"
-    elif "ready" not in ours:
+    elif qemu.strip() and not console.strip():
+        what, remedy = f"QEMU does not start: {qemu.strip()}", "see qemu.txt"
+    elif "ready" not in ours and "rest" not in ours:
         tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
         what = f"the kernel does not boot: {tail or qemu.strip() or 'its console is empty'}"
         remedy = "see console.txt"
