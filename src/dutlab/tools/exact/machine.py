@@ -13,10 +13,13 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +39,7 @@ _SCRIPT_BYTES = 1 << 16
 _KEPT = 4
 """Saved guests that are kept, the newest."""
 _CONSOLE_LINES = 12
+_LEFT_S = 86_400.0
 _LOOK_S = 2.0
 """How often a guest that says nothing is looked at."""
 APPEND = (
@@ -162,6 +166,9 @@ async def saved(host: Host, machine: Machine, folder: Path) -> Path:
 
 def _is_there(state: Path) -> bool:
     state.parent.mkdir(parents=True, exist_ok=True)
+    for left in state.parent.glob(".*-*"):  # of a process that was killed
+        if left.stat().st_mtime < time.time() - _LEFT_S:
+            shutil.rmtree(left, ignore_errors=True)
     if found := state.exists():
         state.touch()
     return found
@@ -183,7 +190,7 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -
             await monitor.ask("cont")
             with contextlib.suppress(GuestEnded):
                 while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
-                    raise ToolFailed("the guest's kernel panicked", tool=QEMU.name, host=host.name)
+                    raise ended(host, _console(Path(place)))
         said = _console(Path(place))
         if f"{MARK} done" not in said:
             raise ended(host, said)
@@ -211,34 +218,80 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
         await process.end()
 
 
-def ended(host: Host, console: str, qemu: str = "") -> ToolFailed:
+class GuestEnd(StrEnum):
+    """Why a guest gave no result."""
+
+    MODE = "mode"
+    """It refuses a command of its mode."""
+    PART = "part"
+    """Its kernel lacks something."""
+    LATE = "late"
+    """Its own clock says that it takes too long."""
+    NO_ICOUNT = "no-icount"
+    """QEMU cannot count instructions."""
+    NO_START = "no-start"
+    """QEMU does not start."""
+    NO_BOOT = "no-boot"
+    """Its kernel does not come to its first program."""
+    SOON = "soon"
+    """It ended before it was done."""
+    VOID = "void"
+    """Frames were lost, came twice, or others came."""
+
+
+_REMEDIES = {
+    GuestEnd.MODE: "mend the rule set; lines are counted from its first",
+    GuestEnd.PART: "take a kernel that has it, as linux-image-cloud-amd64",
+    GuestEnd.LATE: "write a larger limit_s, or fewer frames, rules or routes",
+    GuestEnd.NO_ICOUNT: "take a QEMU with the accelerator TCG and -icount",
+    GuestEnd.NO_START: "see qemu.txt",
+    GuestEnd.NO_BOOT: "see console.txt",
+    GuestEnd.SOON: "see console.txt",
+    GuestEnd.VOID: "see console.txt",
+}
+
+
+class GuestFailed(ToolFailed):
+    """A guest without a result. `said` is what it or QEMU said of it."""
+
+    def __init__(self, kind: GuestEnd, said: str, *, host: str, raw: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(f"{_WORDS[kind]}: {said}", tool=QEMU.name, host=host, remedy=_REMEDIES[kind], raw=raw)
+        self.kind, self.said = kind, said
+
+
+_WORDS = {
+    GuestEnd.MODE: "the guest refuses the mode",
+    GuestEnd.PART: "the guest lacks a part",
+    GuestEnd.LATE: "the guest was not done in the time that its own clock had for it",
+    GuestEnd.NO_ICOUNT: "this QEMU does not count instructions",
+    GuestEnd.NO_START: "QEMU does not start",
+    GuestEnd.NO_BOOT: "the kernel does not boot",
+    GuestEnd.SOON: "the guest ended too soon",
+    GuestEnd.VOID: "the trial is void",
+}
+
+
+def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
     """Why a guest ended before it was done, as its console or QEMU says."""
     ours = [line.removeprefix(f"{MARK} ") for line in console.splitlines() if line.startswith(MARK)]
-    said = [line.removeprefix("said ") for line in ours if line.startswith("said ")]
-    raw = {"console.txt": console.encode(), "qemu.txt": qemu.encode()}
-    failed = next((line.removeprefix("failed ") for line in ours if line.startswith("failed ")), "")
-    remedy = ""
-    if failed == "mode":
-        what = "the guest refuses the mode: " + " / ".join(said)
-        remedy = "mend the rule set; lines are counted from its first"
-    elif failed:
-        what = f"the guest: {failed}"
-        remedy = "take a kernel that has it, as linux-image-cloud-amd64"
-    elif "late" in ours:
-        what = "the guest was not done in the time that its own clock had for it"
-        remedy = "write a larger limit_s, or fewer frames, rules or routes"
-    elif "icount" in qemu or "tcg" in qemu:
-        what, remedy = f"this QEMU does not count instructions: {qemu.strip()}", "take one with the accelerator TCG and -icount"
-    elif qemu.strip() and not console.strip():
-        what, remedy = f"QEMU does not start: {qemu.strip()}", "see qemu.txt"
-    elif "ready" not in ours and "rest" not in ours:
-        tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
-        what = f"the kernel does not boot: {tail or qemu.strip() or 'its console is empty'}"
-        remedy = "see console.txt"
-    else:
-        tail = " / ".join(console.splitlines()[-_CONSOLE_LINES:])
-        what = f"the guest ended too soon: {tail} {qemu.strip()}"
-    return ToolFailed(what, tool=QEMU.name, host=host.name, remedy=remedy, raw=raw)
+    tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
+    complaint = " ".join(qemu.split())
+    match next((line.removeprefix("failed ") for line in ours if line.startswith("failed ")), ""):
+        case "mode":
+            kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
+        case "":
+            kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
+            if "late" in ours:
+                kind, said = GuestEnd.LATE, tail
+            elif "icount" in complaint or "tcg" in complaint:
+                kind, said = GuestEnd.NO_ICOUNT, complaint
+            elif complaint and not tail:
+                kind, said = GuestEnd.NO_START, complaint
+            elif not ours:
+                kind, said = GuestEnd.NO_BOOT, tail or "its console is empty"
+        case failed:
+            kind, said = GuestEnd.PART, failed
+    return GuestFailed(kind, said, host=host.name, raw={"console.txt": console.encode(), "qemu.txt": qemu.encode()})
 
 
 def _console(place: Path) -> str:

@@ -20,7 +20,7 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.exact import ExactSetting
 from dutlab.tools.exact.guest import MARK, PROOF_FRAMES, Pass, guest_image, layer3_bytes, passes_of, trial_script
-from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, Machine, ended, run_script, saved, version_of
+from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
 from dutlab.user_cache import user_cache
@@ -121,7 +121,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     except ValueError:
         raise ended(host, console) from None
     if why := void_because(planned, found, distinct):
-        raise ToolFailed(f"the trial is void: {why}", tool=QEMU.name, host=host.name, raw=raw)
+        raise GuestFailed(GuestEnd.VOID, why, host=host.name, raw=raw)
     figures, rows = figures_of(planned, found)
     return Measured(
         {cell.link_label: figures},
