@@ -145,7 +145,7 @@ def test_what_cannot_be_is_refused_with_its_place(bed: str, body: str, path: str
     (tmp_path / "bed.yaml").write_text(TESTBED)
     with pytest.raises(SpecRefused) as refused:
         given_experiment(EXPERIMENT.format(bed=bed, body=body).encode(), tmp_path / "e.yaml")
-    assert [fault.path for fault in refused.value.faults] == [path]
+    assert path in [fault.path for fault in refused.value.faults]
 
 
 def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
