@@ -177,6 +177,16 @@ def share_part(percent: float) -> str:
     return f"{percent:g}%"
 
 
+def step_part(phase: str, number: int) -> str:
+    """The part that is a step of a phase: `measurement/01`. No other part has a `/` inside."""
+    return f"{phase}{_PART}{number:02d}"
+
+
+def is_step(part: str) -> bool:
+    """Whether a part is a step, or what a program did in one."""
+    return _PART in part
+
+
 def share_of(part: str) -> float | None:
     """The share in percent that a part has of the load; None where it is another part."""
     try:

@@ -47,12 +47,12 @@ def test_latency_is_measured_at_each_share_of_a_rate(run):
     assert [row["load_percent"] for row in rows] == [0, 50, 100]
     figures = record["figures"]["a"]
     assert figures["reference_pps"] == 2000
-    made = [row for row in rows if f"at_{row['load_percent']:g}_tl_ns" in figures]
+    made = [row for row in rows if f"{row['load_percent']:g}%/tl_ns" in figures]
     assert made, rows
     for row in rows:
-        at = f"at_{row['load_percent']:g}"
+        at = f"{row['load_percent']:g}%"
         if row in made:
-            assert 0 < figures[f"{at}_tl_ns"] <= figures[f"{at}_wcl_ns"] < 10e9
+            assert 0 < figures[f"{at}/tl_ns"] <= figures[f"{at}/wcl_ns"] < 10e9
         else:
             assert row["offered_pps"] < row["intended_pps"], "only a share that the generator did not make beside other work has no figures"
     assert "Latency" in page and "ttl 64, 128 in turn, bursts of 2 frames" in page

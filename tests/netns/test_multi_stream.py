@@ -36,7 +36,7 @@ def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter
     made = {name: flow["sent_frames"] + flow["refused_frames"] for name, flow in flows.items()}
     assert made == {"a:syn": 3 * 100, "a:data": 3 * 300, "a:call": 500}
     figures = record["figures"]["a"]
-    assert all(figures[f"received_{name}_pps"] > 0 and figures[f"latency_{name}_p99_ns"] > 0 for name in ("syn", "data", "call"))
+    assert all(figures[f"{name}/received_pps"] > 0 and figures[f"{name}/latency_p99_ns"] > 0 for name in ("syn", "data", "call"))
     (run,) = tmp_path.glob("runs/*")
     cards = dutlab("claims", str(run)).stdout.split()
     assert len(cards) == 2 and dutlab("verify-claim", *cards).returncode == 0

@@ -30,7 +30,7 @@ def test_more_frames_are_faster_and_more_latency_is_slower() -> None:
     assert one(HIGH, LOW).words == "slower"
     assert one(LOW, HIGH, "latency_p99_ns").words == "slower"
     assert one(LOW, HIGH, "loss_ratio").words == "worse"
-    assert one(HIGH, LOW, "idle_w").words == "better"
+    assert one(HIGH, LOW, "idle/watts").words == "better"
 
 
 def test_the_ratio_is_that_of_the_medians_shown() -> None:

@@ -33,7 +33,7 @@ UNITS = re.compile(
     r"|count|depth|flows|connections|retransmits|events|steps|trials|rounds|per_cpu_s|loaded|hit)"
 )
 FIGURES = (
-    *("retransmits", "back_retransmits", "back_jitter_ns", "run_2/goodput_bps", "run_3/real_s", "trials", "rounds", "routes_loaded"),
+    *("retransmits", "back/retransmits", "back/jitter_ns", "run_2/goodput_bps", "run_3/real_s", "trials", "rounds", "routes_loaded"),
     *("read_clat_p9999_ns", "trim_iops", "mixed_lat_mean_ns", "healthy/clat_p99_ns", "degraded/least_iops", "r65_128k/bytes_per_s"),
     *("r0_4k/clat_max_ns", "steady/iops", "unsteady/iops", "fresh/iops", "peak/depth", "knee/clat_mean_ns", "least/bytes_per_s"),
     *("first_byte_p99_ns", "handshake_p50_ns", "response_p99_ns", "90%/loss_ratio", "64/between_bursts_ns", "99.5%/tl_ns"),

@@ -40,7 +40,7 @@ def test_each_share_is_offered_once_and_has_its_figures_and_its_whole_histogram(
 def test_a_share_that_was_not_made_or_that_the_link_does_not_carry_has_no_figures():
     found = run(Queueing(Dut(capacity_pps=105_000.0), reach_pps=102_000.0))
     assert "100%/tl_ns" in found.figures["a"]
-    assert not {name for name in found.figures["a"] if name.startswith("at_110")}
+    assert not {name for name in found.figures["a"] if name.startswith("110%")}
     assert "knee_percent" in found.figures["a"] and found.figures["a"]["knee_percent"] < 100
     assert any("no figures at 110 %" in note for note in found.notes)
     assert len(found.tables["points"]) == 6

@@ -72,4 +72,4 @@ def test_half_a_load_that_was_not_made_has_no_figures():
     run(searching)
     whole = len(searching.seen) - 1
     figures = run(Queueing(Dut(capacity_pps=100_000.0), change=short)).figures["a"]
-    assert "ndr/lower_pps" in figures and not [name for name in figures if name.startswith("half_")]
+    assert "ndr/lower_pps" in figures and not [name for name in figures if name.startswith("half/")]

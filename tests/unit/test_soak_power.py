@@ -179,7 +179,7 @@ def test_a_phase_without_a_reading_has_no_watts_and_keeps_its_traffic():
     assert all(row["watts"] is None for row in course), "a hole is no line"
     found = carried(Device(), sensors={"package": SENSORS["package"]})
     assert "no sensor told the watts of the device: its phases have none" in found.notes
-    assert found.figures["a+b"]["full/received_pps"] == 4000.0 and not [name for name in found.figures["a+b"] if name.endswith("_w")]
+    assert found.figures["a+b"]["full/received_pps"] == 4000.0 and not [name for name in found.figures["a+b"] if name.endswith("/watts")]
 
 
 def test_throttling_is_said_with_when_it_began():

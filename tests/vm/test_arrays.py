@@ -125,7 +125,7 @@ def test_a_drive_fails_under_load_and_the_film_of_it_holds_by_its_raw_files(dutl
     assert tuple(row["phase"] for row in record["tables"]["phases"]) == phases
     ((name, figures),) = record["figures"].items()
     assert recomputed(run, record)[name] == pytest.approx(figures), "by its raw files alone"
-    assert all(figures[f"{phase}_iops"] > 0 for phase in phases), figures
+    assert all(figures[f"{phase}/iops"] > 0 for phase in phases), figures
     assert figures["rebuild_s"] > 0 and any(row["rebuild_bytes_per_s"] for row in record["tables"]["film"]), record["tables"]["film"]
     (card,) = dutlab("claims", str(run)).stdout.splitlines()
     held = dutlab("verify-claim", card)

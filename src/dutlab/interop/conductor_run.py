@@ -19,7 +19,7 @@ from dutlab.interop.conductor_report import PHASE_DONE
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment_in
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.steps import PHASES
-from dutlab.subject import Figures, Subject, plain_place
+from dutlab.subject import Figures, Subject, plain_place, step_part
 from dutlab.tools.json_text import UnreadableError, member, read_cut_object
 from dutlab.tools.steps.figures import step_figures
 from dutlab.tools.steps.steps import ALL_HOSTS, FIGURES, TOOL
@@ -75,7 +75,7 @@ class _Result:
     @property
     def subject(self) -> Subject:
         """What the figures in its output are of."""
-        return Subject((plain_place(self.host),), part=f"{self.phase}/{self.place:02d}")
+        return Subject((plain_place(self.host),), part=step_part(self.phase, self.place))
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:

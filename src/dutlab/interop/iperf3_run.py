@@ -11,8 +11,9 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment
 from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
+from dutlab.subject import part_figure
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
+from dutlab.tools.iperf3.json_output import FORWARD, REVERSE, Iperf3Interval, Iperf3Result, both_ways
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
 from dutlab.units import si
 
@@ -86,7 +87,7 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
 def _figures(result: Iperf3Result, back: Iperf3Result | None) -> dict[str, float]:
     """`back`: of the other direction, of a test in both."""
     if back is not None:
-        losses = {"forward_loss_ratio": result.loss_ratio, "reverse_loss_ratio": back.loss_ratio}
+        losses = {part_figure(part, "loss_ratio"): of.loss_ratio for part, of in ((FORWARD, result), (REVERSE, back))}
         return both_ways(result, back) | {name: value for name, value in losses.items() if value is not None}
     of_udp = {"loss_ratio": result.loss_ratio, "jitter_ns": result.jitter_ns if result.loss_ratio is not None else None}
     return result.figures | {name: value for name, value in of_udp.items() if value is not None}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dutlab.events import TrialEnded
 from dutlab.report.model.words import grouped
-from dutlab.subject import by_part
+from dutlab.subject import by_part, is_step
 from dutlab.units import si
 
 _HEADLINES = (
@@ -44,7 +44,7 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
     figures = ended.figures.get(ended.main, {})
     counted = [f"{grouped(f'{figures[name]:.0f}')} {unit}" for name, unit in _COUNTS if name in figures]
     parts = by_part(figures)
-    of_steps = [(host, own) for host, of in ended.figures.items() if ended.workload == "steps" for part, own in by_part(of).items() if part]
+    of_steps = [(host, own) for host, of in ended.figures.items() for part, own in by_part(of).items() if is_step(part)]
     found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures] + counted
     found += [f"{host} {si(own[name], unit)}" for host, own in of_steps for name, unit in _OF_STEPS if name in own][:6]
     found += [f"{part} {si(of['lower_pps'], 'pps')}" for part, of in parts.items() if part and "lower_pps" in of]

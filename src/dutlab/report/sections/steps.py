@@ -14,7 +14,7 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Links, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-from dutlab.subject import figure_name, part_figure
+from dutlab.subject import Way, figure_name, part_figure
 
 _Key = tuple[str, ...]
 _Row = Mapping[str, int | float | str | None]
@@ -109,11 +109,11 @@ def _figures(groups: Sequence[Group]) -> Iterator[Table]:
 def _words(name: str) -> str:
     """Of a figure; of a program's second run in a step it has a number."""
     part, measure = figure_name(name)
-    run, _, event = part.partition("/")
+    run, _, rest = part.partition("/")
     if found := _AGAIN.fullmatch(run):
-        return f"{_words(part_figure(event, measure))} of run {found[1]} in a step"
-    if measure.startswith("back_"):
-        return f"{_words(measure.removeprefix('back_'))}, the other direction"
+        return f"{_words(part_figure(rest, measure))} of run {found[1]} in a step"
+    if part == Way.BACK.value:
+        return f"{_words(measure)}, the other direction"
     return part.replace("_", " ") if measure == _COUNT else _WORDS.get(name, name.replace("_", " "))
 
 

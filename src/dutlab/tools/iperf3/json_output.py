@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dutlab.subject import part_figure
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
@@ -83,9 +84,11 @@ def both_ways(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
     there, here = forward.figures, back.figures
     counted = ("goodput_bps", "sent_bps", "retransmits")
     whole = {name: there[name] + here[name] for name in counted if name in there and name in here}
-    return {**there, **whole, "forward_goodput_bps": there["goodput_bps"], "reverse_goodput_bps": here["goodput_bps"]}
+    return {**there, **whole, **{part_figure(part, "goodput_bps"): of["goodput_bps"] for part, of in ((FORWARD, there), (REVERSE, here))}}
 
 
+FORWARD, REVERSE = "forward", "reverse"
+"""The parts that have the figures of one direction, of a test in both."""
 _BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.11)."""
 _LONGEST_DATAGRAM = 65535

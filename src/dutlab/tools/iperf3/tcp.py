@@ -6,7 +6,7 @@ start together. Servers are ours: started for one test, ended with it.
 
 Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
 receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` goodput_bps is
-of both directions together, forward_goodput_bps and reverse_goodput_bps of each.
+of both directions together, forward/goodput_bps and reverse/goodput_bps of each.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.iperf3 import Iperf3Setting, TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
+from dutlab.subject import figure_name
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
@@ -42,9 +43,7 @@ RETRY_PAUSE_S = 0.2
 TOGETHER = 0.05
 """Share of the duration by which tests of several links may end apart and still count as having run at once."""
 _FLAGS = {"forward": [], "reverse": ["-R"], "bidir": ["--bidir"]}
-_ADDS = (
-    "goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent", "forward_goodput_bps", "reverse_goodput_bps",
-)  # fmt: skip
+_ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,8 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
     figures = {r.link: r.result.figures if r.back is None else both_ways(r.result, r.back) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
-        figures[cell.link_label] = {name: sum(f[name] for f in each) for name in _ADDS if all(name in f for f in each)}
+        added = (name for name in each[0] if figure_name(name).measure in _ADDS and all(name in f for f in each))
+        figures[cell.link_label] = {name: sum(f[name] for f in each) for name in added}
     facts = {"iperf3_version": ran[0].result.version}
     if congestion := sorted({r.result.congestion for r in ran if r.result.congestion}):
         facts["iperf3_congestion_control"] = ", ".join(congestion)

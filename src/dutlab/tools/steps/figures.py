@@ -22,7 +22,7 @@ from itertools import count
 from statistics import fmean
 from typing import Any
 
-from dutlab.subject import part_figure
+from dutlab.subject import Way, part_figure
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
 from dutlab.tools.iperf3.json_output import has_back, sums_of
@@ -31,6 +31,8 @@ from dutlab.tools.json_text import UnreadableError, number, read_object
 
 Found = tuple[str, float]
 
+BACK = Way.BACK.value
+"""The part that has the figures of the other direction, of a program that measured both."""
 MOST_BYTES = 2**22
 """Of a longer output the beginning and the end are read: figures are in the summary."""
 MOST_FIGURES = 40
@@ -100,9 +102,9 @@ def _mended_report(text: str) -> Iterator[Found]:
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
     if "error" in document:  # its sums are of a test that was cut
         return
-    for prefix in ("", "back_") if has_back(document) else ("",):
+    for part in ("", BACK) if has_back(document) else ("",):
         try:
-            sums = sums_of(document, back=bool(prefix))
+            sums = sums_of(document, back=bool(part))
         except UnreadableError:
             return
         for name, value in (
@@ -113,7 +115,7 @@ def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
             ("loss_ratio", sums.loss_ratio),
         ):
             if value is not None:
-                yield prefix + name, value
+                yield part_figure(part, name), value
 
 
 def _iperf_text(text: str) -> Iterator[Found]:
@@ -162,23 +164,23 @@ def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]], *, is_server:
     sums: dict[str, float] = {}
     for (role, side), lines in named.items():
         whole = [line for line in lines if line.stream == SUM] or lines
-        back = "back_" if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else ""
-        sums[back + ("sent_bps" if side == "sender" else "goodput_bps")] = sum(line.bps for line in whole)
+        back = BACK if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else ""
+        sums[part_figure(back, "sent_bps" if side == "sender" else "goodput_bps")] = sum(line.bps for line in whole)
         again = [line.retransmits for line in whole if line.retransmits is not None]
         if side == "sender" and again:
-            sums[back + "retransmits"] = float(sum(again))
+            sums[part_figure(back, "retransmits")] = float(sum(again))
         told = [line.datagrams for line in whole if line.datagrams is not None]
         if side != "sender" and told:
-            sums[back + "jitter_ns"] = fmean(d.jitter_ns for d in told)
+            sums[part_figure(back, "jitter_ns")] = fmean(d.jitter_ns for d in told)
             if total := sum(d.total for d in told):
-                sums[back + "loss_ratio"] = sum(d.lost for d in told) / total
+                sums[part_figure(back, "loss_ratio")] = sum(d.lost for d in told) / total
     if is_server:  # before 3.2 it prints 0 for the side that it does not know
-        for back in ("", "back_"):
-            one, other = (sums.get(back + name) for name in ("sent_bps", "goodput_bps"))
+        for back in ("", BACK):
+            one, other = (sums.get(part_figure(back, name)) for name in ("sent_bps", "goodput_bps"))
             if one == 0 and other:
-                del sums[back + "sent_bps"]
+                del sums[part_figure(back, "sent_bps")]
             elif other == 0 and one:
-                del sums[back + "goodput_bps"]
+                del sums[part_figure(back, "goodput_bps")]
     yield from sums.items()
 
 

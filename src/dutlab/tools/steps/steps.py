@@ -23,7 +23,7 @@ from dutlab.hosts.host import Done, Host, Process
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
-from dutlab.subject import Figures, Subject
+from dutlab.subject import Figures, Subject, step_part
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, can_be_here, lead_ns
 from dutlab.tools.steps.background import leaves_something, take_status, watched
 from dutlab.tools.steps.figures import step_figures
@@ -86,7 +86,7 @@ class StepDone:
     @property
     def subject(self) -> Subject:
         """What the figures in its output are of."""
-        return Subject((self.host,), part=f"{self.phase}/{self.place:02d}")
+        return Subject((self.host,), part=step_part(self.phase, self.place))
 
     @property
     def row(self) -> Row:
