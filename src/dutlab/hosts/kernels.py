@@ -22,7 +22,7 @@ def newest_kernel() -> Path:
 
 
 def release_of(kernel: Path) -> str:
-    """What its file says that `uname -r` prints. Raises LabError for a file that is no kernel."""
+    """What its file says that `uname -r` prints. Raises LabError for any other file."""
     try:
         with kernel.open("rb") as file:
             head = file.read(1 << 16)
