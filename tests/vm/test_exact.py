@@ -69,7 +69,7 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     cost = {mode: r["figures"]["dut"][FIGURE] for mode, r in found.items() if r["status"] == "measured"}
     assert cost["flowtable"] < cost["bridge"] < cost["router"] < cost["filter-default"], cost
     new = {mode: found[mode]["figures"]["dut"][f"first_{FIGURE}"] - cost[mode] for mode in ("router", "filter-default")}
-    assert abs(new["router"]) < 100 < new["filter-default"], new
+    assert abs(new["router"]) < 500 < new["filter-default"], new
     facts = found["router"]["tool_facts"]
     assert facts["kernel"] == newest_kernel().name.removeprefix("vmlinuz-")
     assert len(facts["kernel_sha256"]) == len(facts["initrd_sha256"]) == 64

@@ -49,7 +49,7 @@ def exact(
     manner: Manner,
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
-    bridge, flowtable. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, frames=5000.
+    bridge, flowtable. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, frames=20000.
 
     \b
     Example:

@@ -68,7 +68,8 @@ class ExactWorkload(WorkloadModel):
     setting: ClassVar[type[Setting]] = ExactSetting
 
     frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
-    frames: _Frames = 5000
+    frames: _Frames = 10_000
+    """Of each pass. A timer tick more or less in it is an instruction a frame."""
     flows: tuple[_Flows, ...] = (1,)
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
