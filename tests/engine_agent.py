@@ -34,7 +34,7 @@ def twist(op, request, ok):
     return ok
 def answer(op, q):
     if op == "hello":
-        return dict(version="0.1.0", protocol=2, monotonic_ns=5_000, realtime_ns=1_000_005_000, kernel="6.1", cpus=[0, 1])
+        return dict(version="0.1.0", protocol=3, monotonic_ns=5_000, realtime_ns=1_000_005_000, kernel="6.1", cpus=[0, 1])
     if op == "open":
         return dict(port=q["port"], iface=q["iface"], backend="af_packet", mac="02:00:00:00:00:02", mtu_bytes=1500, addresses=[], notes=["no GRO"])
     if op == "arm":
@@ -67,7 +67,7 @@ def answer(op, q):
         n = s["frames"]
         latency = dict(count=n, negative=0, min_ns=1, p50_ns=2, p90_ns=3, p99_ns=4, p999_ns=5, max_ns=6, mean_ns=2.5, histogram=[[6, n]])
         return dict(port=q["port"], foreign=0, stale=0, kernel_dropped=0, streams=[dict(stream=s["stream"], sent=n, received=n + 2, received_bytes=64 * (n + 2),
-            lost=0, duplicated=2, reordered=1, reorder_extent_max=1, reorder_extents_unknown=0, guessed=0, corrupted=0, balances=True, latency=latency,
+            lost=0, duplicated=2, reordered=1, reordered_at_least=1, reorder_extent_max=1, reorder_extents_unknown=0, guessed=0, corrupted=0, balances=True, latency=latency,
             sources=[dict(address="172.16.10.1", port=1)])])
     return dict()
 plans, waiting, born, ahead = dict(), [], time.monotonic(), {ahead}
@@ -125,7 +125,9 @@ class NeighbourlyHost(LocalHost):
             return await super().spawn(argv, tied=tied)
         return AgentHere(self.name, argv, script)  # type: ignore[return-value]
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
+    ) -> Done:
         if self.gone:
             raise HostError("network namespace is gone", host=self.name)
         said = (

@@ -10,7 +10,6 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.known import FAMILY_MODES, MDRAID, WITHOUT_A_WAY_IN
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.testbed import Testbed
-from dutlab.systems.system import HOST_IPSEC, WRAPPING, XFRM_IPSEC
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 whole_seconds = st.integers(1, 60).map(lambda n: f"{n}s")
@@ -54,7 +53,7 @@ def raw_testbeds(draw: st.DrawFn) -> dict[str, Any]:
 def raw_experiments(draw: st.DrawFn) -> dict[str, Any]:
     """A right experiment file on the lab three-node."""
     # In a mode with tunnels a workload of frames is refused.
-    clear = [mode for mode in FAMILY_MODES["linux"] if mode not in (*XFRM_IPSEC, *HOST_IPSEC, *WRAPPING)]
+    clear = [name for name, mode in FAMILY_MODES["linux"].items() if mode.tunnel is None]
     modes = st.lists(st.sampled_from(clear), min_size=1, max_size=4, unique=True)
     factors: dict[str, Any] = {"mode": draw(modes)}
     for name in draw(st.lists(st.sampled_from(["bios-turbo", "cable", "dimms"]), max_size=2, unique=True)):

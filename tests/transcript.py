@@ -124,7 +124,9 @@ class TranscriptHost:
         """What ran, as one would type it."""
         return [shlex.join(argv) for argv, _ in self.ran]
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
+    ) -> Done:
         """Raises NotInTranscript, CommandFailed."""
         del timeout_s
         exchange = self._exchange(tuple(argv), stdin.decode())

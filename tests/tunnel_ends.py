@@ -28,7 +28,9 @@ class Keyed(TranscriptHost):
     status = 0
     other: Keyed | None = None
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
+    ) -> Done:
         """As any transcript's. A ping of the source's that comes back has passed both ends."""
         if KEY.search(stdin.decode()):
             self.ran.append((tuple(argv), "tunnels"))

@@ -74,8 +74,13 @@ class Rig(enum.Enum):
     GENERATOR = "generator-alone"
 
 
-FORMATS = ("html", "md", "csv", "json")
-"""Of a report."""
+FORMATS: Mapping[str, str] = {
+    "html": "dutlab.report.pages.html:html",
+    "md": "dutlab.report.pages.markdown:markdown",
+    "csv": "dutlab.report.pages.csv_table:csv_table",
+    "json": "dutlab.report.pages.json_data:json_data",
+}
+"""Format of a report → what takes the runs' reports and returns its text."""
 STYLES: Mapping[str, str] = {
     "review": "dutlab.report.pages.review_style",
     **{name: plug.style for name, plug in WORKLOADS.items() if plug.style},

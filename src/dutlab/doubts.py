@@ -137,6 +137,11 @@ class DoubtKind(enum.Enum):
         "the extent of some reordered frames is not known: the greatest may be larger than shown",
         "use the af_xdp or af_packet back end at the receiver, which keep every extent",
     )
+    REORDERING_UNKNOWN = (
+        Grade.NOTE,
+        "how many frames were reordered is not known: they came on several receive queues of the sink, or several CPUs sent them",
+        "give the sink's port one receive queue (`ethtool -L PORT combined 1`), or each stream one flow and one sending CPU",
+    )
     RX_DROPS_UNKNOWN = (
         Grade.WARNING,
         "the receiver cannot tell how many frames it dropped when its buffer was full: any loss may be the tester's",
@@ -275,7 +280,7 @@ class DoubtKind(enum.Enum):
 
     LINK_WENT_DOWN = (
         Grade.SEVERE,
-        "a port of the testbed lost its link during the trial",
+        "a link of the testbed went down during the trial: what was lost then says nothing of the DUT",
         "check the cable, the module and whether somebody set the port down; then repeat the trial",
     )
     CLOCK_JUMPED = (

@@ -9,7 +9,8 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   ├── HostError           a host cannot be reached, or vanished
 │   │   ├── NamespaceGone   a namespace of this machine was deleted (hosts/netns.py)
 │   │   └── CommandFailed   a command ended with a status that it must not
-│   │       └── CommandTimedOut
+│   │       ├── CommandTimedOut
+│   │       └── CommandSaidTooMuch
 │   ├── InUse               another run has a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
 │   │   └── LabGone         the lab does not exist any more (labs/lost_guests.py)
@@ -18,6 +19,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   └── PortRefused         a port that must not be loaded (RFC 6815)
 ├── MeasurementError        a trial yielded no result; the run goes on         exit 1
 │   ├── MachineTooBusy      other work disturbed every attempt
+│   │   └── LinkUnsteady    a link of the testbed went down in every attempt
 │   └── ToolFailed          a program that measures failed or printed garbage
 │       └── ReplyUnfit      the engine said what its contract does not have (tools/engine/agent.py)
 └── StoreError              a run folder cannot be written or read             exit 1
@@ -140,6 +142,16 @@ class CommandTimedOut(CommandFailed):
         self.argv, self.status, self.stderr_tail, self.timeout_s = list(argv), -1, stderr_tail, timeout_s
 
 
+class CommandSaidTooMuch(CommandFailed):
+    """A command printed more than what is kept of its kind, so that its output has no end that can be trusted."""
+
+    def __init__(self, *, host: str, argv: Sequence[str], status: int, most_bytes: int, dropped_bytes: int) -> None:
+        what = f"`{' '.join(argv)[:200]}` printed {most_bytes + dropped_bytes} bytes, more than the {most_bytes} that are kept"
+        HostError.__init__(self, what, host=host, remedy="see what prints on that host; it may be another program of the same name")
+        self.argv, self.status, self.stderr_tail = list(argv), status, ""
+        self.most_bytes, self.dropped_bytes = most_bytes, dropped_bytes
+
+
 class LabError(TestbedError):
     """An embedded lab cannot be built or taken down."""
 
@@ -174,6 +186,10 @@ class MeasurementError(DutlabError):
 
 class MachineTooBusy(MeasurementError):
     """Other work on the testbed's machines disturbed every attempt, so there is nothing to conclude from."""
+
+
+class LinkUnsteady(MachineTooBusy):
+    """A link of the testbed went down in every attempt, so there is nothing to conclude from."""
 
 
 class ToolFailed(MeasurementError):

@@ -6,20 +6,20 @@ contracts/events.schema.json.
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
+from dutlab import bounds, outside
+
 EVENTS = "events.jsonl"
 """Name of the file in a run's folder."""
 
+_AT_ONCE_BYTES = 1 << 20
 SEARCH = "search"
 """Who tells the bounds of a search: GOAL/lower_pps and GOAL/upper_pps."""
 Tell = Callable[[str, str, Mapping[str, float]], None]
@@ -160,7 +160,7 @@ class TrialEnded(_Event):
     why: str
     seconds: float
     figures: dict[str, dict[str, FiniteFloat]]
-    """As in the record: link → figure → value."""
+    """Place → figure → value, in the words of dutlab.subject: `a+b` → `ndr/lower_pps` → value."""
     main: str
     """Whose figures those of the whole trial are; empty when there are none."""
     backpressure_ratio: FiniteFloat | None
@@ -217,46 +217,59 @@ class EventTail:
     """What is new in a run's events.jsonl at each look, whoever writes it and wherever: only the file is asked."""
 
     def __init__(self, run: Path) -> None:
-        self._path, self._read, self._rest = run / EVENTS, 0, b""
+        self._path, self._read, self._rest = run / EVENTS, 0, _Rest()
 
-    def new(self) -> tuple[bool, list[dict[str, Any]]]:
+    def new(self) -> tuple[bool, Iterator[dict[str, Any]]]:
         """Whether another file is in its place, so that what was told before is void; and the events that came since the last look.
 
-        Lines that a crash cut are left out; the last one waits until it is whole. Raises OSError.
+        They are read as they are taken. Lines that a crash cut are left out; the last one waits until it is whole.
+
+        Raises UnfitFile, OSError.
         """
-        with _opened(self._path) as f:
-            anew = f.seek(0, 2) < self._read
-            if anew:
-                self._read, self._rest = 0, b""
-            f.seek(self._read)
-            new = f.read()
-        self._read += len(new)
-        *lines, self._rest = (self._rest + new).split(b"\n")
-        found = []
-        for line in lines:
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict) and isinstance(event.get("event"), str):
-                found.append(event)
-        return anew, found
+        file = outside.opened(self._path, most=bounds.EVENTS)
+        anew = file.seek(0, 2) < self._read
+        if anew:
+            self._read, self._rest = 0, _Rest()
+        file.seek(self._read)
+        return anew, self._events(file)
+
+    def _events(self, file: BinaryIO) -> Iterator[dict[str, Any]]:
+        with file:
+            while part := file.read(_AT_ONCE_BYTES):
+                self._read += len(part)
+                for line in self._rest.lines(part):
+                    try:
+                        event = outside.json_of(line)
+                    except (ValueError, RecursionError):
+                        continue
+                    if isinstance(event, dict) and isinstance(event.get("event"), str):
+                        yield event
+                if self._read >= bounds.EVENTS.most_bytes:
+                    return
 
 
-def _opened(path: Path) -> BinaryIO:
-    """For reading. A link is not followed, since others may write to the folder, and no pipe is waited for. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
-    return os.fdopen(handle, "rb")
+class _Rest:
+    """The line that is not whole yet. One that is longer than any event is not kept."""
+
+    def __init__(self) -> None:
+        self._kept, self._is_long = b"", False
+
+    def lines(self, part: bytes) -> list[bytes]:
+        """The lines that end in `part`."""
+        *lines, rest = part.split(b"\n")
+        if lines:
+            lines[0] = b"" if self._is_long else self._kept + lines[0]
+            self._kept, self._is_long = b"", False
+        if self._is_long or len(self._kept) + len(rest) > bounds.EVENT_LINE_BYTES:
+            self._kept, self._is_long = b"", True
+        else:
+            self._kept += rest
+        return [line for line in lines if len(line) <= bounds.EVENT_LINE_BYTES]
 
 
 def events_in(path: Path) -> Iterator[Event]:
     """The events of a file, in order. Other lines are skipped: those that a crash cut, and those of a newer dutlab."""
-    with _opened(path) as lines:
-        for line in lines:
-            try:
-                yield _ANY.validate_python(json.loads(line), strict=False)
-            except (ValueError, RecursionError):
-                continue
+    _, events = EventTail(path.parent).new()
+    for event in events:
+        with suppress(ValueError):
+            yield _ANY.validate_python(event, strict=False)

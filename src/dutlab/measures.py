@@ -132,6 +132,8 @@ _BOUND = "a bound of a rate that a search found, for one goal"
 _LATENCY = "how long a frame was on its way (RFC 1242 section 3.8), or an answer"
 _VARIATION = "how much the delay of frames varies (RFC 3393, RFC 5481)"
 _BY_CPU = "work for one second of one processor"
+_BY_FORWARDER = "the same, of the threads that forward alone"
+_COUNTED = "what the threads that forward did for one frame, as the processor counts it"
 _SILENCE = "how long nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
@@ -193,6 +195,7 @@ MEASURES: Sequence[Measure] = (
     # More is better, and nothing is faster for it.
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
+    *_all(_U.PER_CPU_S, "higher", _BY_FORWARDER, "forwarded_frames_per_cpu_s forwarded_bits_per_cpu_s"),
     *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
     *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
     *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio received_line_ratio max_line_ratio saturation_line_ratio"),
@@ -231,16 +234,18 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.PPS, "lower", "frames that did not come through, or did not leave", "lost_pps backpressure_pps"),
     *_all(_U.ONE, "lower", "how often it went wrong", "loss_events failed_steps retransmits"),
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "lost_frames failed_frames refused_frames backpressure_frames corrupted_frames damaged_frames"),
-    *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames late_frames"),
+    *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames reordered_at_least_frames late_frames"),
     *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),
     *_all(_U.ONE, "lower", "the same", "no_answer_connections no_handshake_connections malformed_connections closed_early_connections"),
     *_all(_U.WATTS, "lower", "power at the wall", "watts"),
-    *_counted("instructions that a processor executes for a frame: the DUT's own share", "instructions_per_frame"),
-    *_counted("the same, of the first frame of a flow", "first_instructions_per_frame"),
-    *_counted("the same, of generator and sink, without the DUT and with it", "rig_instructions_per_frame whole_instructions_per_frame"),
+    *_counted("instructions for a frame on a processor that counts them: the DUT's own share", "exact_instructions_per_frame"),
+    *_counted("the same, of the first frame of a flow", "exact_first_instructions_per_frame"),
+    *_counted("the same, of generator and sink without the DUT", "exact_rig_instructions_per_frame"),
+    *_counted("the same, of all three together", "exact_whole_instructions_per_frame"),
     *_all(_U.W, "lower", "the same, less that of the idle DUT", "above_idle_w"),
     *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb"),
     *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt"),
+    *_all(_U.PER_FRAME, "lower", _COUNTED, "instructions_per_frame cycles_per_frame"),
     *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
 )  # fmt: skip
 _PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}
@@ -275,6 +280,12 @@ def measure_unit(name: str) -> MeasureUnit:
     """The declared unit, or for a name of somebody else's the one that its ending says."""
     measure = measure_of(name)
     return MeasureUnit.ends(figure_name(name).measure) if measure is None else measure.unit
+
+
+def bare_name(figure: str) -> str:
+    """`read_clat_mean` of `read_clat_mean_ns`: a figure's part and measure without any unit; empty of a measure that is its unit alone."""
+    (part, measure), ending = figure_name(figure), measure_unit(figure).ending
+    return "_".join(filter(None, (part, "" if measure == ending else measure.removesuffix(f"_{ending}"))))
 
 
 class UnknownDirection(ValueError):

@@ -7,13 +7,14 @@ and SET of one object by SNMP.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
+from dutlab.bounds import ANSWER_BYTES, SWITCH_S, SWITCH_TRIES
 from dutlab.errors import HostError, InputError
+from dutlab.hosts.bounded import run_bounded
 from dutlab.sensors import mfi
 from dutlab.sensors.asked import PATIENCE_S, SHOWN, Refused, secret
 from dutlab.sensors.meter import number_at
@@ -24,10 +25,7 @@ from dutlab.spec.testbed import Testbed
 
 T = TypeVar("T")
 
-DONE_S = 60.0
-"""Until a switch says that it did what it was told; a server's own takes some seconds."""
-_LOOK_S = 0.5
-_COMMAND_S = 60.0
+_LOOK_S, _AGAIN_S = 0.5, 5.0
 
 
 class Switch(Protocol):
@@ -68,19 +66,35 @@ class HostPower:
         if not self._spec.may_switch:
             raise InputError(f"its testbed does not allow to switch {self._host}", remedy="write `may-switch: yes` below its `power:`")
         self._tried(lambda: self._switch.turn(on=on))
-        until_s = time.monotonic() + DONE_S
+        until_s = time.monotonic() + SWITCH_S
         while self.is_on() is not on:
             if time.monotonic() > until_s:
                 raise HostError(
-                    f"its switch was told to turn {_word(on=on)}, and says {_word(on=not on)} after {DONE_S:g} s", host=self._host
+                    f"its switch was told to turn {_word(on=on)}, and says {_word(on=not on)} after {SWITCH_S:g} s", host=self._host
                 )
             time.sleep(_LOOK_S)
+
+    def switch_on(self) -> None:
+        """Switches it on where it is off, and tries again while its switch does not answer. Raises as turn(), with what to do by hand."""
+        for attempt in range(1, SWITCH_TRIES + 1):
+            try:
+                if not self.is_on():
+                    self.turn(on=True)
+            except HostError as error:
+                if attempt == SWITCH_TRIES:
+                    remedy = "switch it on by hand; then `dutlab undo RUN` puts back the rest"
+                    raise HostError(
+                        f"{error.what.removeprefix(f'{self._host}: ')} ({attempt} tries)", host=self._host, remedy=remedy
+                    ) from error
+                time.sleep(_AGAIN_S)
+            else:
+                return
 
     def cycle(self) -> None:
         """Off, `off-for` long, on. Raises as turn()."""
         self.turn(on=False)
         time.sleep(self._spec.off_for)
-        self.turn(on=True)
+        self.switch_on()
 
     def _tried(self, act: Callable[[], T]) -> T:
         try:
@@ -89,6 +103,8 @@ class HostPower:
             raise HostError(f"its switch did not answer within {PATIENCE_S:g} s", host=self._host) from error
         except (Refused, OSError, ValueError) as error:
             raise HostError(f"its switch: {error}", host=self._host) from error
+        except (AttributeError, TypeError, LookupError, ArithmeticError) as error:  # of JSON whose parts are of other kinds
+            raise HostError(f"its switch answered what makes no sense ({type(error).__name__})", host=self._host) from error
 
 
 def _word(*, on: bool) -> str:
@@ -268,13 +284,12 @@ class CommandSwitch:
         self._run(self._spec.on if on else self._spec.off)
 
     def _run(self, command: str) -> str:
-        nothing = subprocess.DEVNULL
         try:
-            done = subprocess.run(["sh", "-c", command], stdin=nothing, capture_output=True, timeout=_COMMAND_S, check=False, text=True)
-        except subprocess.TimeoutExpired as error:
-            raise ValueError(f"`{command}` did not end within {_COMMAND_S:g} s") from error
-        if done.returncode != 0:
-            raise ValueError(f"`{command}` ended with status {done.returncode}: {done.stderr.strip()[-SHOWN:]}")
+            done = run_bounded(["sh", "-c", command], timeout_s=SWITCH_S, most_bytes=ANSWER_BYTES)
+        except TimeoutError as error:
+            raise ValueError(f"`{command}` did not end within {SWITCH_S:g} s") from error
+        if done.status != 0:
+            raise ValueError(f"`{command}` ended with status {done.status}: {done.stderr.strip()[-SHOWN:]}")
         return done.stdout
 
 

@@ -23,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, Self
 
 _TOGETHER, _BACK, _PART = "+", ".back", "/"
+_KEPT = 4096
+"""Texts whose meaning is remembered: runs of other people may have any."""
 EACH = "*"
 """In place of a part: every part."""
 
@@ -99,7 +101,7 @@ class Subject:
         return f"{self.place}{_PART}{self.part}" if self.part else self.place
 
 
-@cache
+@lru_cache(_KEPT)
 def subject_of(text: str) -> Subject:
     """The subject that `text` means. Raises ValueError."""
     return Subject.read(text)
@@ -129,6 +131,11 @@ def plain_place(name: str) -> str:
     while name.endswith(_BACK):
         name = name.removesuffix(_BACK)
     return name.replace(_TOGETHER, "_").replace(_PART, "_") or "_"
+
+
+def places_in(text: str) -> Subject:
+    """The subject that somebody else's words for places mean, in which a `/` is a part of a name. Raises ValueError."""
+    return subject_of(text.replace(_PART, "_"))
 
 
 def whole_of(places: Iterable[str], usual: str = "") -> str:
@@ -161,7 +168,7 @@ class FigureName(NamedTuple):
         return f"{self.part}{_PART}{self.measure}" if self.part else self.measure
 
 
-@cache
+@lru_cache(_KEPT)
 def figure_name(text: str) -> FigureName:
     """The part and the measure of `ndr/lower_pps`."""
     return FigureName.read(text)

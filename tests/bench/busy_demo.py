@@ -1,6 +1,6 @@
 """The quick demo alone and beside other work: both tables, how many trials were disturbed and repeated, and whether the order of modes is the same.
 
-    scripts/isolated .venv/bin/python tests/bench/busy_demo.py [--runs DIR] [--cpu 1] [--load 100] [--seed 13] [--only idle|busy]
+    scripts/isolated .venv/bin/python tests/bench/busy_demo.py [--runs DIR] [--cpu 1] [--load 100] [--seed 13] [--only idle|busy] [--whole]
 
 `--cpu N --load P` is the other work: stress-ng with N busy loops of P % each (one of 100 % loads a machine with two cores half). Cell by cell
 the order of modes beside other work is compared with that of the machine alone; two modes whose ranges are not 10 % apart have no order. The demo may
@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
@@ -23,6 +24,7 @@ from pathlib import Path
 from statistics import median
 
 from dutlab.analysis.disturbed import machine_too_busy
+from dutlab.report.sections.cpu_cost import cpu_cost
 from dutlab.store.cell_figures import counts
 from dutlab.store.judged import DISTURBED
 from dutlab.store.run_folder import RunFolder
@@ -46,15 +48,19 @@ def main() -> int:
     parser.add_argument("--load", type=int, default=100)
     parser.add_argument("--seed", type=int, default=13)
     parser.add_argument("--only", choices=["idle", "busy"])
+    parser.add_argument("--whole", dest="quick", action="store_false", help="the demo as `make demo` runs it, not the quick one")
     asked = parser.parse_args()
     runs = asked.runs or Path(tempfile.mkdtemp(prefix="busy-demo-"))
-    tables = {}
+    tables: dict[str, tuple[Table, tuple[str, ...]]] = {}
     if asked.only != "busy":
-        tables["alone"] = shown("alone", demo(runs / "idle"))
+        tables["alone"] = shown("alone", demo(runs / "idle", quick=asked.quick))
     if asked.only != "idle":
         with other_work(asked.cpu, asked.load, asked.seed):
-            tables["beside"] = shown(f"beside stress-ng --cpu {asked.cpu} --cpu-load {asked.load}", demo(runs / "busy"))
-    return compared(tables["alone"], tables["beside"]) if len(tables) == 2 else 0
+            tables["beside"] = shown(f"beside stress-ng --cpu {asked.cpu} --cpu-load {asked.load}", demo(runs / "busy", quick=asked.quick))
+    costs = {name: cost for name, (_, cost) in tables.items()}
+    if len(tables) == 2:
+        print(f"\norder by processor time per frame: {'the same' if costs['alone'] == costs['beside'] else 'another'}")
+    return compared(tables["alone"][0], tables["beside"][0]) if len(tables) == 2 else 0
 
 
 @contextlib.contextmanager
@@ -68,21 +74,23 @@ def other_work(cpu: int, load: int, seed: int) -> Iterator[None]:
         process.wait()
 
 
-def demo(runs: Path) -> RunFolder:
-    """A run of the quick demo in `runs`; it may end with 1, since trials may have no result."""
+def demo(runs: Path, *, quick: bool) -> RunFolder:
+    """A run of the demo in `runs`; it may end with 1, since trials may have no result."""
     dutlab = Path(sys.executable).with_name("dutlab")
     runs.mkdir(parents=True, exist_ok=True)
     before = set(runs.iterdir())
     environment = {name: value for name, value in os.environ.items() if name != "DUTLAB_DISTURBED"}
-    done = subprocess.run([dutlab, "demo", "--quick", "--runs", runs], env=environment, check=False)
+    began = time.monotonic()
+    done = subprocess.run([dutlab, "demo", *(["--quick"] if quick else []), "--runs", runs], env=environment, check=False)
+    print(f"ended with {done.returncode} after {time.monotonic() - began:.0f} s")
     if done.returncode not in (0, 1):
         raise SystemExit(f"the demo ended with {done.returncode}")
     (made,) = {p for p in set(runs.iterdir()) - before if p.is_dir()}
     return RunFolder.open(made)
 
 
-def shown(title: str, run: RunFolder) -> Table:
-    """Prints what a run found, and how many trials were disturbed."""
+def shown(title: str, run: RunFolder) -> tuple[Table, tuple[str, ...]]:
+    """Prints what a run found, and how many trials were disturbed. Returns its table, and its modes by processor time per frame."""
     records = list(run.records())
     table: Table = defaultdict(lambda: defaultdict(list))
     for record in records:
@@ -104,7 +112,9 @@ def shown(title: str, run: RunFolder) -> Table:
     spreads = [max(v) / min(v) - 1 for of_mode in table.values() for v in of_mode.values() if len(v) > 1 and min(v) > 0]
     if spreads:
         print(f"\nrange of repeats: median {median(spreads):.1%}, {sum(s <= 0.1 for s in spreads)} of {len(spreads)} cells within 10 %")
-    return table
+    cost = cpu_cost(records, [record for _, record in run.set_aside_records()])
+    print(f"\n{cost.words if cost else 'no order by processor time per frame'}")
+    return table, tuple(mode.mode for mode in cost.modes) if cost else ()
 
 
 def _text(values: list[float]) -> str:

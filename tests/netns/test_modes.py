@@ -10,7 +10,7 @@ import pytest
 
 from capability import have_netns, need, need_program
 from dutlab.dut import family, linux_tracking, nft_rules
-from dutlab.dut.custom import custom_mode
+from dutlab.dut.custom import CommandMode
 from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
 
@@ -80,7 +80,7 @@ async def test_every_mode_behaves_as_itself_coming_from_any_other(lab, dut, engi
             continue
         checks = await MODES[name].verify(dut, lab.testbed, engine)
         assert bad(checks) == {}, f"{name} in {walk}"
-        assert len(checks) == 2 + MODES[name].behaviour.tracks + len(lab.testbed.links) * 4
+        assert len(checks) == 2 + MODES[name].declared.behaviour.tracks + len(lab.testbed.links) * 4
         proven.add(now)
     assert {name for name, _ in proven} == set(names)
 
@@ -278,7 +278,7 @@ async def test_a_mode_of_commands_from_the_experiment_file_is_applied_verified_a
             "restore": ["nft delete table inet mine", "sysctl -q -w net.ipv4.ip_forward=0"],
         }
     )
-    mode = custom_mode("mine", commands)
+    mode = CommandMode("mine", commands)
     before = await state(dut)
     undo = await mode.undo(dut, lab.testbed)
     await mode.apply(dut, lab.testbed)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
+import re
+from pathlib import Path
 from unittest.mock import patch
 
 from capability import need_program
 from dutlab.workloads import WORKLOADS
 from run_records import record_in
+
+PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 ECHO = r'''
 import re
@@ -67,6 +72,7 @@ def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_re
     monkeypatch.syspath_prepend(tmp_path)
     with patch.dict(WORKLOADS):
         importlib.import_module("throw_away")
+        plug = WORKLOADS["echo"]
         wrong = dutlab("measure", "echo", "time=4")
         assert wrong.returncode == 2 and "did you mean times?" in wrong.stderr, wrong.stderr
         assert "Pings through the DUT." in dutlab("measure", "--help").stdout
@@ -77,3 +83,12 @@ def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_re
     (report,) = tmp_path.glob("runs/*/report/report.json")
     (section,) = (s for s in json.loads(report.read_text())["runs"][0]["sections"] if s["workload"] == "echo")
     assert section["title"] == "echo"
+    # In the source each part is a file, and each registry that a statement of the module adds to is one more.
+    statements = ast.parse(ECHO).body
+    registries = {
+        ast.unparse(of.targets[0].value) for of in statements if isinstance(of, ast.Assign) and isinstance(of.targets[0], ast.Subscript)
+    }
+    registries |= {of.value.func.id for of in statements if isinstance(of, ast.Expr)}
+    assert registries == {"WORKLOADS", "declare"}
+    files = len({plug.settings, plug.tool, plug.section}) + len(registries)
+    assert re.search(r"^\| workload .*? \| (\d+) \|", PAGE.read_text().split("Files of code")[1], re.MULTILINE)[1] == str(files)

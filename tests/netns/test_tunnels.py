@@ -30,6 +30,7 @@ from dutlab.runner.execution import RunOptions
 from dutlab.runner.run import run
 from dutlab.runner.undo import carry_out
 from dutlab.spec.loader import read_experiment
+from dutlab.systems.modes import DeclaredMode
 from dutlab.tools.engine.engine import Engine
 from processes import LIMIT_S
 
@@ -170,7 +171,7 @@ async def test_a_cipher_that_a_daemon_does_not_know_is_named_and_the_daemon_is_g
     need("strongswan", have_strongswan())
     source = hosts["source"]
     await IkeEnd(AES_GCM).ask_daemon(source, lab.testbed)
-    unknown = replace(AES_GCM, name="ikev2-rot13", ike=("rot13", ""))
+    unknown = replace(AES_GCM, mode=DeclaredMode("ikev2-rot13"), ike=("rot13", ""))
     with pytest.raises(HostError, match=r"source: its strongSwan refuses mode ikev2-rot13: .*esp_proposals"):
         await IkeEnd(unknown).ask_daemon(source, lab.testbed)
     assert not [comm for pid in processes_of_ours() if (comm := (pid / "comm").read_text()) == "charon-systemd\n"]

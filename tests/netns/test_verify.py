@@ -6,6 +6,7 @@ import pytest
 
 from dutlab import labs
 from dutlab.methods.known import CASES
+from dutlab.runner import known_rig
 from dutlab.runner.verify import verify
 from dutlab.tools.engine.binary import find_engine
 
@@ -39,3 +40,9 @@ async def test_the_same_delay_is_found_at_each_load(lab):
     found = await verify(lab, [case for case in CASES if case.name == "holds-at-each-load"], str(find_engine()), lambda _: None)
     assert [k.figure for k in found] == ["50%/tl_ns", "100%/tl_ns"]
     assert all(k.found is not None and k.found >= k.expected for k in found), "later on a busy machine, but never earlier"
+
+
+async def test_what_the_tester_does_itself_is_not_the_devices(lab):
+    found = await known_rig.verify(lab, str(find_engine()), lambda _: None)
+    assert {k.figure for k in found} == {"lost_frames", "void_loads", "reordered_at_least_frames", "loads_whose_order_is_known"}
+    assert [k for k in found if not k.holds] == []

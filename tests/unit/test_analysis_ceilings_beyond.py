@@ -16,7 +16,7 @@ from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceiling
 from dutlab.analysis.ceilings.pcie import GENERATIONS, PcieLink, pcie_ceilings, shared_ceilings
 from dutlab.analysis.ceilings.storage import Array, DriveRating, disk_ceilings, memory_ceilings, raid_ceilings
 from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, TunnelWrapping, Vxlan, WireGuard, largest_inner, tunnel_ceilings
-from dutlab.systems.system import XFRM_IPSEC
+from dutlab.systems.modes import XFRM
 from dutlab.units import BpsL1, Seconds
 from golden import Golden
 from refusal import refusals
@@ -90,7 +90,7 @@ def test_goodput_through_a_tunnel_on_10g(kind: TunnelWrapping, outer: Ip, inner:
 def test_the_table_of_the_example_says_what_is_computed() -> None:
     rows = [line.split("|") for line in (EXAMPLES / "ipsec/README.md").read_text().splitlines() if "| `esp-" in line]
     modes = {cells[2].split("`")[1]: cells[3].strip(" `") for cells in rows}
-    assert modes == {mode: tunnel for mode, tunnel in XFRM_IPSEC.items() if mode.startswith("ipsec") and mode != "ipsec-require"}
+    assert modes == {mode.name: mode.tunnel.wrapping for mode in XFRM}
     for cells in rows:
         found = values(tunnel_ceilings(TEN_G, BY_NAME[cells[3].strip(" `")]))
         said = (cells[4].strip(), cells[5].strip())

@@ -16,6 +16,7 @@ from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together
 from dutlab.analysis.verdict import Reason
+from dutlab.stats.runs import share_as_far
 
 LOW, HIGH = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0), (200.0, 201.0, 202.0, 203.0, 204.0, 205.0)
 
@@ -103,6 +104,22 @@ def test_a_single_run_may_lie_in_a_slow_hour_that_a_few_others_missed() -> None:
     for held in (compare([of_runs(before, [92.0])])[0], compare([of_runs(before[:5], [92.0, 92.2])])[0]):
         assert (held.words, held.least) == ("slower", 0.01)
     assert compare([of_runs(before[:5], [92.0])], least=0.01)[0].words == "slower"  # who asks for it gets it
+
+
+def test_one_run_with_a_median_as_low_as_some_cell_of_the_others_had_is_no_news() -> None:
+    """One repeat in ten is 30 % low, so now and then a median of six is."""
+
+    def verdicts(low: int) -> list[Verdict]:
+        dice, pairs = random.Random(1), []
+        for cell in range(8):
+            runs = [dice.gauss(100, 1) * (0.7 if (n, cell) in {(3, 5), (8, 2)} and n < low else 1) for n in range(10)]
+            new = dice.gauss(100, 1) * (0.7 if cell == 0 else 1)
+            pairs.append(Pair(f"cell {cell}", "received_pps", tuple(runs), (new,), RunOrder.RUNS, tuple(range(10)), (10,)))
+        return [c.verdict for c in compare(pairs)]
+
+    assert verdicts(0)[0] is Verdict.WORSE, "nothing of the kind was seen before"
+    assert set(verdicts(10)) == {Verdict.NO_DIFFERENCE}
+    assert share_as_far([((1.0, 1.0, 0.7), 0.7), ((1.0, 1.0, 1.0), 1.3)]) == [2 / 7, 0.0]
 
 
 def test_a_cell_that_was_lucky_has_the_error_of_the_others() -> None:

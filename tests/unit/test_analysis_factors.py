@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import random
+from collections.abc import Callable
 from itertools import product
-from math import nan, prod
+from math import exp, nan, prod
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_interactions_that_are_not_there_are_seldom_said() -> None:
     assert said <= 5, "of 40; every other one did when a ratio of 1.05 was enough"
 
 
-def test_an_interaction_of_the_two_blocks_that_medians_come_from_is_not_proven() -> None:
+def test_an_interaction_of_the_two_blocks_that_medians_come_from_is_none() -> None:
     """While a box slows down, the medians of all cells are of the two middle blocks; the other ten say the opposite, and all twelve nothing."""
     odd = [5.0 if block in (5, 6) else -1.0 for block in range(12)]
     cells = [
@@ -118,8 +119,22 @@ def test_an_interaction_of_the_two_blocks_that_medians_come_from_is_not_proven()
         for mode, size in product(("router", "nat"), ("1518", "64"))
     ]
     (interaction,) = analyse(cells).interactions
-    assert interaction.ratio == pytest.approx(1 / 1.05, abs=0.001), "the ratio is that of the medians that are printed"
+    assert interaction.ratio == pytest.approx(1, abs=0.001), "1.05 by the medians"
     assert not interaction.sure.proven
+
+
+@pytest.mark.parametrize("level", [lambda block, dice: -0.02 * block, lambda block, dice: 0.03 * dice[block]], ids=["drift", "blocks"])
+def test_intervals_hold_the_truth_whatever_moves_from_block_to_block(level: Callable[[int, list[float]], float]) -> None:
+    held = 0
+    for seed in range(150):
+        dice = random.Random(seed)
+        common = [dice.gauss(0, 1) for _ in range(12)]
+        cells = [
+            FactorCell({"mode": m, "size": s}, tuple(exp(level(b, common) + dice.gauss(0, 0.01)) for b in range(12)))
+            for m, s in product(("router", "nat"), ("64", "1518"))
+        ]
+        held += sum(i is not None and i.low <= 1 <= i.high for i in (e.sure.interval for e in analyse(cells).effects))
+    assert 0.92 <= held / 300 <= 0.98, "84 % where a block's level was left in the medians"
 
 
 def test_a_proven_change_of_half_a_percent_is_in_the_sentence() -> None:

@@ -11,9 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disturbance import record
 from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.analysis.ceilings.assumed import other_goodputs
 from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, what_limited, what_limited_array
+from dutlab.report.model.groups import Group
+from dutlab.report.sections.limits import _call_share
+from dutlab.store.record import TrialRecord
 from dutlab.units import BpsL1
 
 DATA = Path(__file__).parents[1] / "data"
@@ -196,6 +200,11 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
         ({"unit": "b/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, LimitCause.TCP, Confidence.SHOWN),
         ({"streams": 4, "retransmits_per_s": 5e3, "dut_cores": (COOL,)}, LimitCause.TCP, Confidence.LIKELY),
         ({"unit": "b/s", "pcie_bps": 1.1e6}, LimitCause.PCIE, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "polling": frozenset({1})}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({"dut_cores": (COOL, HOT), "polling": frozenset({1}), "call_share": 0.1}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({"dut_cores": (COOL, HOT), "polling": frozenset({1}), "call_share": 0.9, "loss_ratio": 0.3}, LimitCause.ONE_CORE, Confidence.SHOWN),
+        ({"dut_cores": (COOL, HOT), "polling": frozenset({0, 1}), "call_share": 0.9}, LimitCause.ALL_CORES, Confidence.LIKELY),
+        ({"dut_cores": (COOL, HOT), "polling": frozenset({0})}, LimitCause.ONE_CORE, Confidence.LIKELY),
         ({}, LimitCause.UNKNOWN, Confidence.NONE),
     ],
 )  # fmt: skip
@@ -291,3 +300,18 @@ def test_any_facts_have_a_verdict(facts: Facts) -> None:
     found = what_limited(facts)
     assert found.words
     assert found.next_experiment
+
+
+def test_what_a_polling_input_found_at_once_is_told_of_the_one_that_found_most() -> None:
+    def trial(n: int, calls: float, frames: float) -> TrialRecord:
+        counters = {
+            "vpp_dpdk-input_calls": calls,
+            "vpp_dpdk-input_vectors": frames,
+            "vpp_tap-input_calls": 9.0,
+            "vpp_tap-input_vectors": 9.0,
+        }
+        return record(n).model_copy(update={"counters": {"dut": counters}})
+
+    trials = [trial(1, 100, 25600 * 0.9), trial(2, 100, 25600), trial(3, 100, 25600 * 0.8)]
+    assert _call_share(Group("router", trials[0].cell, [1, 2, 3], trials), "dut") == pytest.approx(0.9)
+    assert _call_share(Group("router", trials[0].cell, [1], [record(1)]), "dut") is None

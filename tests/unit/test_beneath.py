@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from capability import need
+from dutlab.bounds import RAW
 from dutlab.store import beneath
 from dutlab.store.beneath import Beneath, NameFault, OutsideFolder, parts_of
 
@@ -48,7 +49,7 @@ def test_files_are_written_once_and_read_below_the_folder(folder: Beneath, tmp_p
     assert (tmp_path / "in/a/b/c d..é").read_bytes() == b"1"
     with pytest.raises(FileExistsError):
         folder.write_new("x", io.BytesIO(b"3"))
-    with folder.open_plain("x") as file:
+    with folder.open_plain("x", RAW) as file:
         assert file.read() == b"2"
     with pytest.raises(FileNotFoundError):
         folder.open("absent/x")
@@ -68,14 +69,14 @@ def test_no_link_is_followed_and_no_pipe_waited_for(folder: Beneath, tmp_path: P
     }.items():
         (inside / name).symlink_to(target)
     os.mkfifo(inside / "pipe")
-    actions = [folder.open, folder.open_plain, lambda n: folder.open(n, os.O_WRONLY | os.O_CREAT)]
+    actions = [folder.open, lambda n: folder.open_plain(n, RAW), lambda n: folder.open(n, os.O_WRONLY | os.O_CREAT)]
     for act, name in [*((a, n) for a in actions for n in ("file", "gone", "up/secret", "here/x")), (folder.make_folder, "up/new"),
                       (folder.make_folder, "here"), (lambda n: folder.write_new(n, io.BytesIO(b"x")), "up/new")]:  # fmt: skip
         with pytest.raises(OutsideFolder) as refused:
             act(name)
         assert refused.value.kind is NameFault.LINK
     with pytest.raises(OutsideFolder) as refused:
-        folder.open_plain("pipe")
+        folder.open_plain("pipe", RAW)
     assert refused.value.kind is NameFault.NOT_PLAIN
     with pytest.raises(FileExistsError):
         folder.write_new("gone", io.BytesIO(b"x"))

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cells import shown_cell
-from dutlab.analysis.design import RunOrder
+from dutlab.analysis.design import NotKnown, RunOrder
 from dutlab.analysis.verdict import Verdict
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare
@@ -300,7 +300,7 @@ def in_turn(run: ComparedRun, place: int, *, late: int | None = None) -> Compare
 def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (in_turn(open_run(runs / name), place) for place, name in enumerate((OLD, NEW)))
     found = compare_runs([one], [two])
-    assert found.design is RunOrder.ROUNDS
+    assert found.design is RunOrder.ROUNDS and found.not_known == (NotKnown.SET_UP,)
     of = {c.pair.label: c for c in found.comparisons}
     assert of["router · sweep 64 · link a"].verdict is Verdict.WORSE
     assert of["router · sweep 64 · link a"].p == 2 / 64

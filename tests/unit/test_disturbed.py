@@ -12,15 +12,22 @@ from hypothesis import strategies as st
 
 from cells import cell_of
 from disturbance import NOW, interference, record
+from dutlab import labs
 from dutlab.analysis.disturbed import MOST_TAKEN, disturbed, disturbed_alone, explains_loss, machine_too_busy
+from dutlab.analysis.interference import ForwardingWait, ThreadTime
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
 from dutlab.report.gather import gather
+from dutlab.report.model.table import Figure, Missing
+from dutlab.report.pages.terminal import terminal_table
 from dutlab.report.write import write_report
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.journal import Journal, read_journal
+from dutlab.runner.progress import RunResult
 from dutlab.runner.trial import with_rate_per_cpu_second
+from dutlab.sensors.cpu_account import forwarding_names
+from dutlab.spec.links import Port
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.index import Wanted, list_runs, opened
 from dutlab.store.judged import judged
@@ -267,21 +274,86 @@ def test_interference_survives_the_record_and_back(run: RunFolder) -> None:
 
 def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
     cell = cell_of("iperf3", streams=4, duration_s=4, omit_s=1)
-    found = {THIS_MACHINE: replace(interference(0.5), run_s=2.0)}
-    measured = with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, found)
-    assert measured.figures["a"] == {"goodput_bps": 8e9, "goodput_bits_per_cpu_s": 8e9 * 5 / 2}
-    for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0)}):
+    threads = {"iperf3": ThreadTime(1.5, 0.0), "napi/in-a-80": ThreadTime(0.4, 0.0), "napi/eth-a-9": ThreadTime(0.1, 0.0)}
+    found = {THIS_MACHINE: replace(interference(0.5), run_s=2.0, threads=threads)}
+    measured = with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, found, ("napi/in-a-", "napi/out-a-"))
+    of_all, of_forwarding = 8e9 * 5 / 2, 8e9 * 5 / 0.4
+    assert measured.figures["a"] == {"goodput_bps": 8e9, "goodput_bits_per_cpu_s": of_all, "forwarded_bits_per_cpu_s": of_forwarding}
+    assert "forwarded_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, found).figures["a"]
+    sweep = cell_of("sweep", duration_s=4, warmup_s=1, frame_size="64")
+    frames = [
+        with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, found, ("napi/in-a-",), counted).figures["a"]
+        for counted in (0.0, 6e6)
+    ]
+    counted = {THIS_MACHINE: replace(found[THIS_MACHINE], forwarding=ForwardingWait(0.4, 0.0, 9, instructions=3e9, cycles=6e9))}
+    of_frames = with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, counted, ("napi/in-a-",), 6e6).figures["a"]
+    assert (of_frames["instructions_per_frame"], of_frames["cycles_per_frame"]) == (500, 1000)
+    assert all("instructions_per_frame" not in of for of in frames), "this machine did not count them"
+    assert [of["forwarded_frames_per_cpu_s"] for of in frames] == [sweep.setting.loaded_s * 1e6 / 0.4, 6e6 / 0.4]
+    for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0, threads={})}):
         assert "goodput_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, unknown).figures["a"]
 
 
-def test_a_report_gives_rates_per_cpu_second_only_where_trials_were_disturbed(run: RunFolder) -> None:
-    def costly(n: int, taken: float) -> TrialRecord:
-        found = record(n, taken, repeat=n)
-        return found.model_copy(update={"figures": {"a": {**found.figures["a"], "goodput_bits_per_cpu_s": n * 1e9}}})
+def test_the_threads_that_forward_are_those_of_the_duts_ports() -> None:
+    lab = labs.description("three-node").testbed
+    assert forwarding_names(lab) == ("napi/in-a-", "napi/out-a-", "napi/in-b-", "napi/out-b-")
+    ports = {
+        name: link.model_copy(update={"path": (*link.path[:1], Port(host="dut", interface="eth-a"), *link.path[2:])})
+        for name, link in lab.links.items()
+    }
+    assert forwarding_names(lab.model_copy(update={"links": ports})) == (), "the source has a port of that name too"
 
-    for n in (1, 2):
-        run.write_trial(costly(n, 0.0), {})
-    assert gather(run.path, run.path).per_cpu == ()
-    run.write_trial(costly(3, 0.5), {})
-    (said,) = gather(run.path, run.path).per_cpu
-    assert said.startswith("router, iperf3 (") and "2 Gbit" in said and "3 attempts" in said
+
+def costly(trial: int, mode: str, repeat: int, ns: float, taken: float) -> TrialRecord:
+    """A trial that needs so many ns of the forwarding threads for a frame, and lost a share of its rate to others."""
+    found = record(trial, taken, mode=mode, repeat=repeat)
+    return found.model_copy(update={"figures": {"a": {**found.figures["a"], "forwarded_frames_per_cpu_s": 1e9 / ns}}})
+
+
+@pytest.mark.parametrize("taken", [0.0, 0.6])
+def test_modes_are_compared_by_processor_time_per_frame_where_rates_are_disturbed(tmp_path: Path, taken: float) -> None:
+    run = new_run(tmp_path, 6, ("router", "nat"))
+    for n in range(1, 7):
+        run.write_trial(costly(n, "router", n, 1000 + n, taken), {})
+        run.write_trial(costly(n + 6, "nat", n, 1620 + n, taken), {})
+    found = gather(run.path, run.path)
+    assert found.answered
+    if not taken:
+        assert found.cpu_cost is None and found.headlines
+        return
+    assert found.busy and found.cpu_cost is not None
+    assert (found.cpu_cost.attempts, found.cpu_cost.disturbed, found.cpu_cost.forwarding) == (12, 12, True)
+    router, nat = found.cpu_cost.modes
+    assert (router.mode, router.times, nat.mode, nat.proven) == ("router", 1.0, "nat", True)
+    assert (nat.times, router.ns_per_frame, nat.ns_per_frame) == pytest.approx((1.62, 1003.5, 1623.5), rel=1e-2)
+    assert any("nat costs 1.62 × router" in words for words in found.answer.fast)
+    assert any(step.command.startswith("DUTLAB_DISTURBED=count ") for step in found.answer.next)
+
+
+def test_a_run_that_is_answered_by_processor_time_ends_with_0() -> None:
+    busy = RunResult(Path("run"), measured=4, failed=0, refused=0, disturbed=20)
+    assert (busy.exit_status_of(answered=True), busy.exit_status_of(answered=False), busy.exit_status) == (0, 1, 1)
+    assert replace(busy, left=1).exit_status_of(answered=True) == 1
+
+
+def test_one_mode_is_compared_with_nothing(run: RunFolder) -> None:
+    for n in (1, 2, 3):
+        run.write_trial(costly(n, "router", n, 1000, 0.5), {})
+    assert (found := gather(run.path, run.path)).cpu_cost is None and not found.answered
+
+
+def test_figures_of_disturbed_trials_are_shown_with_less_weight_and_count_nowhere(tmp_path: Path) -> None:
+    run = new_run(tmp_path, 3, ("router", "nat"))
+    for n in range(1, 7):
+        run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode="router" if n < 4 else "nat", repeat=(n - 1) % 3 + 1), {})
+    found = gather(run.path, run.path)
+    values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
+    assert isinstance(values["nat"], Missing) and values["nat"].greyed is not None and values["nat"].greyed.median == 4.5e9
+    shown = "\n".join(terminal_table(found.sections[0].tables[0]))
+    assert "(4.5" in shown and "9.0" in shown
+    # Beside undisturbed trials of its cell, one does not show at all.
+    run = new_run(tmp_path / "other")
+    for n in (1, 2, 3):
+        run.write_trial(record(n, 0.5 if n == 3 else 0.0, repeat=n), {})
+    (value,) = [v for row in gather(run.path, run.path).sections[0].tables[0].rows for v in row.cells]
+    assert isinstance(value, Figure) and (value.n, value.median) == (2, 9e9)

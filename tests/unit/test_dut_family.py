@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.dut import family, nft_rules, pf_rules, vpp_rules, vyos_rules
-from dutlab.dut.custom import custom_mode
+from dutlab.dut.custom import CommandMode
 from dutlab.dut.ipsec_rules import REQUIRED
 from dutlab.dut.linux_ipsec import RequiringEnd
 from dutlab.dut.linux_tracking import is_tracked
@@ -19,8 +19,9 @@ from dutlab.errors import CommandFailed, HostError, InputError
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Done
 from dutlab.labs import description
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY
+from dutlab.spec.known import FAMILY_MODES
 from dutlab.systems.linux import LINUX
+from dutlab.systems.modes import IKEV2, IPSEC, XFRM
 from dutlab.systems.system import System
 
 MODES_PAGE = (Path(__file__).parents[2] / "docs" / "method" / "modes.md").read_text()
@@ -94,11 +95,9 @@ def test_the_family_has_the_modes_that_files_may_name_and_an_unknown_one_is_refu
         family("vms")
 
 
-@pytest.mark.parametrize("name", [name for name, modes in FAMILY_MODES.items() if modes and name != "linux-exact"])
-def test_files_know_the_modes_that_admit_no_flow_from_outside(name):
-    modes = family(name).modes_among({})
-    closed = {mode for mode, of in modes.items() if (behaviour := getattr(of, "behaviour", None)) and not behaviour.admits_unsolicited}
-    assert closed == set(INSIDE_ONLY) & set(modes)
+@pytest.mark.parametrize("name", [name for name, modes in FAMILY_MODES.items() if modes])
+def test_each_mode_of_a_family_has_the_record_that_files_are_checked_by(name):
+    assert {mode.name: mode.declared for mode in family(name).modes_among({}).values()} == FAMILY_MODES[name]
 
 
 def rows_of_the_page():
@@ -115,8 +114,7 @@ def rows_of_the_page():
 
 def test_the_page_has_every_mode_of_every_family():
     found = dict(rows_of_the_page())
-    named = {"ipsec-cbc", "ipsec-require", "ikev2-host"}
-    ciphers = {mode for mode in FAMILY_MODES["linux"] if mode.startswith(("ipsec-", "ikev2-"))} - named  # in a section of their own
+    ciphers = {mode.name for mode in (*XFRM[len(IPSEC) :], *IKEV2[1:])}  # in a section of their own
     assert found == {name: set(FAMILY_MODES[name]) - ciphers for name in found}
     assert found.keys() == {name for name, modes in FAMILY_MODES.items() if modes} - {"mdraid"}
     assert all(f"`{cipher}`" in MODES_PAGE for cipher in ciphers)
@@ -239,14 +237,14 @@ class Commands:
 
 
 async def test_a_mode_of_commands_applies_and_restores_in_the_files_order():
-    mode, dut = custom_mode("mine", Commands()), ScriptedHost({})
+    mode, dut = CommandMode("mine", Commands()), ScriptedHost({})
     assert [s.argv for s in await mode.undo(dut, LAB)] == [("sh", "-c", "back two"), ("sh", "-c", "back one")]
     assert dut.ran == []
     await mode.apply(dut, LAB)
     assert dut.ran == ["sh -c one", "sh -c two"]
     dut = ScriptedHost({"one": (3, "no")})
     with pytest.raises(CommandFailed):
-        await custom_mode("mine", Commands()).apply(dut, LAB)
+        await CommandMode("mine", Commands()).apply(dut, LAB)
     assert dut.ran == ["sh -c one"]
 
 
@@ -260,18 +258,18 @@ async def test_a_mode_of_commands_applies_and_restores_in_the_files_order():
 )
 async def test_of_a_policy_that_requires_protection_frames_are_dropped_and_the_sources_own_packets_pass(out, ping, failed):
     source, prober = ScriptedHost({"ping": (ping, "")}), ScriptedProber(out=out) if out else ScriptedProber()
-    mode = custom_mode("mine", Commands(), "dropped", source)
+    mode = CommandMode("mine", Commands(), "dropped", source)
     assert {c.what for c in await mode.verify(ScriptedHost({}), LAB, prober) if not c.passed} == failed
 
 
 async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():
-    checks = await custom_mode("mine", Commands()).verify(ScriptedHost({"look": (1, "nothing there")}), LAB, ScriptedProber(out=NONE))
+    checks = await CommandMode("mine", Commands()).verify(ScriptedHost({"look": (1, "nothing there")}), LAB, ScriptedProber(out=NONE))
     assert [(c.what, c.passed, c.found) for c in checks] == [
         ("`look` ends with 0", False, "status 1: nothing there"),
         ("link a: a flow passes", False, "0 of 10 probe frames arrived"),
         ("link b: a flow passes", False, "0 of 10 probe frames arrived"),
     ]
-    assert all(c.passed for c in await custom_mode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))
+    assert all(c.passed for c in await CommandMode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))
 
 
 @pytest.mark.parametrize(

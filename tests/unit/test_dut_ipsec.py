@@ -13,7 +13,7 @@ from dutlab.errors import CommandFailed, HostError, SpecRefused, ToolMissing
 from dutlab.runner.undo import carry_out
 from dutlab.spec.known import FAMILY_MODES
 from dutlab.spec.loader import load_experiment
-from dutlab.systems.system import IPSEC
+from dutlab.systems.modes import IPSEC
 from tunnel_ends import FAMILIES, KEY, OF, WAYS, Ends, Silence
 
 each_way = pytest.mark.parametrize(("ends", "mode"), WAYS, ids=[f"{ends.name}-{mode}" for ends, mode in WAYS])
@@ -125,7 +125,7 @@ async def test_a_tunnel_without_its_other_end_is_none(ends: Ends) -> None:
 
 
 def test_every_family_that_a_command_reaches_has_a_mode_with_tunnels_that_is_tried_here_or_on_a_real_kernel() -> None:
-    having = {name for name, modes in FAMILY_MODES.items() if set(modes) & set(IPSEC)}
+    having = {name for name, modes in FAMILY_MODES.items() if set(modes.values()) & set(IPSEC)}
     assert having == {*OF, "linux"} == {name for name, modes in FAMILY_MODES.items() if modes} - {"manual", "black-box", "mdraid"}
 
 

@@ -48,7 +48,7 @@ async def test_each_system_is_told_its_end_in_its_own_words(golden: Golden) -> N
     golden.check("commands-ipsec.txt", "\n".join(pages) + "\n")
 
 
-@pytest.mark.parametrize("suite", [AES_GCM, AES_CBC_SHA256], ids=lambda suite: suite.name)
+@pytest.mark.parametrize("suite", [AES_GCM, AES_CBC_SHA256], ids=lambda suite: suite.mode.name)
 async def test_a_linux_router_passes_on_what_comes_out_of_the_tunnel_and_goes_back(suite: Suite) -> None:
     dut, end = Keyed.of("linux-router-ipsec"), XfrmEnd(suite, "router")
     before = dict(dut.state)

@@ -12,7 +12,7 @@ import pytest
 from cells import setting_of
 from dut_families import EXAMPLES, ProberOf, failed, there_and_back, ways_of
 from dutlab.dut import family
-from dutlab.dut.mode import SizedForFlows
+from dutlab.dut.mode import OfFlows
 from dutlab.errors import CommandFailed, HostError
 from dutlab.spec.loader import load_testbed
 from transcript import TranscriptHost
@@ -96,7 +96,7 @@ async def test_a_list_that_is_deleted_says_so_in_words_of_its_own() -> None:
 
 async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in_the_record() -> None:
     nat = family("vpp").modes["nat"]
-    assert isinstance(nat, SizedForFlows)
+    assert isinstance(nat, OfFlows)
     dut = TranscriptHost.of("vpp")
     enable = next(e for e in dut.exchanges if "sessions" in e.argv and "enable" in e.argv)
     enable.argv = (*enable.argv[:-1], "2000000")
@@ -110,7 +110,7 @@ async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in
 @pytest.mark.parametrize(("flows", "few"), [(500_000, False), (500_001, True)])
 async def test_the_limit_of_sessions_that_vpp_does_not_show_is_named_beside_the_flows_of_the_experiment(flows: int, few: bool) -> None:
     mode = family("vpp").modes["filter-default"]
-    assert isinstance(mode, SizedForFlows)
+    assert isinstance(mode, OfFlows)
     checks = {c.what: c for c in await mode.sized_for(flows).verify(await applied("filter-default"), BED, ProberOf("filter-default", BED))}
     check = checks["acl-plugin takes as many sessions as VPP was started with"]
     assert "500000" in check.found and (f"{flows} flows" in check.found) is few

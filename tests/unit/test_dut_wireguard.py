@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.dut.linux_wireguard import NAME, WireGuardMode
+from dutlab.dut.linux_wireguard import wireguard_modes
 from dutlab.errors import SpecRefused
 from dutlab.hosts.host import Done
 from dutlab.hosts.programs import WG
@@ -46,7 +46,7 @@ links: {a: {path: [source:eth0, dut:in, dut:out, sink:eth0], addresses: [10.0.0.
 async def test_each_end_is_told_the_others_public_key_and_only_the_sinks_port_leads_into_the_tunnel(tmp_path: Path) -> None:
     (tmp_path / "bed.yaml").write_text(BED)
     bed, dut, source = load_testbed(tmp_path / "bed.yaml"), End("dut"), End("source")
-    mode = WireGuardMode(NAME, NoRouter(), source)
+    mode = wireguard_modes(NoRouter(), {"source": source})["wireguard"]
     await mode.apply(dut, bed)
     for end, other in ((dut, "source"), (source, "dut")):
         made, peer = end.told[-2:]
@@ -81,4 +81,4 @@ def test_frames_that_would_go_past_it_are_refused_and_goodput_has_the_ceiling_in
 
 
 def test_both_ends_need_wg() -> None:
-    assert all(WG in programs for programs in WireGuardMode(NAME, NoRouter(), None).needs().values())
+    assert all(WG in programs for programs in wireguard_modes(NoRouter(), {})["wireguard"].needs().values())

@@ -52,6 +52,7 @@ class Answers:
                 "lost": 0,
                 "duplicated": 0,
                 "reordered": 0,
+                "reordered_at_least": 0,
                 "received_bytes": 5120,
                 "corrupted": 0,
                 "guessed": 0,

@@ -112,6 +112,11 @@ async def test_who_timed_the_frames_is_in_the_flow_and_a_cards_error_is_that_of_
                 DoubtKind.CORRUPTED_FRAMES: "5",
             },
         ),
+        (
+            "settle",
+            "ok['streams'][0].update(reordered=None, reorder_extent_max=None, reordered_at_least=3)",
+            {DoubtKind.REORDERING_UNKNOWN: "at"},
+        ),
         ("wait", "del ok['streams'][0]['backpressure']", {DoubtKind.REFUSALS_UNKNOWN: ""}),
         ("settle", "ok['streams'][0]['latency']['negative'] = 6", {DoubtKind.LATENCY_UNKNOWN: "6"}),
     ],
@@ -120,6 +125,18 @@ async def test_what_only_the_engine_knows_becomes_a_doubt_on_the_link(engine, op
     outcome = await engine(f"if op == {op!r}: {twist}").offer(offer())
     assert {d.kind: d.detail.partition(" ")[0] for d in outcome.doubts} == doubts
     assert {d.about for d in outcome.doubts} == {"a"}
+
+
+async def test_an_order_that_is_not_known_is_none_in_the_flow_and_not_0(engine):
+    twist = "if op == 'settle': ok['streams'][0].update(reordered=None, reorder_extent_max=None, reordered_at_least=3)"
+    flow = (await engine(twist).offer(offer())).flows[0]
+    assert (flow.reordered_frames, flow.reordered_at_least_frames, flow.reorder_extent_max) == (None, 3, None)
+
+
+@pytest.mark.parametrize(("op", "set_down", "port"), [("wait", False, "source"), ("settle", True, "sink"), ("settle", False, "sink")])
+async def test_a_link_that_went_down_is_named_with_whose_end_it_was_as_far_as_that_is_known(engine, op, set_down, port):
+    outcome = await engine(f"if op == {op!r}: ok['link_lost'] = dict(times=1, set_down={set_down})").offer(offer())
+    assert (port in outcome.link_lost, "not known" in outcome.link_lost) == (True, not set_down)
 
 
 async def test_frames_beyond_what_was_sent_open_the_ledger_although_the_counts_alone_balance(engine):

@@ -65,8 +65,8 @@ def test_the_rig_is_taken_away_and_a_mix_is_weighed_by_its_sizes() -> None:
     ]
     figures, rows = figures_of(planned, [results(planned)[0], *each])
     assert figures == {
-        "instructions_per_frame": 400, "first_instructions_per_frame": 800, "rig_instructions_per_frame": 110,
-        "whole_instructions_per_frame": 510,
+        "exact_instructions_per_frame": 400, "exact_first_instructions_per_frame": 800, "exact_rig_instructions_per_frame": 110,
+        "exact_whole_instructions_per_frame": 510,
     }  # fmt: skip
     assert len(rows) == len(planned)
 
@@ -156,7 +156,7 @@ def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
 
 
 def test_counts_need_no_test_and_no_repeats() -> None:
-    figure = "instructions_per_frame"
+    figure = "exact_instructions_per_frame"
     first, second, close = 5000.0, 5010.0, 5004.0
     apart, same, near = compare([Pair("cell", figure, (a,), (b,)) for a, b in ((first, second), (first, first), (first, close))])
     assert (apart.verdict, apart.could_prove, apart.p) == (Verdict.WORSE, True, 0.0)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dutlab.errors import SpecRefused, TestbedError, ToolFailed
 from dutlab.hosts.host import Done
 from dutlab.plan.cell import Cell
-from dutlab.spec.arrays import drives_fault
 from dutlab.spec.drives import DriveSpec, parse_size
+from dutlab.spec.known import FAMILY_MODES, MDRAID
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
@@ -280,8 +280,9 @@ def test_a_report_of_a_killed_fio_is_refused_and_kept():
     ],
 )  # fmt: skip
 def test_a_mode_says_how_many_drives_its_array_takes(mode, drives, needs):
-    said = drives_fault(mode, drives)
-    assert mode in said and needs in said if needs else not said
+    array = FAMILY_MODES[MDRAID][mode].array
+    said = array.misfit(drives) if array else ""
+    assert needs in said if needs else not said
 
 
 def of_four(said="destroy: yes"):

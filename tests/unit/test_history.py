@@ -8,6 +8,8 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.history import HistoryPoint, history
+from cells import cell_of
+from dutlab.analysis.history import Cause, HistoryPoint, SpreadOf, history
 from dutlab.cli.history import history as command
 from dutlab.errors import InputError
+from dutlab.interop.imported_run import Imported, write_imported
+from dutlab.methods.ports import Measured
 from dutlab.report.questions.histories import CellHistory, histories, history_plot
+from dutlab.store.find import older_like
 from dutlab.store.index import IndexedFigure, figures_of, opened
 
 
@@ -102,6 +108,93 @@ def test_constant_and_unusable_values() -> None:
     assert change.ratio is None and change.after == "5"
 
 
+def lost(seed: int, runs: int = 90) -> list[float]:
+    dice = random.Random(seed)
+    return [100 * dice.gauss(1, 0.01) * (0.8 if dice.random() < 0.1 else 1.0) for _ in range(runs)]
+
+
+def uneven(seed: int) -> list[float]:
+    dice = random.Random(seed)
+    return [100 * dice.gauss(1, 0.01 * (math.sqrt(7) if n >= 45 else 1)) for n in range(90)]
+
+
+def bent(seed: int) -> list[float]:
+    dice = random.Random(seed)
+    return [100 * dice.gauss(1, 0.01) * 0.9 ** (1 - math.exp(-n / 30)) for n in range(90)]
+
+
+@pytest.mark.parametrize(
+    "nights", [lost, uneven, lambda seed: year(seed, 0.95, 90), bent], ids=["lost nights", "uneven spread", "0.95", "a bend"]
+)
+def test_what_nights_do_by_themselves_is_no_step(nights: Callable[[int], list[float]]) -> None:
+    assert sum(bool(history(points(nights(seed))).changes) for seed in range(40)) <= 4
+
+
+def test_a_drift_is_called_one_and_a_step_beside_it_is_found() -> None:
+    drifting = [v * (1 - 0.001 * n) for n, v in enumerate(noisy(100, 90, 5))]
+    found = history(points(drifting))
+    assert found.changes == () and found.drift is not None
+    assert found.drift.ratio == pytest.approx(0.911, abs=0.01) and found.drift.p < 0.001
+    both = history(points([v * (0.9 if n >= 50 else 1) for n, v in enumerate(drifting)]))
+    assert [c.after for c in both.changes] == ["run-50"] and both.drift is not None
+    assert both.changes[0].ratio == pytest.approx(0.9, abs=0.01), "of the step, without the drift"
+    assert history(points(noisy(100, 90, 5))).drift is None
+
+
+def test_two_very_slow_nights_are_a_step_where_none_was_before_and_none_where_some_were() -> None:
+    assert [c.after for c in history(points([*noisy(100, 40, 3), 80, 80.5])).changes] == ["run-40"]
+    often = [v * (0.8 if n in {4, 11, 12, 23, 31} else 1) for n, v in enumerate(noisy(100, 40, 3))]
+    assert history(points([*often, 80, 80.5])).changes == ()
+
+
+def test_a_change_of_the_spread_is_a_finding_and_no_level() -> None:
+    found = [history(points(uneven(seed))).spreads for seed in range(10)]
+    said = [s for of in found for s in of if s.of is SpreadOf.RUNS]
+    assert len(said) >= 6 and all(s.ratio > 1.5 and 25 < int(s.after[4:]) < 65 for s in said)
+    dice = random.Random(1)
+    wider = [HistoryPoint(f"run-{n:02d}", tuple(dice.gauss(100, 1 if n < 20 else 4) for _ in range(6))) for n in range(40)]
+    (of_repeats,) = (s for s in history(wider).spreads if s.of is SpreadOf.REPEATS)
+    assert 17 <= int(of_repeats.after[4:]) <= 23 and of_repeats.ratio == pytest.approx(4, rel=0.3)
+    assert sum(bool(history(points(noisy(100, 60, seed))).spreads) for seed in range(40)) <= 6
+
+
+def test_a_change_of_the_rig_is_not_called_one_of_the_device() -> None:
+    nights = [*noisy(100, 20, 1), *noisy(90, 20, 2)]
+
+    def cause(rigs: Callable[[int], float | None]) -> Cause:
+        (change,) = history([HistoryPoint(str(n), (v,), rigs(n)) for n, v in enumerate(nights)]).changes
+        return change.cause
+
+    assert cause(lambda n: 300.0) is Cause.DEVICE
+    assert cause(lambda n: 300.0 if n < 20 else 270.0) is Cause.RIG
+    assert cause(lambda n: 300.0 if n < 20 else 330.0) is Cause.DEVICE, "the other way round"
+    assert cause(lambda n: 300.0 if n < 20 else None) is Cause.UNKNOWN
+    rigs = [*noisy(300, 20, 3), *noisy(250, 20, 4)]
+    (alone,) = history([HistoryPoint(str(n), (v,), rigs[n]) for n, v in enumerate(noisy(100, 40, 5))]).rig
+    assert alone.after == "20" and alone.ratio == pytest.approx(250 / 300, rel=0.02)
+    of_runs = [
+        replace(f, run=f"run-{n:02d}", figure=name, value=value)
+        for n, v in enumerate(nights)
+        for f in rows([v])
+        for name, value in (("received_pps", v), ("headroom_ratio", (300 if n < 20 else 270) / v))
+    ]
+    (of_cell,) = histories(of_runs)
+    assert {p.rig for p in of_cell.found.points} == {300.0, 270.0} and of_cell.found.changes[0].cause is Cause.RIG
+
+
+@pytest.mark.parametrize("nights", [lambda seed: noisy(100, 61, seed), lambda seed: year(seed, 0.8, 61)], ids=["apart", "0.8"])
+def test_the_next_run_lies_where_it_was_said_to(nights: Callable[[int], list[float]]) -> None:
+    held = 0
+    for seed in range(60):
+        *before, then = nights(seed)
+        inside = history(points(before)).next_run
+        held += inside is not None and inside.low <= then <= inside.high
+    assert 51 <= held <= 60
+    assert history(points(noisy(100, 19, 1))).next_run is None
+    moved = history(points([*noisy(100, 40, 1), *noisy(120, 6, 2)])).next_run
+    assert moved is not None and 112 < moved.low < moved.high < 128, "from the newest level on"
+
+
 @given(st.lists(st.floats(-1e12, 1e12), max_size=30), st.floats(1e-6, 1e6))
 def test_levels_part_the_runs_and_do_not_depend_on_the_unit(values: list[float], factor: float) -> None:
     found, scaled = (history([HistoryPoint(str(n), (v * by,)) for n, v in enumerate(values)]) for by in (1.0, 1024.0))
@@ -149,3 +242,16 @@ def test_the_command_reads_runs_of_an_experiment(built: Callable[..., Path], tmp
     assert len(list((tmp_path / "p").glob("history-*.svg"))) == len(found)
     lost = CliRunner().invoke(command, ["nothing", "--runs", str(tmp_path)])
     assert isinstance(lost.exception, InputError) and "firewall-modes" in str(lost.exception.remedy)
+
+
+def test_runs_of_one_minute_are_in_the_order_in_which_they_were_started(tmp_path: Path) -> None:
+    at = datetime(2026, 11, 20, 8, 1, tzinfo=UTC)
+    made = []
+    for n in range(7):
+        trials = [Imported(cell_of("iperf3", mode="nat"), Measured({"a": {"goodput_bps": 1e9 + n}}))]
+        made.append(write_imported(tmp_path, "night", trials, command=(), now=at + timedelta(milliseconds=7 * n)).path)
+    with opened(tmp_path) as index:
+        assert [f.value for f in figures_of(index, "night")] == [1e9 + n for n in range(7)]
+    assert older_like(tmp_path, made[5], 3) == made[2:5]
+    later = write_imported(tmp_path, "night", trials, command=(), now=at + timedelta(minutes=1)).path
+    assert older_like(tmp_path, later, 10) == made

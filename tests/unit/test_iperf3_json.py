@@ -201,7 +201,7 @@ def test_what_is_no_report_is_said_with_its_kind(output, why):
 
 
 def test_more_than_any_report_has_is_not_taken_apart(monkeypatch):
-    monkeypatch.setattr(json_text, "LONGEST_OUTPUT", 1000)
+    monkeypatch.setattr(json_text, "OUTPUT_BYTES", 1000)
     assert unreadable(OK).why is Unreadable.TOO_LARGE
 
 

@@ -74,7 +74,7 @@ class Machine:
     def __init__(self, name, ends):
         self.name, self.ends = name, ends
 
-    async def run(self, argv, *, stdin=b"", timeout_s=30.0, check=True):
+    async def run(self, argv, *, stdin=b"", timeout_s=30.0, check=True, most_bytes=0):
         if argv[0] == "listens":
             said, errors, seconds = b"yes" if argv[1] in self.ends.listening else b"no", b"", 0.0
         else:

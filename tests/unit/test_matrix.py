@@ -14,11 +14,11 @@ from dutlab.errors import SpecRefused
 from dutlab.report.gather import _deviations
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import ReadRun
 from dutlab.report.sections.matrix import hosts_of, section
 from dutlab.report.sections.path_mtu import _narrow
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import LinkBounds
-from dutlab.store.run_folder import RunFolder
 from dutlab.tools.iperf3.datagrams import Sent
 from dutlab.tools.iperf3.tcp import datagram_figures
 from golden import Golden
@@ -78,7 +78,7 @@ def test_what_was_lost_is_told_of_datagrams_and_hosts_stand_in_the_order_of_the_
 def test_links_stand_in_their_order_whatever_the_order_of_the_trials() -> None:
     cells = [cell_of("matrix", client="source", server="sink", links=links) for links in (("b",), ("a", "b"), ("a",))]
     groups = [Group("router", cell, [n], []) for n, cell in enumerate(cells)]
-    run = cast("RunFolder", SimpleNamespace(resolved={}))
+    run = cast("ReadRun", SimpleNamespace(resolved={}, testbed={}))
     assert [t.title.split("link ")[1] for t in section(run, groups, ["router"], NoteBook(groups)).tables[:3]] == ["a", "b", "a+b"]
 
 

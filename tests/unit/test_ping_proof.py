@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.dut.custom import custom_mode
-from dutlab.dut.frames import GUARDS, ROUTES, TRANSLATES, frame_checks
+from dutlab.dut.custom import CommandMode
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.mode import SeenProbe
 from dutlab.spec.experiment import CustomMode
 from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import GUARDS, ROUTES, TRANSLATES
 from dutlab.systems.windows import WINDOWS
 from dutlab.tools.ping import Ping, ProbesByEnds
 from transcript import TranscriptHost
@@ -71,7 +72,7 @@ async def test_a_mode_holds_when_pings_pass_and_fail_as_its_frames_would(
 
 
 async def test_a_mode_of_ones_own_tells_its_proof_too(bed: Testbed) -> None:
-    mode = custom_mode("own", CustomMode.model_validate({"name": "own"}))
+    mode = CommandMode("own", CustomMode.model_validate({"name": "own"}))
     (check,) = await mode.verify(TranscriptHost("dut", ""), bed, prober(bed, ANSWER.format("10.0.1.2"), "> ok\n"))
     assert (check.passed, check.by_ping) == (True, True)
     assert check.found.startswith("answered (proof: ping")

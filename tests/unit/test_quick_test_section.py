@@ -13,7 +13,7 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Bench
 from dutlab.methods.quick_test import measure
 from dutlab.plan.cell import Cell
-from dutlab.report.gather import gather
+from dutlab.report.gather import gather, read_run
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.sections.quick_test import sentences
 from dutlab.spec.workloads.quick_test import QuickTestWorkload
@@ -68,13 +68,13 @@ def test_what_is_not_known_is_said_on_the_page_and_on_the_terminal(run):
     folder = run(imported(64, Dut(100_000.0)), unknown=["the way back"], rig="generator-alone")
     (section,) = gather(folder.path, folder.path).sections
     assert section.unknown == ("the way back", "what the sink takes: the headroom is that of the generator alone")
-    assert "Not known: the way back." in list(sentences(folder))
+    assert "Not known: the way back." in list(sentences(read_run(folder.path)))
 
 
 @pytest.mark.parametrize(("rig", "said"), [("looped", False), (None, True)])
 def test_a_rig_that_was_looped_leaves_nothing_unknown(run, rig, said):
     folder = run(imported(64, Dut(1e5)), rig=rig)
-    assert any("it could not be calibrated" in line for line in sentences(folder)) is said
+    assert any("it could not be calibrated" in line for line in sentences(read_run(folder.path))) is said
     (section,) = gather(folder.path, folder.path).sections
     assert bool(section.unknown) is said
 
@@ -91,16 +91,16 @@ def test_a_scale_and_short_trials_are_deviations(run):
 
 def test_the_way_on_is_the_suite_on_the_same_testbed(run):
     folder = run(imported(64, Dut(100_000.0)))
-    assert not any("rfc2544" in line for line in sentences(folder)), "an imported run has no testbed file"
+    assert not any("rfc2544" in line for line in sentences(read_run(folder.path))), "an imported run has no testbed file"
     (folder.path / "testbed.yaml").write_text("testbed: x\n")
-    assert f"dutlab rfc2544 --testbed {folder.path / 'testbed.yaml'} --mode as-found" in list(sentences(folder))[-1]
+    assert f"dutlab rfc2544 --testbed {folder.path / 'testbed.yaml'} --mode as-found" in list(sentences(read_run(folder.path)))[-1]
 
 
 def test_over_ipv6_the_suite_is_given_sizes_that_hold_a_probe(run):
     addresses = ["2001:db8:1::2/64", "2001:db8:1::1/64", "2001:db8:2::1/64", "2001:db8:2::2/64"]
     folder = run(imported(84, Dut(100_000.0)), addresses=addresses)
     (folder.path / "testbed.yaml").write_text("testbed: x\n")
-    first, *_, last = sentences(folder)
+    first, *_, last = sentences(read_run(folder.path))
     assert first == (
         "Frames went out of eth1 (2001:db8:1::2) to the box at 2001:db8:1::1, and came back from 2001:db8:2::1 to eth2 (2001:db8:2::2)."
     )

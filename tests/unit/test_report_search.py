@@ -15,9 +15,9 @@ from dutlab.errors import ToolFailed
 from dutlab.methods import sweep
 from dutlab.methods.ports import Bench
 from dutlab.methods.search import method as search
-from dutlab.report.gather import gather
+from dutlab.report.gather import gather, read_run
 from dutlab.report.model.table import Figure, Missing
-from dutlab.report.sections.rescored import ramps, rescored_run
+from dutlab.report.sections.rescored import ramps, rescored
 from dutlab.report.write import write_report
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -150,7 +150,7 @@ async def test_a_search_and_a_sweep_are_rescored_from_their_records(run_of):
     pairs = [(cell(preset="rfc2544,csit"), Simulation(Dut(capacity_pps=1e6)))]
     pairs += [(cell(workload="sweep", rate_pps=r, duration_s=60.0), Simulation(Dut(capacity_pps=1e6), held_back=True)) for r in rates]
     path = await run_of(pairs)
-    searched, swept = rescored_run(path)
+    searched, swept = rescored(read_run(path).groups)
     by_name = {a.definition.name: a for a in searched.answers}
     assert by_name["rfc2544"].lower_pps <= 1e6 < by_name["rfc2544"].upper_pps
     assert by_name["csit-ndr"].lower_pps <= 1e6 < by_name["csit-ndr"].upper_pps
@@ -189,7 +189,7 @@ async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of
     ]
     record = TrialRecord(trial=1, cell=of, started=NOW, ended=NOW, status="measured", figures={}, tables={"seconds": rows})
     RunFolder.open(path).write_trial(record, {}, [])
-    (ramp,) = ramps(path)
+    (ramp,) = ramps(read_run(path).groups)
     assert (ramp.direction, ramp.trial, ramp.saturation.saturated.at_s, ramp.saturation.last_clean.at_s) == ("a", 1, 6, 5)
     said = CliRunner().invoke(rescore, [str(path)]).output
     assert "saturated with 7.0 kpps received at 6 s: loss stays above 0.1% from there" in said

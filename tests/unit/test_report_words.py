@@ -171,7 +171,6 @@ def test_an_imported_setting_is_said_as_a_setting_of_the_workload_that_it_is_sho
         ("", {("a", "goodput_bps"), ("a", "retransmits"), ("b", "goodput_bps"), ("a+b", "goodput_bps")}),
         ("a", {("a", "goodput_bps"), ("a", "retransmits"), ("a+b", "goodput_bps")}),
         ("retransmits", {("a", "retransmits")}),
-        ("b.goodput_bps", {("b", "goodput_bps")}),
         ("something unheard of", {("a", "goodput_bps"), ("a", "retransmits"), ("b", "goodput_bps"), ("a+b", "goodput_bps")}),
     ],
 )

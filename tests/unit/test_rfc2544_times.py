@@ -62,13 +62,14 @@ def readings(after_s, *, drop_at=60.0, step=1.0, lag=0.0, end=90.0, high=110.0, 
 
 
 @settings(max_examples=60)
-@given(after_s=st.floats(0.0, 20.0), drop_at=st.floats(50.0, 65.0), lag=st.floats(0, 1e9))
-@example(after_s=1.03125, drop_at=50.96875, lag=0.0)
-def test_recovery_is_found_to_within_one_reading(after_s, drop_at, lag):
-    found = recovery.recovered(readings(after_s, drop_at=drop_at, lag=lag), high=Pps(110.0), low=Pps(55.0))
-    late_s = 2.0 * found.resolution_s * 0.02 + 1e-3  # a reading within 2 % of the higher rate is not taken for the drop
+@given(after_s=st.floats(0.0, 20.0), drop_at=st.floats(50.0, 65.0), lag=st.floats(0, 1e9), step=st.sampled_from([1.0, 0.0625]))
+@example(after_s=1.03125, drop_at=50.96875, lag=0.0, step=1.0)
+@example(after_s=0.0, drop_at=60.0, lag=0.0, step=0.0625)
+def test_recovery_is_found_to_within_one_reading(after_s, drop_at, lag, step):
+    found = recovery.recovered(readings(after_s, drop_at=drop_at, lag=lag, step=step), high=Pps(110.0), low=Pps(55.0))
+    late_s = 2.0 * 0.02 + 1e-3  # a reading within 2 % of the higher rate is not taken for the drop
     assert after_s - late_s <= found.seconds <= after_s + found.resolution_s + late_s
-    assert found.resolution_s == pytest.approx(1.0)
+    assert found.resolution_s == pytest.approx(step)
     assert not found.ongoing
 
 

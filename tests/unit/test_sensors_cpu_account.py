@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.analysis.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.sensors.cpu_account import LocalAccount, RemoteAccount, ThreadLedger, accounts_of
-from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
+from dutlab.sensors.cpu_account_script import KERNEL_THREADS, SCRIPT, parse_account
+from dutlab.sensors.device_processes import DeviceProcesses
+from dutlab.spec.account import AccountSpec
 
 
 def account(
@@ -25,10 +27,15 @@ def account(
     return CpuAccount(at_s, 2, busy, 0.0, None, own, {"iperf3": ThreadTime(run, wait)}, programs=programs)
 
 
-def write_proc(proc: Path, processes: dict[int, tuple[str, str, dict[int, tuple[int, int]]]], *, ticks: int) -> None:
-    """Process → name, its children, thread → (ran, waited) in ns. `ticks` are the machine's user time on each of two cores."""
-    (proc / "stat").parent.mkdir(parents=True, exist_ok=True)
-    (proc / "stat").write_text(f"cpu  0 0 0 0\ncpu0 {ticks} 0 0 100 0 0 7 0 0 0\ncpu1 {ticks} 0 0 100 0 0 7 3 0 0\nctxt 1\n")
+def write_proc(
+    proc: Path, processes: dict[int, tuple[str, str, dict[int, tuple[int, int]]]], *, ticks: int, system: int = 0, visible: bool = True
+) -> None:
+    """Process → name, its children, thread → (ran, waited) in ns. `ticks` and `system` are the machine's user and system time on each of two
+    cores. Kernel threads are `visible` where /proc is not that of a process namespace."""
+    (proc / "2").mkdir(parents=True, exist_ok=True)
+    (proc / "2/comm").write_text("kthreadd\n" if visible else "sh\n")
+    cores = "".join(f"cpu{n} {ticks} 0 {system} 100 0 0 7 {3 * n} 0 0\n" for n in range(2))
+    (proc / "stat").write_text(f"cpu  0 0 0 0\n{cores}ctxt 1\n")
     for pid, (name, children, threads) in processes.items():
         for tid, (ran, waited) in threads.items():
             task = proc / str(pid) / "task" / str(tid)
@@ -75,6 +82,71 @@ async def test_this_machines_account_knows_our_own_tree_and_the_threads_that_for
     found = (await reader.read())[THIS_MACHINE]
     assert found.threads == {"iperf3": ThreadTime(2.0, 1.0), "napi/in-a-5": ThreadTime(1.0, 2.0), "ksoftirqd/0": ThreadTime(0.0, 0.1)}
     assert (found.cores, found.busy_s, found.own_s, found.steal_s, found.pressure_s) == (2, 20.0, 3.0, 0.03, None)
+
+
+async def test_in_a_process_namespace_the_kernels_time_is_not_that_of_others(tmp_path: Path) -> None:
+    """Threads that forward are not in such a /proc. Number 80, which the kernel gives for one of them, is a stranger's there."""
+    me = os.getpid()
+
+    def read(ran_ns: int, ticks: int, system: int) -> CpuAccount:
+        processes = {me: ("iperf3", "", {me: (ran_ns, ran_ns)}), 80: ("cc1", "", {80: (9 * ran_ns, 0)})}
+        write_proc(tmp_path, processes, ticks=ticks, system=system, visible=False)
+        return reader.account()
+
+    reader = LocalAccount([80], proc=tmp_path)
+    before = read(0, 0, 0)
+    found = read(10**9, 50, 75).since(before)  # 1.0 s of user time, ours; 1.5 s of the kernel's, none of a process of ours
+    assert (found.own_cpu_s, found.others_cpu_s, found.taken_s) == (2.5, 0.0, 0.0)
+    assert found.threads == {"iperf3": ThreadTime(1.0, 1.0), KERNEL_THREADS: ThreadTime(1.5, 0.0)}
+    found = read(10**9, 150, 75).since(before)  # others used two seconds in user mode
+    assert (found.own_cpu_s, found.others_cpu_s, found.run_s) == (2.5, 2.0, 2.5)
+
+
+def test_a_host_whose_kernel_threads_are_hidden_is_read_in_the_same_way() -> None:
+    def read(comm: str) -> CpuAccount:
+        stat = "cpu0 300 0 400 0 0 0 0 0 0 0"
+        text = f"\x1euptime\n10.0 1\n\x1estat\n{stat}\n\x1ekernel\n{comm}\n\x1eprograms\nprogram|7|iperf3|{'0 ' * 11}100 150 0\n"
+        found = parse_account(text)
+        assert found is not None
+        return found
+
+    assert (read("kthreadd").busy_s, read("kthreadd").own_s) == (7.0, 2.5)
+    assert (read("sh").busy_s, read("sh").own_s, read("sh").threads[KERNEL_THREADS].run_s) == (7.0, 5.0, 2.5)
+
+
+async def test_the_work_of_the_device_is_not_that_of_others(tmp_path: Path) -> None:
+    me = os.getpid()
+
+    async def read(used_ns: int, ticks: int) -> CpuAccount:
+        write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), 70: ("vpp_main", "", {70: (used_ns, 0), 71: (used_ns, 0)})}, ticks=ticks)
+        return (await reader.read())[THIS_MACHINE]
+
+    reader = LocalAccount([], devices=DeviceProcesses((AccountSpec(processes=("vpp_main",)),), proc=tmp_path), proc=tmp_path)
+    before = await read(7 * 10**9, 0)
+    found = (await read(8 * 10**9, 150)).since(before)  # 3 s of the machine, 2 s of them the device's
+    assert (found.own_cpu_s, found.others_cpu_s, found.threads["vpp_main"].run_s) == (2.0, 1.0, 2.0)
+
+
+async def test_the_longest_wait_of_a_thread_that_forwards_is_that_of_one_reading_and_one_thread(tmp_path: Path) -> None:
+    now, me = [0.0], os.getpid()
+
+    def write(in_ms: int, out_ms: int, source_ms: int) -> None:
+        waited = {80: ("napi/in-a-5", in_ms), 81: ("napi/out-a-6", out_ms), 82: ("napi/eth-a-7", source_ms)}
+        kernel = {pid: (name, "", {pid: (10**9, ms * 10**6)}) for pid, (name, ms) in waited.items()}
+        write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), **kernel}, ticks=0)
+
+    async def read(*waited_ms: int) -> CpuAccount:
+        write(*waited_ms)
+        now[0] += 0.25
+        return (await reader.read())[THIS_MACHINE]
+
+    write(0, 0, 0)
+    reader = LocalAccount([80, 81, 82], dut_threads=("napi/in-a-", "napi/out-a-"), proc=tmp_path, clock=lambda: now[0])
+    await read(0, 0, 0)
+    before = await read(900, 0, 0)  # before the trial
+    await read(904, 3, 500)
+    found = (await read(924, 3, 900)).since(before).forwarding
+    assert found == ForwardingWait(run_s=0.0, wait_s=0.027, switches=0, longest_wait_s=0.02, readings=2, with_waits=1)
 
 
 async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:

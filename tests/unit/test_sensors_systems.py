@@ -68,6 +68,8 @@ def test_vpp_counts_beside_the_linux_that_it_runs_on() -> None:
     assert (found["TenGigabitEthernet3/0/0_rx_packets"], found["TenGigabitEthernet3/0/0_rx_bytes"]) == (14880952, 1011904736)
     assert (found["TenGigabitEthernet3/0/0_rx_dropped"], found["TenGigabitEthernet3/0/0_rx_missed"]) == (27, 300)
     assert (found["TenGigabitEthernet3/0/1_tx_packets"], found["local0_rx_dropped"]) == (14880652, 1)
+    assert (found["vpp_dpdk-input_calls"], found["vpp_dpdk-input_vectors"]) == (590123, 123064475), "over all threads"
+    assert "vpp_ip4-lookup_calls" not in found, "it does not poll"
     assert (found["vpp_acl_plugin_in_ip4_fa_acl_permit_packets"], found["vpp_ip4_input_ip4_ttl_1"]) == (13610, 7)
     assert (found[CONNTRACK_ENTRIES], found["cpu0_softnet_dropped"]) == (4, 1)
 

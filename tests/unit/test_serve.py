@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from click.testing import CliRunner
 
+from dutlab.bounds import FAILED_LOGINS, FORM_BYTES, SLOW_ANSWER_S
 from dutlab.cli.serve import TOKEN, serve
 from dutlab.errors import InputError
 from dutlab.events import EVENTS
@@ -27,7 +28,7 @@ from dutlab.interop.metrics import RunMetrics
 from dutlab.serve import served_runs
 from dutlab.serve.app import application
 from dutlab.serve.control import LOG, Control, LogRefused
-from dutlab.serve.guard import LARGEST_BODY, Guard, Logins
+from dutlab.serve.guard import Guard, Logins
 from dutlab.serve.live import Following, Lives
 from dutlab.serve.pages import Pages, together
 from dutlab.serve.served_runs import FolderRuns
@@ -57,6 +58,7 @@ class Asking:
     """Asks an application as a server would."""
 
     app: object
+    client: str = "127.0.0.1"
 
     async def __call__(self, path: str, *, post: dict[str, str] | bytes | None = None, **headers: str) -> Answer:
         where, _, query = path.partition("?")
@@ -66,7 +68,7 @@ class Asking:
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET" if post is None else "POST", "scheme": "http",
             "path": re.sub("%([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), where), "raw_path": where.encode(), "query_string": query.encode(),
-            "root_path": "", "headers": [(k.encode(), v.encode()) for k, v in sent.items()], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8417),
+            "root_path": "", "headers": [(k.encode(), v.encode()) for k, v in sent.items()], "client": (self.client, 1), "server": ("127.0.0.1", 8417),
         }  # fmt: skip
         begun: dict[str, object] = {}
         parts: list[bytes] = []
@@ -202,7 +204,7 @@ async def test_only_names_of_this_machine_are_answered_without_a_login(ask: Aski
     assert (await behind("/limits", host="bench.example")).status == 200, "a proxy may take the prefix off"
 
 
-async def test_with_a_token_everything_needs_a_session_and_wrong_ones_close_the_login(made: Path) -> None:
+async def test_with_a_token_everything_needs_a_session(made: Path) -> None:
     token = "t" * 32
     guard, now = Guard(token), [1000.0]
     guard.logins = Logins(token, now=lambda: now[0])
@@ -222,17 +224,42 @@ async def test_with_a_token_everything_needs_a_session_and_wrong_ones_close_the_
     assert (opened.status, opened.headers["location"]) == (303, "/"), "the address that the terminal shows"
     assert (await ask("/", cookie=opened.headers["set-cookie"].partition(";")[0])).status == 200
     assert (await ask("/", cookie="dutlab_session=other")).status == 303
-    for _ in range(4):
-        await ask("/login", post={"token": "wrong"})
-    closed = await ask("/login", post={"token": token})
-    assert closed.status == 429 and int(closed.headers["retry-after"]) > 0
-    assert (await ask("/metrics", authorization=f"Bearer {token}", accept="*/*")).status == 401, "no other way to try tokens either"
-    now[0] += 61
-    assert (await ask("/login", post={"token": token})).status == 303
     await ask("/logout", cookie=session)
     assert (await ask("/", cookie=session)).status == 303
     now[0] += 13 * 3600
     assert not guard.logins.knows(session.partition("=")[2])
+
+
+async def test_wrong_tokens_slow_down_their_sender_alone_and_the_right_one_always_passes(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, now, slept = "t" * 32, [1000.0], list[float]()
+    guard = Guard(token)
+    guard.logins = Logins(token, now=lambda: now[0])
+    ask = Asking(application(Pages(FolderRuns(made), has_login=True), guard))
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("dutlab.serve.guard.asyncio", SimpleNamespace(sleep=sleep))
+    wrong = [(await ask("/login", post={"token": "wrong"})).status for _ in range(FAILED_LOGINS)]
+    assert wrong == [403] * (FAILED_LOGINS - 1) + [429] and slept == [SLOW_ANSWER_S]
+    late = await ask("/metrics", authorization="Bearer wrong", accept="*/*")
+    assert late.status == 429 and int(late.headers["retry-after"]) > 0 and len(slept) == 2, "no other way to try tokens either"
+    ask.client = "192.0.2.7"
+    assert (await ask("/login", post={"token": "wrong"})).status == 403, "another sender"
+    for sender in ("127.0.0.1", "192.0.2.7"):
+        ask.client = sender
+        assert (await ask("/login", post={"token": token})).status == 303
+        assert (await ask("/metrics", authorization=f"Bearer {token}", accept="*/*")).status == 200
+    now[0] += 61
+    ask.client = "127.0.0.1"
+    assert (await ask("/login", post={"token": "wrong"})).status == 403
+    assert len(slept) == 2
+    monkeypatch.setattr("dutlab.serve.guard.SENDERS", 10)
+    for n in range(20):
+        guard.logins.is_right("wrong", str(n))
+    assert len(guard.logins._failed) <= 10
 
 
 async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> None:
@@ -248,7 +275,7 @@ async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> Non
     assert (await ask(f"/runs/{RUN}/resume", post={"form": form[1]})).status == 422, "it has finished"
     assert (await ask(f"/runs/{RUN}/remove", post={"form": form[1]})).status == 404
     assert not (runs / RUN / PAUSE).exists()
-    large = await ask("/control", post=b"form=" + b"x" * (LARGEST_BODY + 1))
+    large = await ask("/control", post=b"form=" + b"x" * (FORM_BYTES + 1))
     assert large.status == 413
     reading = Asking(application(Pages(FolderRuns(runs)), Guard()))
     assert (await reading("/control")).status == 403

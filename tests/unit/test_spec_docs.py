@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dutlab.plan.trials import make_plan
-from dutlab.spec.arrays import ArraySpec
-from dutlab.spec.drives import DriveSpec
+from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.factors import KNOBS, LevelCommands
 from dutlab.spec.generators import GENERATORS
@@ -100,7 +99,7 @@ def test_every_ready_testbed_fits_an_experiment_with_every_mode_of_its_family(pa
     workload = "sweep" if testbed.hosts["source"].local else "iperf3"  # a kernel reaches its own ports without the DUT
     text = f"experiment: all\ntestbed: {path}\nfactors: {{mode: [{', '.join(modes)}]}}\nworkloads: [{{{workload}: {{duration: 1s}}}}]\n"
     (tmp_path / "e.yaml").write_text(text)
-    assert load_experiment(tmp_path / "e.yaml").factors["mode"] == modes
+    assert load_experiment(tmp_path / "e.yaml").factors["mode"] == tuple(modes)
 
 
 def test_every_family_with_modes_has_a_ready_testbed():

@@ -137,6 +137,14 @@ def test_a_port_takes_no_more_cores_than_its_host_names():
     assert (fault.path, fault.kind) == ("hosts.source.cpus_per_port", FaultKind.CONFLICT)
 
 
+def test_a_host_names_what_else_is_the_device_there() -> None:
+    named = RIGHT.replace("family: freebsd}", "account: {processes: [vpp_main], units: [vpp.service], cgroups: [/machine.slice/router/]}}")
+    account = load(named).hosts["source"].account
+    assert (account.processes, account.units, account.cgroups) == (("vpp_main",), ("vpp.service",), ("/machine.slice/router/",))
+    faults = faults_of_testbed(named.replace("vpp.service", "a/b").replace("/machine.slice/router/", "/"))
+    assert [(f.path, f.kind) for f in faults] == [(f"hosts.source.account.{key}.0", FaultKind.INVALID) for key in ("units", "cgroups")]
+
+
 def test_every_fault_is_reported_at_once():
     text = """\
 testbed: bad

@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
+from dutlab import bounds, outside
 from dutlab.cli.main import dutlab
 from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.methods.ports import Measured
+from dutlab.outside import Unfit, UnfitFile
 from dutlab.runner import recovery
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.store.ask import ask
@@ -21,7 +23,7 @@ from dutlab.store.index import Wanted as Listed
 from dutlab.store.index import list_runs, opened
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.names import trial_of
-from dutlab.store.read import NotPlain, read_json, read_plain, reading
+from dutlab.store.read import read_json, reading
 from dutlab.store.record import found_of
 from dutlab.store.run_folder import RunFolder
 from processes import LIMIT_S
@@ -125,7 +127,7 @@ def test_a_journal_that_is_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(StoreError, match=r"journal\.jsonl"):
         Journal(tmp_path / "journal.jsonl")
-    with pytest.raises(NotPlain):
+    with pytest.raises(UnfitFile):
         read_journal(tmp_path / "journal.jsonl")
 
 
@@ -134,9 +136,9 @@ def test_a_link_in_the_place_of_a_file_of_a_run_is_not_read(runs, tmp_path):
         run = shutil.copytree(damaged(runs), tmp_path / name.replace("/", "-"))
         (run / name).replace(tmp_path / "copy")
         (run / name).symlink_to(tmp_path / "copy")
-        with pytest.raises(NotPlain) as refused:
-            read_plain(run / name)
-        assert refused.value.path == run / name
+        with pytest.raises(UnfitFile) as refused:
+            outside.read(run / name, bounds.PLAN)
+        assert (refused.value.path, refused.value.kind) == (run / name, Unfit.LINK)
 
 
 def test_a_run_with_a_pipe_in_it_differs_from_its_manifest(runs):

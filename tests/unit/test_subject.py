@@ -19,10 +19,16 @@ from dutlab.subject import (
     apart,
     back_of,
     by_part,
+    each_part,
     figure_name,
+    is_step,
     joined,
     of_part,
+    places_in,
     plain_place,
+    share_of,
+    share_part,
+    step_part,
     sums_first,
     whole_of,
 )
@@ -76,3 +82,19 @@ def test_the_whole_is_what_has_the_most_flows() -> None:
     assert whole_of(["a", both, back_of("a")], "a") == both
     assert whole_of(["a", "b"], "b") == "b" and whole_of([], "usual") == "usual"
     assert sums_first(["b", "a", both]) == [both, "a", "b"]
+
+
+def test_names_of_other_peoples_places_and_figures_keep_their_order_and_lose_what_is_a_mark_here() -> None:
+    assert places_in("ge-0/0/1+ge-0/0/2") == Subject(("ge-0_0_1", "ge-0_0_2"))
+    figures = Figures({"a": {"ndr/lower_pps": 2.0, "loss_ratio": 0.0, "ndr/upper_pps": 3.0}})
+    assert [(subject.part, values) for subject, values in figures.by_subject()] == [
+        ("ndr", {"lower_pps": 2.0}),
+        ("", {"loss_ratio": 0.0}),
+        ("ndr", {"upper_pps": 3.0}),
+    ]
+
+
+def test_parts_are_made_and_read_in_one_place() -> None:
+    assert [share_of(part) for part in (share_part(12.5), share_part(100), "ndr", "x%")] == [12.5, 100, None, None]
+    assert is_step(step_part("measurement", 1)) and not is_step("ndr")
+    assert [each_part(name) for name in ("ndr/lower_pps", "lower_pps")] == ["*/lower_pps", "lower_pps"]

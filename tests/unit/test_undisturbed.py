@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from cells import cell_of
 from disturbance import BusyMachine, no_sleep, record
 from dutlab.doubts import DoubtKind
-from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
 from dutlab.methods import latency, soak, sweep
-from dutlab.methods.ports import Bench, Measured, Offer
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome
 from dutlab.methods.rfc2544 import suite
 from dutlab.methods.search import method as search
 from dutlab.methods.search.method import find
@@ -223,3 +224,40 @@ async def test_each_point_of_a_latency_curve_is_of_an_undisturbed_offer():
     with pytest.raises(MeasurementError, match="no latency is known"):  # the simulation has no clocks; what was offered counts here
         await latency.measure(Bench(wrapped), asked)
     assert [o.rate for o in busy.offers] == [5e4, 1e5, 1e5]
+
+
+class Unsteady:
+    """The link of the sink goes down in the first so many offers."""
+
+    def __init__(self, times: int) -> None:
+        self.inner, self.times, self.offers = Simulation(Dut(capacity_pps=1e6)), times, 0
+
+    async def offer(self, offer: Offer) -> Outcome:
+        self.offers += 1
+        outcome = await self.inner.offer(offer)
+        if self.offers > self.times:
+            return outcome
+        (flow,) = outcome.flows
+        cut = replace(flow, received_frames=flow.received_frames - 500, lost_frames=flow.lost_frames + 500)
+        return replace(outcome, flows=(cut,), link_lost="the link of sink:eth-a went down")
+
+
+async def test_a_load_during_which_a_link_went_down_is_offered_again_whatever_is_done_with_disturbed_ones_and_charged_to_nobody():
+    unsteady, quiet = Unsteady(2), machine(lambda _: 0.0)
+    wrapped = Undisturbed(unsteady, quiet, most_again=0, sleep=no_sleep)
+    outcome = await wrapped.offer(offer())
+    assert (outcome.flows[0].lost_frames, outcome.disturbed, outcome.link_lost) == (0, "", "")
+    assert [bool(thrown.link_lost) for thrown in outcome.thrown_away] == [True, True]
+    counted = wrapped.counted(Measured(figures={})).offers
+    assert (counted.made, counted.disturbed, counted.link_lost) == (3, 0, 2)
+
+
+async def test_a_link_that_goes_down_in_every_attempt_leaves_no_result():
+    with pytest.raises(LinkUnsteady):
+        await Undisturbed(Unsteady(100), machine(lambda _: 0.0), sleep=no_sleep).offer(offer())
+
+
+async def test_a_load_during_which_the_device_is_meant_to_take_its_link_down_counts():
+    unsteady = Unsteady(1)
+    outcome = await Undisturbed(unsteady, machine(lambda _: 0.0), sleep=no_sleep).offer(offer(once=True))
+    assert (unsteady.offers, outcome.flows[0].lost_frames, outcome.thrown_away) == (1, 500, ())

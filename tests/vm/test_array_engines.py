@@ -16,7 +16,8 @@ from dutlab.dut.mdraid import ENGINES
 from dutlab.ending import closing
 from dutlab.errors import HostError
 from dutlab.runner.undo import carry_out
-from dutlab.spec.arrays import MD
+from dutlab.spec.known import FAMILY_MODES, MDRAID
+from dutlab.systems.modes import MD
 from main_job import only_run, records
 from processes import eventually
 from vm.conftest import Dutlab
@@ -77,7 +78,8 @@ def test_an_array_that_md_refuses_measures_nothing_and_leaves_no_drive_in_it(dut
 async def test_a_synchronisation_that_stands_still_is_ended(raid: str) -> None:
     """A drive of the array answers no more, and says nothing. The limit is a short one here."""
     engine = ENGINES[MD]
-    mode = ArrayMode("raid1", replace(engine, apply=engine.apply.replace("still_s=120 ", "still_s=5 ")))
+    declared = FAMILY_MODES[MDRAID]["raid1"]
+    mode = ArrayMode(declared, declared.array, replace(engine, apply=engine.apply.replace("still_s=120 ", "still_s=5 ")))
     assert mode.engine.apply != engine.apply
     lab = await labs.attach(raid)
     host = lab.hosts()["server"]

@@ -57,7 +57,7 @@ impl Lowered {
         let each = self.plan.streams.iter().zip(&self.profiles).enumerate();
         each.map(|(i, (s, profile))| {
             let chain = self.chains.iter().find(|c| c.has(i));
-            let intended = match (self.duration, profile.asked(self.duration)) {
+            let intended = match (self.duration, profile.asked(self.duration.since(s.after))) {
                 (Nanos::NEVER, _) if chain.is_some() => chain.map(|c| s.frames.saturating_mul(c.rounds().into())),
                 // When it begins, only the others' ends tell.
                 _ if chain.is_some() => None,
@@ -75,6 +75,11 @@ impl Lowered {
         })
         .collect()
     }
+}
+
+/// The next whole number, from so far above the one before that no rounding of `f64` put it there.
+fn rounded_up(frames: f64) -> f64 {
+    (frames - 1e-6).ceil().max(frames)
 }
 
 /// One stream of a plan.
@@ -99,6 +104,24 @@ impl Lowered {
             duration: self.duration,
             chains: self.chains.clone(),
             replay: self.replay.clone(),
+        }
+    }
+
+    /// Has streams of constant rates begin one after the other within a gap, so that together they ask for what the sum of their rates
+    /// makes of the time. If all began at once, each would round its share up.
+    fn stagger(&mut self) {
+        if !self.chains.is_empty() {
+            return;
+        }
+        // Frames by the end of the plan, of the streams so far: this one's first is due when theirs leave room for a whole one.
+        let mut so_far = 0.0;
+        for (stream, profile) in self.plan.streams.iter_mut().zip(&self.profiles) {
+            let Some(pps) = profile.constant_pps().filter(|_| self.duration != Nanos::NEVER) else { continue };
+            let missing = rounded_up(so_far) - so_far;
+            if missing > 0.0 {
+                stream.after = Nanos((missing / pps * 1e9).ceil() as u64 + 1);
+            }
+            so_far += pps * self.duration.seconds();
         }
     }
 
@@ -166,7 +189,12 @@ pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
         Ok(chains) => lowered.chains = chains,
         Err(more) => faults.extend(more),
     }
-    if faults.is_empty() { Ok(lowered) } else { Err(faults.join("\n")) }
+    if faults.is_empty() {
+        lowered.stagger();
+        Ok(lowered)
+    } else {
+        Err(faults.join("\n"))
+    }
 }
 
 /// The addresses that frames of `s` may go to: lowest and highest of each range. An error is of a plan that is refused for it.
@@ -186,6 +214,7 @@ fn lower_raw(s: &RawStream, iface: &Interface) -> Result<One, Vec<String>> {
         counters: Vec::new(),
         varied: Vec::new(),
         pace: pace(&profile),
+        after: Nanos::ZERO,
         frames: s.frames.unwrap_or(u64::MAX),
     };
     Ok(One { stream, profile, link, mean, sizes: stated })
@@ -280,6 +309,7 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
                 flows,
                 varied,
                 pace: pace(&profile),
+                after: Nanos::ZERO,
                 frames: s.frames.unwrap_or(u64::MAX),
             };
             Ok(One { stream, profile, link, mean, sizes: sizes::stated(&sizes, tag_count) })

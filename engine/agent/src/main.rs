@@ -60,6 +60,7 @@ fn abort_on_panic() {
 fn schema() -> ExitCode {
     let schema = dutlab_protocol::schema(|generator| {
         generator.subschema_for::<connections::TcpClientDone>();
+        generator.subschema_for::<dutlab_protocol::Doubt>();
         generator.subschema_for::<connections::TcpServerReady>();
         generator.subschema_for::<connections::TcpServerSeen>();
         generator.subschema_for::<connections::TcpFailed>();

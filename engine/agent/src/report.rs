@@ -4,10 +4,11 @@ use crate::receive::{self, Tally};
 use crate::send;
 use dutlab_measure::{Histogram, Settlement, StreamAccount};
 use dutlab_port::iface::InUse;
+use dutlab_port::link_watch::LinkLoss;
 use dutlab_port::{self as port, CountedStream, PortError, Stamped, Variation};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{
-    ArrivalTimes, Ended, Gaps, Ipdv, Latency, Received, ReceivedStream, Sent, SentStream, Source,
+    ArrivalTimes, Ended, Gaps, Ipdv, Latency, LinkLost, Received, ReceivedStream, Sent, SentStream, Source,
 };
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::{Nanos, Pps};
@@ -51,6 +52,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
         err: done.error.as_ref().map(port_fault),
         notes: done.notes.clone(),
         timed_by: done.timed_by,
+        link_lost: None,
         streams: streams
             .map(|((stream, mean), (t, gaps))| {
                 let cut = done.stopped || done.error.is_some() || t.sent == stream.frames;
@@ -63,6 +65,7 @@ pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent
                     intended: t.asked,
                     sent: t.sent,
                     numbered: (t.numbered > t.sent).then_some(t.numbered),
+                    unordered: t.unordered,
                     refused: t.refused,
                     backpressure: (!t.refusals_unknown).then_some(t.backpressure),
                     sent_bytes: t.bytes,
@@ -166,8 +169,15 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
         stale,
         kernel_dropped: done.dropped,
         timed_by: arrivals(done.stamped),
+        link_lost: None,
         err: done.error.as_ref().map(port_fault),
     }
+}
+
+/// What became of a link, if it went down.
+#[must_use]
+pub fn link_lost(loss: LinkLoss) -> Option<LinkLost> {
+    (loss.times > 0).then_some(LinkLost { times: loss.times, set_down: loss.set_down })
 }
 
 fn arrivals(s: Stamped) -> Option<ArrivalTimes> {
@@ -176,29 +186,60 @@ fn arrivals(s: Stamped) -> Option<ArrivalTimes> {
     (s.card + s.kernel + s.engine > 0).then_some(times)
 }
 
+/// What was counted of the order of arrival.
+struct Counts {
+    reordered: u64,
+    /// On the same way through this host.
+    at_least: u64,
+    extent_max: u64,
+    extent_sum: u64,
+    /// Extents in that sum.
+    extents: u64,
+    by_three: Option<u64>,
+}
+
+impl Counts {
+    /// Enters them, as far as they are of the link: `is_link` says whether the order of arrival is. Without an order of sending nothing is.
+    fn enter(&self, r: &mut ReceivedStream, is_link: bool, sent: Option<&StreamSent>) {
+        let unordered = sent.is_some_and(|s| s.unordered);
+        r.reordered_at_least = if unordered { 0 } else { self.at_least };
+        if unordered || !is_link {
+            return;
+        }
+        r.reordered = Some(self.reordered);
+        r.reordered_at_least = self.reordered;
+        r.reorder_extent_max = Some(self.extent_max);
+        r.reordered_ratio = ratio(self.reordered, r.received.saturating_sub(r.duplicated));
+        r.reorder_extents_unknown = self.reordered.saturating_sub(self.extents);
+        r.reorder_extent_mean = ratio(self.extent_sum, self.extents);
+        r.reordered_by_three = self.by_three;
+    }
+}
+
 /// Frames that were sent of a stream, and the number below which all of theirs are.
 fn sent_and_numbered(sent: Option<&StreamSent>) -> (u64, u64) {
     sent.map_or((0, 0), |s| (s.frames, s.numbered.unwrap_or(s.frames)))
 }
 
-fn here(s: &StreamAccount, sent: Option<&StreamSent>) -> ReceivedStream {
-    let (sent, numbered) = sent_and_numbered(sent);
+fn here(s: &StreamAccount, told: Option<&StreamSent>) -> ReceivedStream {
+    let (sent, numbered) = sent_and_numbered(told);
     let settled = s.ledger.settle_numbered(sent, numbered);
     let frames = settled.frames;
     let l = &s.latency;
-    ReceivedStream {
+    let mut r = ReceivedStream {
         stream: s.stream,
         sent,
         received: frames.received,
         received_bytes: s.bytes,
         lost: frames.lost(),
         duplicated: frames.duplicated,
-        reordered: settled.reordered,
-        reorder_extent_max: settled.extent_max,
-        reordered_ratio: ratio(settled.reordered, frames.unique()),
+        reordered: None,
+        reordered_at_least: 0,
+        reorder_extent_max: None,
+        reordered_ratio: None,
         reorder_extents_unknown: 0,
-        reorder_extent_mean: ratio(settled.extent_sum, settled.reordered),
-        reordered_by_three: Some(settled.by_three),
+        reorder_extent_mean: None,
+        reordered_by_three: None,
         late: Some(s.late),
         next_sequence: Some(s.ledger.next()),
         guessed: settled.guessed,
@@ -222,32 +263,43 @@ fn here(s: &StreamAccount, sent: Option<&StreamSent>) -> ReceivedStream {
             histogram: l.buckets(),
         }),
         sources: s.senders.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
-    }
+    };
+    let order = Counts {
+        reordered: settled.reordered,
+        at_least: s.ways.reordered(),
+        extent_max: settled.extent_max,
+        extent_sum: settled.extent_sum,
+        extents: settled.reordered,
+        by_three: Some(settled.by_three),
+    };
+    order.enter(&mut r, s.ways.is_one(), told);
+    r
 }
 
 fn in_kernel(
     stream: u16,
     s: &CountedStream,
     before_late: Option<&CountedStream>,
-    sent: Option<&StreamSent>,
+    told: Option<&StreamSent>,
 ) -> ReceivedStream {
-    let (sent, numbered) = sent_and_numbered(sent);
+    let (sent, numbered) = sent_and_numbered(told);
     let frames = Settlement { sent, numbered, received: s.received, duplicated: s.duplicated, next: s.next };
     let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
     let quantile = |share| quantile(&s.latency, count, s.latency_max, share);
-    ReceivedStream {
+    let mut r = ReceivedStream {
         stream,
         sent,
         received: s.received,
         received_bytes: s.bytes,
         lost: frames.lost(),
         duplicated: s.duplicated,
-        reordered: s.reordered,
-        reorder_extent_max: s.reorder_extent_max,
-        reordered_ratio: ratio(s.reordered, frames.unique()),
-        reorder_extents_unknown: s.reordered.saturating_sub(s.reorder_extents),
-        reorder_extent_mean: ratio(s.reorder_extent_sum, s.reorder_extents),
-        reordered_by_three: s.reordered_by_three,
+        reordered: None,
+        reordered_at_least: 0,
+        reorder_extent_max: None,
+        reordered_ratio: None,
+        reorder_extents_unknown: 0,
+        reorder_extent_mean: None,
+        reordered_by_three: None,
         late: before_late.map(|b| s.received - b.received),
         next_sequence: Some(s.next),
         guessed: s.guessed,
@@ -271,7 +323,17 @@ fn in_kernel(
             histogram: s.latency.clone(),
         }),
         sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
-    }
+    };
+    let order = Counts {
+        reordered: s.reordered,
+        at_least: s.reordered_in_queue,
+        extent_max: s.reorder_extent_max,
+        extent_sum: s.reorder_extent_sum,
+        extents: s.reorder_extents,
+        by_three: s.reordered_by_three,
+    };
+    order.enter(&mut r, !s.several_queues, told);
+    r
 }
 
 #[cfg(test)]
@@ -307,7 +369,7 @@ mod tests {
             (&stray, 10, Some(5001), 0, true),
         ] {
             let (account, counted) = both(arrivals);
-            let told = StreamSent { stream: 7, frames: sent, numbered };
+            let told = StreamSent { stream: 7, frames: sent, numbered, unordered: false };
             for r in [here(&account, Some(&told)), in_kernel(7, &counted, None, Some(&told))] {
                 assert_eq!((r.lost, r.balances), (lost, balances), "{arrivals:?}, sent {sent}, numbered {numbered:?}");
             }
@@ -327,7 +389,12 @@ mod tests {
             next: 100,
             ..CountedStream::default()
         };
-        let r = in_kernel(7, &counted, None, Some(&StreamSent { stream: 7, frames: 100, numbered: None }));
-        assert_eq!((r.reorder_extents_unknown, r.reorder_extent_max, r.reorder_extent_mean), (3, 4, Some(2.0)));
+        let r = in_kernel(
+            7,
+            &counted,
+            None,
+            Some(&StreamSent { stream: 7, frames: 100, numbered: None, unordered: false }),
+        );
+        assert_eq!((r.reorder_extents_unknown, r.reorder_extent_max, r.reorder_extent_mean), (3, Some(4), Some(2.0)));
     }
 }

@@ -221,7 +221,7 @@ impl Loop {
         let chains = job.plan.chains.clone();
         let pacers = plan.streams.iter().zip(&job.plan.profiles).enumerate().map(|(i, (s, p))| {
             match chains.iter().find(|c| c.has(i)).map(Chain::first) {
-                None => Pacer::new(p.clone(), plan.start, plan.end, s.frames),
+                None => Pacer::new(p.clone(), plan.start + s.after, plan.end, s.frames),
                 Some(first) if first.stream == i => Pacer::new(p.clone(), plan.start + first.gap, plan.end, s.frames),
                 Some(_) => Pacer::idle(p.clone(), plan.end),
             }

@@ -9,6 +9,8 @@ use crate::report::{self, fault, port_fault};
 use crate::share::Share;
 use crate::{receive, send};
 use dutlab_port::af_packet::Absorb;
+use dutlab_port::iface::Interface;
+use dutlab_port::link_watch::LinkWatch;
 use dutlab_port::missed::Missed;
 use dutlab_port::{Receiver, Sender, Watch, WatchedStream, clock};
 use dutlab_protocol::event::Second;
@@ -60,6 +62,7 @@ struct Sending {
     plan: Lowered,
     stop: Arc<AtomicBool>,
     changes: Option<mpsc::Sender<send::Change>>,
+    link: Option<LinkWatch>,
     thread: Option<JoinHandle<send::Done>>,
     outcome: Option<Sent>,
 }
@@ -71,6 +74,7 @@ struct Receiving {
     plan: ReceivePlan,
     /// What the port's hardware drops; `None` where there is no device.
     missed: Option<Missed>,
+    link: Option<LinkWatch>,
     end: Arc<receive::End>,
     thread: Option<JoinHandle<receive::Done>>,
     _absorb: Option<Absorb>,
@@ -126,6 +130,7 @@ impl Receiving {
             begin: Nanos::NEVER,
             plan: plan.clone(),
             missed: None,
+            link: None,
             end: Arc::default(),
             thread: None,
             _absorb: absorb,
@@ -178,6 +183,7 @@ impl Port {
             plan,
             stop: Arc::default(),
             changes: None,
+            link: None,
             thread: None,
             outcome: None,
         });
@@ -222,6 +228,7 @@ impl Port {
         let missed = (iface.index != 0).then(|| Missed::begin(&iface.name, iface.index)).transpose();
         let missed = missed.map_err(|e| port_fault(&e))?;
         receiving.missed = missed;
+        receiving.link = link_of(iface);
         Ok(())
     }
 
@@ -260,6 +267,7 @@ impl Port {
             sending.begun = true;
             sending.plan.plan.start = at;
             sending.plan.plan.end = at + sending.plan.duration;
+            sending.link = link_of(&self.open.iface);
             let (tell, changes) = mpsc::channel();
             sending.changes = Some(tell);
             let job = send::Job {
@@ -308,7 +316,8 @@ impl Port {
     pub fn take_sender_back(&mut self) -> Option<&Sent> {
         let sending = self.trial.as_mut()?.send.as_mut()?;
         let done = sending.thread.take()?.join().ok()?;
-        let sent = report::sent(&self.open.name, &sending.plan, &done);
+        let mut sent = report::sent(&self.open.name, &sending.plan, &done);
+        sent.link_lost = sending.link.take().and_then(|link| report::link_lost(link.end()));
         self.open.sender = Some(done.sender);
         sending.changes = None;
         Some(sending.outcome.insert(sent))
@@ -330,6 +339,8 @@ impl Port {
             let remedy = "arm it with `receive` and start it first";
             return Err(wrong_state(format!("{name} is not receiving"), remedy));
         };
+        // Before the end: some drivers reset their link as a program is taken off.
+        let link_lost = receiving.link.take().and_then(|link| report::link_lost(link.end()));
         receiving.end.stop();
         let Ok(done) = thread.join() else {
             let remedy = Some("report this as a fault of the engine");
@@ -337,7 +348,7 @@ impl Port {
         };
         let streams = &receiving.plan.streams;
         let received = match sent.iter().find(|s| !streams.contains(&s.stream)) {
-            None => Ok(report::received(name, streams, sent, &done)),
+            None => Ok(Received { link_lost, ..report::received(name, streams, sent, &done) }),
             Some(stray) => {
                 let what = format!("{name} does not receive stream {}", stray.stream);
                 Err(fault(ErrorKind::BadRequest, what, None))
@@ -390,6 +401,11 @@ impl Drop for Port {
             let _ = thread.join();
         }
     }
+}
+
+/// Watches the link of a port that is a device, where the kernel counts what happens to it.
+fn link_of(iface: &Interface) -> Option<LinkWatch> {
+    (iface.index != 0).then(|| LinkWatch::begin(&iface.name, iface.index).ok()).flatten()
 }
 
 /// The operation does not fit what the port is doing.

@@ -80,6 +80,11 @@ fn wrong_words_are_refused_with_what_would_be_right() {
     assert!(send(&[]).contains("--rate"), "a rate must be given");
 }
 
+/// Kinds of doubts; what hosts of the lab say for themselves may reach a port too.
+fn without_strangers(r: &Value) -> Vec<&Value> {
+    r["doubts"].as_array().unwrap().iter().map(|d| &d["kind"]).filter(|kind| *kind != "foreign_frames").collect()
+}
+
 #[test]
 fn a_forward_test_through_a_router_accounts_for_every_frame() {
     if !netns_or_skip() {
@@ -109,8 +114,8 @@ fn a_forward_test_through_a_router_accounts_for_every_frame() {
     ));
     let r = result(&out);
     assert_eq!(
-        (code(&out), &r["verdict"], &r["doubts"]),
-        (0, &json!("done"), &json!([])),
+        (code(&out), &r["verdict"], without_strangers(&r)),
+        (0, &json!("done"), vec![]),
         "{r}\n{}",
         text(&out.stderr)
     );

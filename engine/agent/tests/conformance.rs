@@ -49,14 +49,15 @@ struct Frame {
     /// How long before the trial was asked for it was sent; 0: after its begin.
     before_ns: u64,
     tags: usize,
-    corrupted: bool,
+    /// A bit is altered in this byte, counted from the probe.
+    altered: Option<usize>,
     /// With FCS.
     bytes: usize,
 }
 
 impl Frame {
     const fn number(sequence: u64) -> Self {
-        Self { sequence, trial: TRIAL, ahead_ns: 0, before_ns: 0, tags: 0, corrupted: false, bytes: 100 }
+        Self { sequence, trial: TRIAL, ahead_ns: 0, before_ns: 0, tags: 0, altered: None, bytes: 100 }
     }
 
     /// As it is sent at `now`, or before the instant `begin`.
@@ -80,8 +81,8 @@ impl Frame {
         let mut b = vec![0; self.bytes - 4];
         let layout =
             repr.emit(&Probe { stream: STREAM, sequence: self.sequence, trial: self.trial, sent }, &mut b).unwrap();
-        if self.corrupted {
-            b[layout.probe_at + probe::LEN] ^= 1;
+        if let Some(byte) = self.altered {
+            b[layout.probe_at + byte] ^= 1;
         }
         b
     }
@@ -117,7 +118,7 @@ fn cases() -> Vec<Case> {
     let swapped = at(&disturbed, 20);
     disturbed.swap(swapped, swapped + 1);
     let damaged = at(&disturbed, 30);
-    disturbed[damaged].corrupted = true;
+    disturbed[damaged].altered = Some(probe::LEN);
     // Two generators that somebody left running, and frames of this trial's number from before it. 5 to 7 are lost.
     let mut stale = Vec::new();
     for frame in numbers((0..40).filter(|s| !(5..8).contains(s))) {
@@ -127,6 +128,10 @@ fn cases() -> Vec<Case> {
     }
     let mut early = numbers(0..40);
     early.extend(numbers(40..43).into_iter().map(|f| Frame { before_ns: 2_000_000_000, ..f }));
+    // What the probe says of itself is altered: sequence number, trial, time. It is altered all the same, and not somebody else's.
+    let altered: Vec<_> = (0..40)
+        .map(|s| Frame { altered: [Some(9), Some(10), Some(11), Some(12), None][s as usize % 5], ..Frame::number(s) })
+        .collect();
     let same = json!("same");
     // A machine may be younger than an hour, and its clock begins at 0.
     let behind = HOUR.min(clock::monotonic().0.cast_signed() / 2);
@@ -136,6 +141,7 @@ fn cases() -> Vec<Case> {
         case("in order", numbers(0..40), 40, &same),
         case("nothing", Vec::new(), 5, &same),
         case("lost, doubled, overtaken, damaged", disturbed, 60, &same),
+        case("altered within the probe", altered, 40, &same),
         case("a clock 2 h ahead, known", all(|f| f.ahead_ns = 2 * HOUR), 40, &json!({"ahead_ns": 2 * HOUR})),
         case("a clock 1 h behind, known", of_a_slow_clock(), 40, &json!({"ahead_ns": -behind})),
         case("a clock 1 h behind, unknown", of_a_slow_clock(), 40, &json!("unknown")),
@@ -152,17 +158,17 @@ fn cases() -> Vec<Case> {
 }
 
 /// What the arrivals alone say.
-fn expected(case: &Case, tags_missing: usize) -> Value {
+fn expected(case: &Case, tags_missing: usize, in_order: bool) -> Value {
     let (mut seen, mut order, mut next, mut before) = (HashSet::new(), Vec::new(), 0, None);
     let (mut received, mut bytes, mut duplicated, mut corrupted, mut stale) = (0_u64, 0, 0_u64, 0, 0);
     let (mut reordered, mut extent_max, mut ipdv) = (0, 0, 0);
     for f in &case.frames {
-        if f.trial != TRIAL || f.before_ns > 0 {
-            stale += 1;
+        if f.altered.is_some() {
+            corrupted += 1;
             continue;
         }
-        if f.corrupted {
-            corrupted += 1;
+        if f.trial != TRIAL || f.before_ns > 0 {
+            stale += 1;
             continue;
         }
         received += 1;
@@ -183,8 +189,11 @@ fn expected(case: &Case, tags_missing: usize) -> Value {
         order.push(f.sequence);
     }
     let lost = case.sent - (received - duplicated);
+    // Nothing of an order is known of nothing, or of what came on queues that nobody tells apart.
+    let known = |n: usize| if in_order || received == 0 { json!(n) } else { Value::Null };
     json!({"sent": case.sent, "received": received, "received_bytes": bytes, "lost": lost, "duplicated": duplicated,
-           "reordered": reordered, "reorder_extent_max": extent_max, "corrupted": corrupted, "guessed": 0,
+           "reordered": known(reordered), "reordered_at_least": if in_order { reordered } else { 0 },
+           "reorder_extent_max": known(extent_max), "corrupted": corrupted, "guessed": 0,
            "balances": true, "stale": stale, "kernel_dropped": 0, "ipdv": ipdv})
 }
 
@@ -193,9 +202,17 @@ fn account(received: &Value) -> Value {
     let r = &received["streams"][0];
     let mut a = json!({"stale": received["stale"], "kernel_dropped": received["kernel_dropped"]});
     a["ipdv"] = json!(r["latency"]["ipdv"]["count"].as_u64().unwrap_or(0));
-    for key in
-        ["sent", "received", "received_bytes", "lost", "duplicated", "reordered", "reorder_extent_max", "corrupted"]
-    {
+    for key in [
+        "sent",
+        "received",
+        "received_bytes",
+        "lost",
+        "duplicated",
+        "reordered",
+        "reordered_at_least",
+        "reorder_extent_max",
+        "corrupted",
+    ] {
         a[key] = r[key].clone();
     }
     for key in ["guessed", "balances"] {
@@ -348,13 +365,201 @@ fn conforms(link: Link) {
         for case in cases() {
             let received = rig.measure(&mut sink, &case);
             let what = format!("{link:?}, {backend}, {}: {received}", case.name);
-            assert_eq!(account(&received), expected(&case, tags_missing), "{what}");
+            // Four queues of a veth, of which af_packet is not told which one a frame came on.
+            let in_order = link != Link::Queues || backend != "af_packet";
+            assert_eq!(account(&received), expected(&case, tags_missing, in_order), "{what}");
             let latency = &received["streams"][0]["latency"];
             if case.clock != "unknown" && latency.is_object() {
                 assert_eq!(latency["negative"], 0, "{what}");
                 assert!(n(&latency["max_ns"]) < 30_000_000_000, "{what}");
             }
         }
+    }
+}
+
+/// What left the router, in the order in which it left: numbers of frames of stream 1, from a capture (pcap, Ethernet).
+fn captured(file: &std::path::Path) -> Vec<u64> {
+    let b = std::fs::read(file).unwrap();
+    let (mut at, mut numbers) = (24, Vec::new());
+    while at + 16 <= b.len() {
+        let length = u32::from_le_bytes(b[at + 8..at + 12].try_into().unwrap()) as usize;
+        if let Seen::Probe(found) = Seen::parse(&b[at + 16..at + 16 + length]) {
+            numbers.push(found.probe.sequence);
+        }
+        at += 16 + length;
+    }
+    numbers
+}
+
+/// Arrivals after a higher number (RFC 4737 section 3.3).
+fn reordered(numbers: &[u64]) -> u64 {
+    let mut next = 0;
+    let is_late = |n: &&u64| {
+        let late = **n < next;
+        next = next.max(**n + 1);
+        late
+    };
+    numbers.iter().filter(is_late).count() as u64
+}
+
+#[test]
+fn what_the_receiving_hosts_queues_do_to_the_order_is_never_the_devices_whatever_receives_it() {
+    if !netns_or_skip() || !lab::program_or_skip("tcpdump") {
+        return;
+    }
+    let _alone = lab::alone();
+    for (queues, flows) in [(1, 64), (4, 64), (4, 1)] {
+        for backend in BACKENDS {
+            // A router or a capture that lost frames for want of a CPU is no referee.
+            let whole = std::iter::repeat_with(|| through_a_router(backend, queues, flows))
+                .take(8)
+                .find(|(numbers, r)| numbers.len() as u64 == n(&r["received"]));
+            let (numbers, r) = whole.expect("a capture of all that arrived");
+            let left = reordered(&numbers);
+            let what = format!("{backend}, {queues} queues, {flows} flows, {left} reordered at the egress: {r}");
+            assert!(numbers.len() > 1000 && n(&r["reordered_at_least"]) <= left, "{what}");
+            match r["reordered"].as_u64() {
+                Some(said) => assert_eq!(said, left, "{what}"),
+                // The order is not known, and neither is anything that follows from it.
+                None => {
+                    for key in ["reorder_extent_max", "reordered_ratio", "reorder_extent_mean", "reordered_by_three"] {
+                        assert!(r[key].is_null(), "{key}: {what}");
+                    }
+                }
+            }
+            // One queue has one order. Of four, af_packet is not told which one a frame came on; the others say all of a flow.
+            let known = queues == 1 || flows == 1 && backend != "af_packet";
+            assert_eq!(r["reordered"].is_u64(), known, "{what}");
+        }
+    }
+}
+
+/// Bursts of 32 frames through a router with so many queues towards the sink: the numbers as they left it, and the account of them.
+fn through_a_router(backend: &str, queues: u32, flows: u32) -> (Vec<u64>, Value) {
+    let lab = Lab::routed_with_queues(queues);
+    lab.napi();
+    let (mut source, mut sink) = (lab.source(), lab.sink());
+    source.open_with("xdp");
+    assert_eq!(sink.open_with(backend)["backend"], backend);
+    let file = std::env::temp_dir().join(format!("dutlab-egress-{}.pcap", std::process::id()));
+    let path = file.to_str().unwrap();
+    let mut capture =
+        lab.spawn("dut", &["tcpdump", "-i", "out-a", "-B", "20000", "-U", "-w", path, "udp and dst port 5001"]);
+    let mut said = String::new();
+    while !said.contains("listening on") {
+        let mut byte = [0];
+        std::io::Read::read_exact(capture.stderr.as_mut().unwrap(), &mut byte).unwrap();
+        said.push(char::from(byte[0]));
+    }
+    let rate = json!({"bursts": {"frames": 32, "period_ns": 1_600_000}});
+    let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &rate);
+    (stream["frames"], stream["flows"]) = (json!(4000), json!({"count": flows, "source_ports": flows}));
+    let (_, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
+    let _ = std::process::Command::new("kill").args(["-INT", &capture.id().to_string()]).status();
+    capture.wait().unwrap();
+    let numbers = captured(&file);
+    std::fs::remove_file(&file).unwrap();
+    let mut r = received["streams"][0].clone();
+    r["latency"] = Value::Null;
+    (numbers, r)
+}
+
+#[test]
+fn a_stream_that_several_cpus_send_has_no_order_and_a_stream_on_each_has() {
+    if !netns_or_skip() || std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct();
+    lab.napi();
+    let mut source = lab.source();
+    source.must(
+        "open",
+        json!({"port": "p", "iface": "eth-a", "backend": "xdp", "cpu": [0, 1], "guard": {"isolated": true}}),
+    );
+    for backend in BACKENDS {
+        let mut sink = lab.sink();
+        assert_eq!(sink.open_with(backend)["backend"], backend);
+        for count in [1_u16, 2] {
+            let stream = |number| {
+                let mut stream = lab.stream(number, &json!({"fixed_bytes": 100}), &json!({"pps": 10_000}));
+                stream["frames"] = json!(4000);
+                stream
+            };
+            let streams: Vec<_> = (1..=count).map(stream).collect();
+            let (sent, received) = lab::trial(&mut source, &mut sink, &json!({"streams": streams}));
+            for (s, r) in sent["streams"].as_array().unwrap().iter().zip(received["streams"].as_array().unwrap()) {
+                let expected = if count == 1 { (json!(true), Value::Null) } else { (Value::Null, json!(0)) };
+                assert_eq!((&s["unordered"], &r["reordered"]), (&expected.0, &expected.1), "{backend}: {s} {r}");
+                assert_eq!(r["reordered_at_least"], 0, "{backend}: {s} {r}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_that_goes_down_is_said_by_both_ports_and_whose_end_it_was_where_it_is_known() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    for backend in BACKENDS {
+        let lab = Lab::direct();
+        lab.napi();
+        let (mut source, mut sink) = (lab.source(), lab.sink());
+        source.open();
+        assert_eq!(sink.open_with(backend)["backend"], backend);
+        // None, that of the one, that of the other.
+        for down in ["", "source", "sink"] {
+            sink.must("arm", json!({"port": "p", "receive": {"streams": [1], "absorb_udp_ports": [5001]}}));
+            let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &json!({"pps": 2000}));
+            stream["frames"] = json!(1000);
+            let send = json!({"through_link_loss": true, "duration_ns": 500_000_000, "streams": [stream]});
+            source.must("arm", json!({"port": "p", "send": send}));
+            sink.must("start", json!({}));
+            source.must("start", json!({}));
+            if !down.is_empty() {
+                std::thread::sleep(Duration::from_millis(100));
+                lab.exec(down, &["ip", "link", "set", "dev", "eth-a", "down"]);
+                std::thread::sleep(Duration::from_millis(100));
+                lab.exec(down, &["ip", "link", "set", "dev", "eth-a", "up"]);
+            }
+            let sent = source.must("wait", json!({"port": "p"}));
+            let received = sink.must("settle", json!({"port": "p", "sent": told(&sent), "drain_ns": 100_000_000}));
+            for (role, said) in [("source", &sent), ("sink", &received)] {
+                let what = format!("{backend}, {down:?} down, {role}: {said}");
+                if down.is_empty() {
+                    assert!(said["link_lost"].is_null(), "{what}");
+                } else {
+                    assert!(n(&said["link_lost"]["times"]) >= 1, "{what}");
+                    assert_eq!(said["link_lost"]["set_down"], role == down, "{what}");
+                }
+            }
+            if down == "sink" {
+                break; // some back ends end with their port
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_of_one_rate_send_together_what_their_sum_asks_for_whatever_sends_them() {
+    if !netns_or_skip() {
+        return;
+    }
+    let _alone = lab::alone();
+    let lab = Lab::direct();
+    lab.napi();
+    for backend in BACKENDS {
+        let mut source = lab.source();
+        source.open_with(backend);
+        // Three times 666.67 of 0.1 s: 2000, and not three times 667.
+        let streams = [1, 2, 3].map(|s| lab.stream(s, &json!({"fixed_bytes": 64}), &json!({"pps": 20_000.0 / 3.0})));
+        let armed = source.must("arm", json!({"port": "p", "send": {"duration_ns": 100_000_000, "streams": streams}}));
+        source.must("start", json!({}));
+        let sent = source.must("wait", json!({"port": "p"}));
+        let sum = |of: &Value| of["streams"].as_array().unwrap().iter().map(|s| n(&s["intended"])).sum::<u64>();
+        assert_eq!((sum(&armed), sum(&sent)), (2000, 2000), "{backend}: {armed} {sent}");
     }
 }
 
@@ -732,7 +937,7 @@ fn frames_longer_than_a_page_are_refused_in_words_or_received_whole() {
             assert!(err["message"].as_str().unwrap().contains("MTU of 9000"), "{backend}: {opened}");
             assert!(err["remedy"].as_str().unwrap().contains("af_packet"), "{backend}: {opened}");
         } else {
-            assert_eq!(account(&rig.measure(&mut sink, &jumbo)), expected(&jumbo, 0), "{backend}");
+            assert_eq!(account(&rig.measure(&mut sink, &jumbo)), expected(&jumbo, 0, true), "{backend}");
         }
     }
 }

@@ -41,8 +41,13 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
         for (s, r) in sent.iter().zip(received["streams"].as_array().unwrap()) {
             assert_eq!((n(&s["sent"]), n(&r["received"]), n(&r["lost"])), (1000, 1000, 0), "{backend}: {s} {r}");
             assert_eq!((n(&r["duplicated"]), &r["balances"]), (0, &json!(true)), "{backend}: {r}");
-            // In the kernel the CPUs of several queues have no common order of arrival.
-            assert_eq!(r.get("reordered_by_three").is_none(), backend == "xdp", "{backend}: {r}");
+            // Each stream comes on one queue, which af_packet is not told; in the kernel CPUs have no common order for the last three.
+            assert_eq!(r["reordered"], if backend == "af_packet" { Value::Null } else { json!(0) }, "{backend}: {r}");
+            assert_eq!(
+                r["reordered_by_three"],
+                if backend == "af_xdp" { json!(0) } else { Value::Null },
+                "{backend}: {r}"
+            );
         }
         if cpus > 1 && backend != "af_packet" {
             assert!(taken_by_queue(&lab, 2).iter().all(|n| *n > 0), "{backend}: {:?}", taken_by_queue(&lab, 2));
@@ -130,8 +135,9 @@ fn what_devices_do_to_streams_on_two_and_four_queues_comes_out_exactly() {
                 (n(&r["received"]) + n(&r["lost"]), &json!(true)),
                 "{at}"
             );
-            // Each stream keeps to its queue, where nothing overtakes.
-            assert_eq!((n(&r["reordered"]), n(&r["reordered_by_three"])), (0, 0), "{at}");
+            // Each stream keeps to its queue, where nothing overtakes; af_packet is not told that it does.
+            let order = if backend == "af_xdp" { json!([0, 0, 0]) } else { json!([null, 0, null]) };
+            assert_eq!(json!([r["reordered"], r["reordered_at_least"], r["reordered_by_three"]]), order, "{at}");
         }
         if backend == "af_xdp" {
             let taken = taken_by_queue(&lab, queues);
@@ -187,8 +193,10 @@ fn a_stream_that_changes_queues_is_one_stream_in_one_order() {
     let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
     let r = &received["streams"][0];
     assert_eq!((n(&r["received"]), n(&r["lost"]), n(&r["duplicated"])), (5000, 0, 0), "{r}");
-    // Frames go one by one: a frame may be overtaken while the sender moves, and at no other time.
-    assert!(n(&r["reordered"]) <= 30, "{r}");
+    // Nobody knows the order of two queues; within one nothing is overtaken.
+    if two_cpus()[1] > 0 {
+        assert_eq!((&r["reordered"], n(&r["reordered_at_least"])), (&Value::Null, 0), "{r}");
+    }
     assert!(n(&r["latency"]["ipdv"]["count"]) >= 4999 - 3 * 30, "{r}");
     if two_cpus()[1] > 0 {
         assert!(taken_by_queue(&lab, 2).iter().all(|n| *n > 500), "{:?}", taken_by_queue(&lab, 2));

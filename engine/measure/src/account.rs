@@ -3,6 +3,7 @@
 use crate::ipdv::Ipdv;
 use crate::latency::Latency;
 use crate::ledger::Ledger;
+use crate::ways::Ways;
 use dutlab_units::{FCS, Nanos};
 use dutlab_wire::probe::sent_at;
 use dutlab_wire::{Found, Seen};
@@ -22,6 +23,8 @@ pub struct Arrival {
     length: u32,
     /// When it arrived.
     at: Nanos,
+    /// The way through this host that it came on, within which frames keep their order; `None`: nobody knows.
+    way: Option<u64>,
 }
 
 impl Arrival {
@@ -33,7 +36,23 @@ impl Arrival {
             Seen::Probe(found) => Some(found),
             Seen::Foreign => None,
         };
-        Self { found, length, at }
+        Self { found, length, at, way: Some(0) }
+    }
+
+    /// It came on this way; `None`: nobody knows its place among the others.
+    #[inline]
+    #[must_use]
+    pub const fn on(mut self, way: Option<u64>) -> Self {
+        self.way = way;
+        self
+    }
+
+    /// It came on the way of its flow.
+    #[inline]
+    #[must_use]
+    pub fn on_its_flow(self) -> Self {
+        let flow = self.found.map(|found| found.flow);
+        self.on(flow)
     }
 
     /// When it arrived.
@@ -71,6 +90,8 @@ pub struct StreamAccount {
     pub stream: u16,
     /// Who arrived, how often, in which order.
     pub ledger: Ledger,
+    /// On which ways.
+    pub ways: Ways,
     /// How late.
     pub latency: Latency,
     /// How that changes from a frame to the next.
@@ -92,6 +113,7 @@ impl StreamAccount {
         Self {
             stream,
             ledger: Ledger::new(),
+            ways: Ways::default(),
             latency: Latency::new(),
             ipdv: Ipdv::default(),
             late: 0,
@@ -103,11 +125,7 @@ impl StreamAccount {
     }
 
     #[inline]
-    fn arrive(&mut self, found: &Found, length: u32, at: Nanos) {
-        if !found.intact {
-            self.corrupted += 1;
-            return;
-        }
+    fn arrive(&mut self, found: &Found, length: u32, at: Nanos, way: Option<u64>) {
         if self.ledger.received() < LOOKED_AT && self.senders.len() < SENDERS {
             let sender = (found.source, found.source_port);
             if !self.senders.contains(&sender) {
@@ -117,6 +135,7 @@ impl StreamAccount {
         self.bytes += u64::from(length) + u64::from(FCS);
         self.span = Some((self.span.map_or(at, |(first, _)| first), at));
         if self.ledger.arrive(found.probe.sequence) {
+            self.ways.arrive(way, found.probe.sequence);
             self.latency.record(found.probe.sent, at);
             self.ipdv.arrive(found.probe.sequence, found.probe.sent, at);
         }
@@ -162,7 +181,7 @@ impl Account {
     /// Enters a frame.
     #[inline]
     pub fn arrive(&mut self, arrival: &Arrival) {
-        let Arrival { found: Some(mut found), length, at } = *arrival else {
+        let Arrival { found: Some(mut found), length, at, way } = *arrival else {
             self.foreign += 1;
             return;
         };
@@ -171,14 +190,17 @@ impl Account {
             self.foreign += 1;
             return;
         };
-        // The same order as in `engine/xdp/bpf/receiver.bpf.c`: what is of another trial is not looked at further.
+        // The same order as in `engine/xdp/bpf/receiver.bpf.c`.
         let ahead = Nanos(at.0.wrapping_add_signed(clock.ahead));
         found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_add_signed(clock.ahead.wrapping_neg());
-        if found.probe.trial != self.trial || found.probe.sent < clock.begin {
+        if !found.intact {
+            // Whose trial and time it carries, nobody knows: they may be what was altered.
+            stream.corrupted += 1;
+        } else if found.probe.trial != self.trial || found.probe.sent < clock.begin {
             self.stale += 1;
         } else {
-            stream.late += u64::from(found.intact && at >= self.late_from);
-            stream.arrive(&found, length, at);
+            stream.late += u64::from(at >= self.late_from);
+            stream.arrive(&found, length, at, way);
         }
     }
 
@@ -231,14 +253,21 @@ mod tests {
     #[test]
     fn each_frame_is_entered_in_exactly_one_place() {
         let mut account = Account::new(Nanos(100), &[1, 2]);
-        let mut corrupted = frame(2, 1, 200);
-        corrupted[55] ^= 1;
-        for f in [frame(1, 0, 150), frame(1, 1, 160), frame(2, 0, 99), frame(3, 0, 150), vec![0; 60], corrupted] {
+        // Behind headers of 42 bytes: magic number, stream, sequence number, trial and time (probe.rs).
+        let altered = |byte: usize| {
+            let mut f = frame(2, 1, 200);
+            f[byte] ^= 1;
+            f
+        };
+        for f in [frame(1, 0, 150), frame(1, 1, 160), frame(2, 0, 99), frame(3, 0, 150), vec![0; 60]] {
             account.arrive(&Arrival::read(&f, 60, Nanos(1000)));
+        }
+        for byte in [51, 53, 59] {
+            account.arrive(&Arrival::read(&altered(byte), 60, Nanos(1000)));
         }
         let [one, two] = account.streams() else { panic!() };
         assert_eq!((one.ledger.received(), one.bytes, one.corrupted), (2, 128, 0));
-        assert_eq!((two.ledger.received(), two.bytes, two.corrupted), (0, 0, 1));
+        assert_eq!((two.ledger.received(), two.bytes, two.corrupted), (0, 0, 3), "number, trial, time");
         assert_eq!((account.foreign(), account.stale()), (2, 1), "stream 3 and no probe; sent at 99");
     }
 

@@ -1,6 +1,7 @@
 //! What became of the frames: who arrived, how often, in which order, and how late. Never sees a socket or a clock.
 //!
 //! - [`ledger`]: the sequence numbers of one stream
+//! - [`ways`]: what is certain of their order where they came on several receive queues
 //! - [`settlement`]: what was lost, and whether the frames are conserved
 //! - [`latency`]: their one-way latency
 //! - [`ipdv`]: how it changes from a frame to the next
@@ -16,6 +17,7 @@ pub mod ipdv;
 pub mod latency;
 pub mod ledger;
 pub mod settlement;
+pub mod ways;
 
 pub use account::{Account, Arrival, StreamAccount};
 pub use histogram::Histogram;
@@ -24,6 +26,7 @@ pub use ipdv::Ipdv;
 pub use latency::Latency;
 pub use ledger::{Ledger, Settled};
 pub use settlement::Settlement;
+pub use ways::Ways;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

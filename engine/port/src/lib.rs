@@ -8,7 +8,7 @@
 //! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that rest on eBPF are the crate `dutlab-xdp`
 //! - [`neighbour`]: the MAC of the next hop
 //! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
-//!   [`missed`]: what its hardware dropped; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
+//!   [`feeds`]: the receive queues behind it; [`missed`]: what its hardware dropped; [`link_watch`]: whether its link went down; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
 //!   [`card_times`]: times of the card, by our clock; [`link`], [`ethtool`]: what the kernel and its driver say
 //! - [`sys`], [`mapping`], [`stall`]: what back ends are made of
 //!
@@ -22,8 +22,10 @@ pub mod clock;
 pub mod cpu;
 pub mod error;
 pub mod ethtool;
+pub mod feeds;
 pub mod iface;
 pub mod link;
+pub mod link_watch;
 pub mod mapping;
 pub mod memory;
 pub mod missed;
@@ -45,6 +47,6 @@ pub use batch::{Batch, Fill, Slot};
 pub use error::{ErrorKind, PortError, Refusal};
 pub use plan::{Counter, Field, FlowSet, Pace, PlanStream, SendPlan, Template, Varied};
 pub use port::{
-    Arrived, BurstReceiver, BurstSender, By, Counted, CountedStream, CountingReceiver, Gaps, Handed, PlanControl,
-    PlanSender, Receiver, Sender, Stamped, StreamTotals, Unsent, Variation, Watch, WatchedStream,
+    Arrived, BurstReceiver, BurstSender, By, Counted, CountedStream, CountingReceiver, Gaps, Handed, Order,
+    PlanControl, PlanSender, Receiver, Sender, Stamped, StreamTotals, Unsent, Variation, Watch, WatchedStream,
 };

@@ -17,7 +17,9 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_STATS64: u16 = 23;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
@@ -88,6 +90,50 @@ struct Member {
     name: String,
     /// What frames go to, or come from, without a router between: the bridge or bond that it belongs to, the interface that it is on.
     touches: [Option<u32>; 2],
+    /// Whether what it is on lies in another namespace.
+    is_elsewhere: bool,
+    /// Receive queues that it has room for.
+    queues: u32,
+}
+
+/// An interface whose frames come from no other one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its name.
+    pub name: String,
+    /// Receive queues that it has room for; not all need be in use.
+    pub queues: u32,
+}
+
+/// The interfaces of this namespace that frames of this one come from in the end, itself if from no other; `None`: from one of another
+/// namespace, which is not seen.
+pub fn leaves(index: u32) -> io::Result<Option<Vec<Leaf>>> {
+    let mut all = Vec::new();
+    Netlink::route()?.dump(libc::RTM_GETLINK, &[0; IFINFOMSG], &mut |entry| all.extend(member(entry)))?;
+    Ok(leaves_among(index, &all))
+}
+
+fn leaves_among(index: u32, all: &[Member]) -> Option<Vec<Leaf>> {
+    let (mut below, mut looked_at, mut leaves) = (vec![index], 0, Vec::new());
+    while let Some(&at) = below.get(looked_at) {
+        looked_at += 1;
+        let one = all.iter().find(|m| m.index == at)?;
+        if one.is_elsewhere {
+            return None;
+        }
+        // It belongs to a bridge or bond, its first; it is on another one, its second.
+        let members = all.iter().filter(|m| m.touches[0] == Some(at)).map(|m| m.index);
+        let lower: Vec<_> = members.chain(one.touches[1]).collect();
+        if lower.is_empty() {
+            leaves.push(Leaf { name: one.name.clone(), queues: one.queues });
+        }
+        lower.into_iter().for_each(|near| {
+            if !below.contains(&near) {
+                below.push(near);
+            }
+        });
+    }
+    Some(leaves)
 }
 
 /// The interfaces of this namespace that share a link with this one, without itself: masters, members, uppers and lowers, and theirs.
@@ -124,6 +170,7 @@ fn member(entry: &[u8]) -> Option<Member> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
     let info = find(entry, IFINFOMSG, IFLA_LINKINFO).unwrap_or(&[]);
     let is = |kind, names: &[&str]| find(info, 0, kind).is_some_and(|of| names.contains(&text(of).as_str()));
+    let of_a_pair = is(IFLA_INFO_KIND, &["veth", "netkit", "dsa"]);
     let is_elsewhere = find(entry, IFINFOMSG, IFLA_LINK_NETNSID).is_some();
     let other = |kind| find(entry, IFINFOMSG, kind).and_then(number).filter(|index| *index != 0);
     Some(Member {
@@ -131,8 +178,10 @@ fn member(entry: &[u8]) -> Option<Member> {
         name: find(entry, IFINFOMSG, IFLA_IFNAME).map(text)?,
         touches: [
             other(IFLA_MASTER).filter(|_| !is(IFLA_INFO_SLAVE_KIND, &["vrf"])),
-            other(IFLA_LINK).filter(|_| !is_elsewhere && !is(IFLA_INFO_KIND, &["veth", "netkit", "dsa"])),
+            other(IFLA_LINK).filter(|_| !is_elsewhere && !of_a_pair),
         ],
+        is_elsewhere: is_elsewhere && !of_a_pair,
+        queues: find(entry, IFINFOMSG, IFLA_NUM_RX_QUEUES).and_then(number).unwrap_or(1),
     })
 }
 
@@ -186,6 +235,18 @@ pub fn counter(index: u32, place: Counter) -> io::Result<u64> {
         .and_then(|all| all.get(place as usize * 8..)?.first_chunk())
         .map(|word| u64::from_ne_bytes(*word))
         .ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+}
+
+/// How often an interface has lost its carrier since it is there. Needs Linux 4.16.
+pub fn carrier_losses(index: u32) -> io::Result<u32> {
+    let answer = numbered(index)?;
+    let losses = find(&answer, IFINFOMSG, IFLA_CARRIER_DOWN_COUNT).and_then(number);
+    losses.ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
+}
+
+/// Whether this news of an interface is that the one of this number is set down.
+pub(crate) fn is_down(news: &[u8], index: u32) -> bool {
+    news.len() >= IFINFOMSG && u32_at(news, 4) == index && u32_at(news, 8) & libc::IFF_UP.cast_unsigned() == 0
 }
 
 /// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).

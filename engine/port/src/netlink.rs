@@ -69,6 +69,38 @@ impl Netlink {
     }
 }
 
+/// Hears what the kernel tells of all links of this namespace.
+#[derive(Debug)]
+pub(crate) struct Listener(OwnedFd);
+
+/// `RTMGRP_LINK` of `linux/rtnetlink.h`.
+const LINKS: u32 = 1;
+
+impl Listener {
+    /// From now on.
+    pub(crate) fn of_links() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        net::bind(&fd, &net::netlink::SocketAddrNetlink::new(0, LINKS))?;
+        Ok(Self(fd))
+    }
+
+    /// Hands over what was told since the last call, as far as there was room to keep it.
+    pub(crate) fn read(&self, take: &mut dyn FnMut(&[u8])) {
+        let mut buffer = vec![0_u8; 1 << 16];
+        loop {
+            match net::recv(&self.0, buffer.as_mut_slice(), RecvFlags::empty()) {
+                // What there was no room for is lost; the rest is still there.
+                Err(Errno::INTR | Errno::NOBUFS) => {}
+                Err(_) => return,
+                Ok((n, _)) => {
+                    read(&buffer[..n], take);
+                }
+            }
+        }
+    }
+}
+
 /// `struct nlmsghdr`: length, type, flags, sequence, sender; then the body.
 fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER + body.len()).expect("questions are short");

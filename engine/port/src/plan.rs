@@ -37,6 +37,8 @@ pub struct PlanStream {
     pub varied: Vec<Varied>,
     /// When frames are due.
     pub pace: Pace,
+    /// The pace begins so long after the plan's start.
+    pub after: Nanos,
     /// The stream ends after this many; `u64::MAX`: the plan's end ends it.
     pub frames: u64,
 }

@@ -128,6 +128,20 @@ pub enum By {
     Engine,
 }
 
+/// What the order in which a receiver gives frames says of their order on the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// It is that of the link.
+    #[default]
+    Link,
+    /// It is among frames of the queue of this number; the times of two queues cannot be compared.
+    Queue(u32),
+    /// It is among frames of one flow: a card puts them all into one queue.
+    Flow,
+    /// Nothing: frames of several queues come in the order in which these are polled.
+    Nothing,
+}
+
 /// Receives frames of one queue, oldest first.
 pub trait BurstReceiver: Send {
     /// Throws away what is waiting and sets the drop counter to 0.
@@ -140,6 +154,11 @@ pub trait BurstReceiver: Send {
     /// must not be left lying.
     fn stamps(&self) -> bool {
         true
+    }
+
+    /// Which of its frames are in the order of the link.
+    fn order(&self) -> Order {
+        Order::Link
     }
 
     /// Whose times the frames since [`begin`](Self::begin) got; none where nobody keeps count.
@@ -205,6 +224,8 @@ pub struct StreamTotals {
     pub refusals_unknown: bool,
     /// Numbers used up: by the frames that left, and by those that were refused after they had got one.
     pub numbered: u64,
+    /// Several CPUs wrote numbers at the same time: the stream has no order.
+    pub unordered: bool,
     /// Bytes that left, with FCS.
     pub bytes: u64,
     /// Send time of the first frame; meaningless when `sent` is 0.
@@ -307,6 +328,10 @@ pub struct CountedStream {
     pub duplicated: u64,
     /// Arrivals after a frame with a higher number (RFC 4737 section 3).
     pub reordered: u64,
+    /// Of these, arrivals after such a frame of the same receive queue.
+    pub reordered_in_queue: u64,
+    /// Whether the frames came on several queues, of which nobody knows the order: then only `reordered_in_queue` is of the link.
+    pub several_queues: bool,
     /// The largest reordering extent (RFC 4737 section 4.2.1) that is known.
     pub reorder_extent_max: u64,
     /// The sum of all extents that are known.

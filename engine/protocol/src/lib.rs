@@ -6,11 +6,13 @@
 //! - [`event`]: what the agent says on its own, `{"event": "second", …}`
 //! - [`status`]: what became of the frames so far
 //! - [`totals`]: what became of them in the end
+//! - [`doubt`]: why to distrust that; the commands say it, the agent leaves it to the controller
 //!
 //! Every field carries its unit in its name. Frame sizes are bytes with FCS. Instants are nanoseconds of
 //! `CLOCK_MONOTONIC` of the agent's machine. Unknown keys are refused, so that a mistyped one never runs another trial.
 #![forbid(unsafe_code)]
 
+pub mod doubt;
 pub mod event;
 mod fault;
 pub mod plan;
@@ -20,6 +22,7 @@ mod schema;
 pub mod status;
 pub mod totals;
 
+pub use doubt::{Doubt, DoubtKind};
 pub use event::Event;
 pub use fault::{ErrorKind, Fault};
 pub use reply::Reply;
@@ -27,4 +30,4 @@ pub use request::{Op, Request};
 pub use schema::schema;
 
 /// Raised whenever a message changes in a way that an older controller or agent cannot read.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;

@@ -278,6 +278,15 @@ pub struct StreamSent {
     /// What `wait` said of it, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbered: Option<u64>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "crate::totals::is_false")]
+    pub unordered: bool,
+}
+
+impl From<&crate::totals::SentStream> for StreamSent {
+    fn from(s: &crate::totals::SentStream) -> Self {
+        Self { stream: s.stream, frames: s.sent, numbered: s.numbered, unordered: s.unordered }
+    }
 }
 
 /// Arguments of `stop`.

@@ -5,6 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
+/// Whether to leave a word out that says nothing.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+pub(crate) const fn is_false(b: &bool) -> bool {
+    !*b
+}
+
 /// Reply to `wait`: what a port sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,8 +28,21 @@ pub struct Sent {
     /// Who read the clock for the send time in each frame; absent where nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_by: Option<TimedBy>,
+    /// Present when the port's link went down while it was in the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_lost: Option<LinkLost>,
     /// Each stream's share.
     pub streams: Vec<SentStream>,
+}
+
+/// A link that went down: what was lost meanwhile says nothing of a DUT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkLost {
+    /// How often it lost its carrier; at least once if it had none when the trial began.
+    pub times: u32,
+    /// The port itself was set down on this host. False: it was up, and nobody knows whose end or what cable it was.
+    pub set_down: bool,
 }
 
 /// Who read the clock for a frame's time.
@@ -78,6 +97,9 @@ pub struct SentStream {
     /// Below this are all sequence numbers that were used; absent: below `sent`. Present where a refused frame uses up its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbered: Option<u64>,
+    /// Several CPUs wrote the numbers of this stream at the same time, so its frames have no order. Tell `settle`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unordered: bool,
     /// Frames that the kernel or card refused, or that were due and could not be sent in time.
     pub refused: u64,
     /// Of these, frames that the generator could have sent and that were not taken: a veth's peer had no room in its ring, a
@@ -149,6 +171,9 @@ pub struct Received {
     /// Who read the clock as frames arrived; absent where the back end keeps no count, or none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_by: Option<ArrivalTimes>,
+    /// Present when the port's link went down while it was in the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_lost: Option<LinkLost>,
     /// Present when the port failed during the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub err: Option<Fault>,
@@ -170,10 +195,14 @@ pub struct ReceivedStream {
     pub lost: u64,
     /// Arrivals of a frame that had arrived before.
     pub duplicated: u64,
-    /// Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered).
-    pub reordered: u64,
-    /// The largest reordering extent (RFC 4737 section 4.2.1) that is known: frames between the first later one and this one.
-    pub reorder_extent_max: u64,
+    /// Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered). Null: not known, because the frames came on
+    /// several receive queues, whose frames change places inside of the receiving host, or because several CPUs sent them.
+    pub reordered: Option<u64>,
+    /// Arrivals after a frame with a higher number that had come on the same receive queue, or of the same flow where the back end is
+    /// not told the queue. So many were reordered before they came here. The same as `reordered` where that is known.
+    pub reordered_at_least: u64,
+    /// The largest reordering extent (RFC 4737 section 4.2.1) that is known: frames between the first later one and this one. Null with `reordered`.
+    pub reorder_extent_max: Option<u64>,
     /// Reordered frames in all first arrivals (RFC 4737 section 4.1), from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordered_ratio: Option<f64>,
@@ -185,7 +214,7 @@ pub struct ReceivedStream {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder_extent_mean: Option<f64>,
     /// Frames that are 3-reordered (RFC 4737 section 5): TCP would take them for lost. Absent where the back end does
-    /// not keep it.
+    /// not keep it, or `reordered` is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordered_by_three: Option<u64>,
     /// Frames that arrived after `settle` was asked, within its drain: the residual frames of RFC 2544 section 23.

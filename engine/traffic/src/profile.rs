@@ -101,6 +101,20 @@ impl Profile {
         Self::Linear(vec![Piece { from_pps: pps, to_pps: pps, span: Nanos::ZERO }])
     }
 
+    /// The rate, if it never changes.
+    #[must_use]
+    pub fn constant_pps(&self) -> Option<f64> {
+        match self {
+            Self::Linear(pieces) => match pieces[..] {
+                [Piece { from_pps, to_pps, .. }] if from_pps.to_bits() == to_pps.to_bits() && from_pps > 0.0 => {
+                    Some(from_pps)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Frames due before `span` has passed: what a trial of that length asks for. `None` at the maximum rate.
     #[must_use]
     pub fn asked(&self, span: Nanos) -> Option<u64> {

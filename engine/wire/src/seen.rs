@@ -19,6 +19,8 @@ pub struct Found {
     pub source_port: u16,
     /// Whether all checksums are right.
     pub intact: bool,
+    /// The same for frames of the same addresses, ports and protocol, and with all likelihood another for others.
+    pub flow: u64,
 }
 
 /// What a received frame is to us.
@@ -66,18 +68,18 @@ fn find(frame: &[u8]) -> Option<Found> {
 }
 
 fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> Option<Found> {
-    let (probe, source_port, no_checksum) = match protocol {
+    let (probe, source_port, destination_port, no_checksum) = match protocol {
         udp::PROTOCOL => {
             let p = udp::Packet::new(b)?;
-            (Probe::parse(p.payload())?, p.source_port(), p.checksum() == 0)
+            (Probe::parse(p.payload())?, p.source_port(), p.destination_port(), p.checksum() == 0)
         }
         tcp::PROTOCOL => {
             let p = tcp::Packet::new(b)?;
-            (Probe::parse(p.payload())?, p.source_port(), false)
+            (Probe::parse(p.payload())?, p.source_port(), p.destination_port(), false)
         }
         icmp::PROTOCOL | icmp::PROTOCOL_6 => {
             let p = icmp::Packet::new(b)?;
-            (Probe::parse(p.payload())?, p.identifier(), false)
+            (Probe::parse(p.payload())?, p.identifier(), 0, false)
         }
         _ => return None,
     };
@@ -85,7 +87,25 @@ fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> 
     if protocol != icmp::PROTOCOL {
         sum = sum.plus(pseudo_header(source, destination, protocol, u32::try_from(b.len()).ok()?));
     }
-    Some(Found { probe, source, source_port, intact: no_checksum || sum.intact() })
+    let flow = flow(source, destination, [protocol.into(), source_port, destination_port]);
+    Some(Found { probe, source, source_port, intact: no_checksum || sum.intact(), flow })
+}
+
+/// A number for a flow.
+fn flow(source: IpAddr, destination: IpAddr, transport: [u16; 3]) -> u64 {
+    let bits = |address| match address {
+        IpAddr::V4(a) => u64::from(a.to_bits()),
+        IpAddr::V6(a) => mixed((a.to_bits() >> 64) as u64, a.to_bits() as u64),
+    };
+    let [protocol, from, to] = transport.map(u64::from);
+    mixed(mixed(bits(source), bits(destination)), protocol << 32 | from << 16 | to)
+}
+
+/// Two words in one: that of `splitmix64`, a bijection of either.
+const fn mixed(a: u64, b: u64) -> u64 {
+    let a = (a ^ (a >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let sum = a ^ (a >> 27) ^ b.wrapping_mul(0x94d0_49bb_1331_11eb);
+    sum ^ (sum >> 31)
 }
 
 #[cfg(test)]
@@ -107,8 +127,28 @@ mod tests {
 
     #[test]
     fn the_probe_is_found_in_the_bytes_with_its_sender() {
-        let found = Found { probe: PROBE, source: FrameRepr::default().source, source_port: 40000, intact: true };
-        assert_eq!(Seen::parse(&shortest()), Seen::Probe(found));
+        let Seen::Probe(found) = Seen::parse(&shortest()) else { panic!() };
+        let repr = FrameRepr::default();
+        assert_eq!((found.probe, found.source, found.source_port, found.intact), (PROBE, repr.source, 40000, true));
+    }
+
+    #[test]
+    fn frames_of_one_flow_have_its_number_and_no_other_flow_has_it() {
+        let of = |repr: FrameRepr<'_>, sequence| {
+            let mut b = [0; 60];
+            repr.emit(&Probe { sequence, ..PROBE }, &mut b).unwrap();
+            let Seen::Probe(found) = Seen::parse(&b) else { panic!() };
+            found.flow
+        };
+        let usual = FrameRepr::default;
+        assert_eq!(of(usual(), 1), of(usual(), 2));
+        let mut flows: Vec<_> = (0..20_000).map(|port| of(FrameRepr { source_port: port, ..usual() }, 1)).collect();
+        flows.extend((1..255).map(|host| of(FrameRepr { destination: [10, 9, 8, host].into(), ..usual() }, 1)));
+        flows.push(of(FrameRepr { destination_port: 7, ..usual() }, 1));
+        let count = flows.len();
+        flows.sort_unstable();
+        flows.dedup();
+        assert_eq!(flows.len(), count);
     }
 
     fn any_repr() -> impl Strategy<Value = (bool, u8, usize, u16, u16, [u8; 16], [u8; 16])> {
@@ -136,8 +176,9 @@ mod tests {
             };
             let mut b = vec![0; repr.layout().unwrap().probe_at + probe::LEN + more];
             repr.emit(&PROBE, &mut b).unwrap();
-            let found = Found { probe: PROBE, source: ip(s), source_port, intact: true };
-            prop_assert_eq!(Seen::parse(&b), Seen::Probe(found));
+            let Seen::Probe(found) = Seen::parse(&b) else { panic!() };
+            let flow = found.flow;
+            prop_assert_eq!(found, Found { probe: PROBE, source: ip(s), source_port, intact: true, flow });
             oracle(&b);
         }
 

@@ -195,6 +195,8 @@ struct tally {
 	__u64 corrupted;	/* checksum wrong; not among the arrivals */
 	__u64 negative;		/* arrived before they were sent, by the clocks */
 	__u64 by_three;		/* RFC 4737 5.3: reordered, and the three arrivals before have higher numbers; one CPU only */
+	__u64 in_queue;		/* reordered ones that came after a higher one of the same queue; several queues only */
+	__u64 astray;		/* unique ones of a queue that has no row in `ways`: their place is not known */
 	__u64 recent[RECENT];	/* numbers of the last arrivals, in turn; one CPU only */
 	__u32 sources_seen;
 	__u32 unused;

@@ -10,7 +10,8 @@
 //
 // Several CPUs: totals are kept for each CPU and added up in user space; the ledger of a stream is one for all, changed
 // by compare-and-swap where several queues exist (`shared`), and by plain stores where one queue exists, which NAPI never
-// runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger.
+// runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not that of the link where frames of
+// several queues are compared. So `ways` follows each queue by itself: what is overtaken there, the DUT reordered.
 #include "checksum.h"
 #include "ledger.h"
 #include "reading.h"
@@ -18,6 +19,8 @@
 
 const volatile __u8 verify;	     /* check the transport checksum */
 const volatile __u32 cpus = 1;	     /* rows a stream; 1 unless shared */
+const volatile __u32 queues = 1;     /* receive queues that are told apart */
+const volatile __u8 by_cpu;	     /* and on each CPU: no poll says in which order two of them run */
 const volatile __u32 stream_count = 1;
 const volatile __u8 use_ids;	     /* look numbers up in `ids`; else they are contiguous */
 const volatile __u32 steps_log2 = 10;
@@ -63,6 +66,15 @@ struct {
 	__type(value, struct others);
 } others SEC(".maps");
 
+/* Of a stream, by way: one more than the highest number that came on it. One way is served by one CPU at a time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} ways SEC(".maps");
+
 /* Stream number by probe id; NO_STREAM: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -105,6 +117,29 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 		t->latency_max_ns = ns;
 	if (~ns > t->latency_floor)
 		t->latency_floor = ~ns;
+}
+
+static __always_inline void note_way(struct xdp_md *ctx, struct tally *t, __u32 stream, __u32 cpu, __u64 sequence)
+{
+	__u32 key = ctx->rx_queue_index, all = queues;
+	__u64 *next;
+
+	if (key >= queues) {
+		t->astray++;
+		return;
+	}
+	if (by_cpu) {
+		key += cpu * queues;
+		all *= cpus;
+	}
+	key += stream * all;
+	next = bpf_map_lookup_elem(&ways, &key);
+	if (!next)
+		return;
+	if (sequence < *next)
+		t->in_queue++;
+	else
+		*next = sequence + 1;
 }
 
 /* A CPU that has no row: nothing can be counted for it, which user space reports as a fault. */
@@ -185,6 +220,14 @@ int account(struct xdp_md *ctx)
 	l = bpf_map_lookup_elem(&ledgers, &stream);
 	if (!t || !l)
 		return XDP_ABORTED;
+	/* The checksum first: the trial's number and the time may be what was altered. Between trials nothing is. */
+	if (verify && t->begin_ns != ~0ULL && !(usual && data + SHORTEST <= data_end ? is_sound_usual(ctx, data) : is_sound(ctx))) {
+		t->corrupted++;
+		if (stamp >> TIME_BITS == asked.trial)
+			return XDP_DROP;
+		forget_clock();
+		return XDP_PASS;
+	}
 	if (unlikely(stamp >> TIME_BITS != asked.trial)) {
 		t->stale++;
 		forget_clock();
@@ -198,11 +241,6 @@ int account(struct xdp_md *ctx)
 		t->stale++;
 		return XDP_DROP;
 	}
-	if (verify && !(usual && data + SHORTEST <= data_end ? is_sound_usual(ctx, data) : is_sound(ctx))) {
-		t->corrupted++;
-		return XDP_DROP;
-	}
-
 	if (unlikely(t->unique < SOURCE_FRAMES)) {
 		if (!t->first_arrival_ns)
 			t->first_arrival_ns = now;
@@ -219,8 +257,10 @@ int account(struct xdp_md *ctx)
 		return XDP_DROP;
 	}
 	arrival = t->unique++;
-	if (shared)
+	if (shared) {
 		arrival = __sync_fetch_and_add(&l->arrivals, 1);
+		note_way(ctx, t, stream, cpu, sequence);
+	}
 	if (unlikely(is_reordered(l, sequence, arrival))) {
 		t->reordered++;
 		note_extent(t, l, sequence, arrival);

@@ -36,6 +36,10 @@ pub(crate) struct Shape {
     pub(crate) cpus: usize,
     /// Whether several CPUs may receive.
     pub(crate) shared: bool,
+    /// Receive queues that are told apart.
+    pub(crate) queues: u32,
+    /// Whether the same queue is another way on each CPU.
+    pub(crate) by_cpu: bool,
     /// Whether transport checksums are looked at.
     pub(crate) verify: bool,
     /// Whether the clock is read for each frame.
@@ -49,6 +53,11 @@ impl Shape {
 
     pub(crate) fn steps_log2(&self) -> u32 {
         if self.rows() <= FINE_ROWS { FINE_LOG2 } else { COARSE_LOG2 }
+    }
+
+    /// Ways of a stream: see `ways` of `receiver.bpf.c`.
+    pub(crate) fn ways(&self) -> usize {
+        self.queues as usize * if self.by_cpu { self.cpus } else { 1 }
     }
 
     fn latencies(&self) -> usize {
@@ -72,6 +81,7 @@ pub(crate) struct Accounting {
     pub(crate) ledgers: SharedArray<Ledger>,
     pub(crate) latencies: SharedArray<u64>,
     pub(crate) others: SharedArray<Others>,
+    pub(crate) ways: SharedArray<u64>,
     ids: Option<SharedArray<u32>>,
     /// Whether readings of the clock are shared, for which polls are observed.
     observes: bool,
@@ -103,6 +113,7 @@ impl Accounting {
     fn load(shape: Shape) -> Result<Self, XdpError> {
         let btf = system::kernel_types();
         let (shared, verify) = (u8::from(shape.shared), u8::from(shape.verify));
+        let by_cpu = u8::from(shape.by_cpu);
         let use_ids = u8::from(shape.scattered_to.is_some());
         // Without the observer of polls, nobody knows when a reading of the clock is too old.
         let clock_uses = if shape.clock_for_each_frame || btf.is_none() { 1 } else { CLOCK_USES };
@@ -116,11 +127,14 @@ impl Accounting {
             .override_global("cpus", &cpu_count, true)
             .override_global("stream_count", &count, true)
             .override_global("steps_log2", &steps_log2, true)
+            .override_global("queues", &shape.queues, true)
+            .override_global("by_cpu", &by_cpu, true)
             .override_global("clock_uses", &clock_uses, true)
             .map_max_entries("tallies", small(shape.rows()))
             .map_max_entries("ledgers", count)
             .map_max_entries("latencies", small(shape.latencies()))
-            .map_max_entries("others", cpu_count);
+            .map_max_entries("others", cpu_count)
+            .map_max_entries("ways", small(shape.streams * shape.ways()));
         let ids = shape.scattered_to.map(|most| usize::from(most) + 1);
         if let Some(ids) = ids {
             loader.map_max_entries("ids", small(ids));
@@ -137,6 +151,7 @@ impl Accounting {
             ledgers: SharedArray::map(&bpf, "ledgers", shape.streams)?,
             latencies: SharedArray::map(&bpf, "latencies", shape.latencies())?,
             others: SharedArray::map(&bpf, "others", shape.cpus)?,
+            ways: SharedArray::map(&bpf, "ways", shape.streams * shape.ways())?,
             ids: ids.map(|len| SharedArray::map(&bpf, "ids", len)).transpose()?,
             observes: clock_uses > 1,
             observing: None,
@@ -183,7 +198,12 @@ impl Accounting {
 
     fn bytes(&self) -> usize {
         let ids = self.ids.as_ref().map_or(0, SharedArray::bytes);
-        self.tallies.bytes() + self.ledgers.bytes() + self.latencies.bytes() + self.others.bytes() + ids
+        self.tallies.bytes()
+            + self.ledgers.bytes()
+            + self.latencies.bytes()
+            + self.others.bytes()
+            + self.ways.bytes()
+            + ids
     }
 }
 

@@ -198,6 +198,8 @@ pub(crate) struct Tally {
     pub(crate) corrupted: u64,
     pub(crate) negative: u64,
     pub(crate) by_three: u64,
+    pub(crate) in_queue: u64,
+    pub(crate) astray: u64,
     pub(crate) recent: [u64; RECENT],
     pub(crate) sources_seen: u32,
     pub(crate) unused: u32,
@@ -243,6 +245,6 @@ const _: () = {
     assert!(size_of::<Flow6>() == 40);
     assert!(size_of::<Refusals>() == 64);
     assert!(size_of::<Ledger>() == 24 + JUMPS * 24 + WINDOW_WORDS * 8);
-    assert!(size_of::<Tally>() == (24 + RECENT) * 8 + 8 + SOURCES * 40);
+    assert!(size_of::<Tally>() == (26 + RECENT) * 8 + 8 + SOURCES * 40);
     assert!(size_of::<Others>() == 64);
 };

@@ -50,6 +50,7 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
     };
     Ok(LanePlan {
         pace,
+        after_ns: stream.after.0,
         frames: (stream.frames != u64::MAX).then_some(stream.frames),
         id: stream.stream,
         flows: flows(stream, &templates)?,

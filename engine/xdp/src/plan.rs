@@ -29,6 +29,8 @@ pub(crate) struct XdpPlan {
 pub(crate) struct LanePlan {
     /// How fast.
     pub(crate) pace: Pace,
+    /// So long after the plan's start.
+    pub(crate) after_ns: u64,
     /// Frames after which it ends; `None`: no limit.
     pub(crate) frames: Option<u64>,
     /// Its number, which each template's probe carries already.

@@ -7,6 +7,7 @@ use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
 use crate::shared::{load64, store64};
 use crate::{quiescence, system};
+use dutlab_port::feeds::{self, Feeds};
 use dutlab_port::{Counted, CountedStream, Stamped, Variation, Watch, WatchedStream};
 use dutlab_units::{FCS, Nanos};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,6 +20,8 @@ pub(crate) struct XdpReceiver {
     iface: String,
     streams: Vec<WatchedStream>,
     place: Option<Arc<Place>>,
+    /// Whether frames of its own queues are all that it gets.
+    feeds: Feeds,
     /// Serves another receiver when this one is dropped, so its program must run nowhere then: see `detach`.
     accounting: OnLoan,
 }
@@ -43,6 +46,7 @@ impl XdpReceiver {
         let polled = place.mode() == AttachMode::Native && facts.polls();
         // One queue is polled by one CPU at a time, so nothing is shared; a generic program may run on several CPUs.
         let one_queue = polled && facts.rx_queues() == Some(1);
+        let feeds = feeds::of(facts.index);
         let cpus = if one_queue { 1 } else { system::possible_cpus()? };
         let contiguous = ids.iter().zip(*first..).all(|(a, b)| *a == b);
         let shape = Shape {
@@ -50,6 +54,8 @@ impl XdpReceiver {
             scattered_to: ids.iter().copied().max().filter(|_| !contiguous),
             cpus,
             shared: !one_queue,
+            queues: if one_queue { 1 } else { facts.rx_queues().unwrap_or(1).max(1) },
+            by_cpu: !polled,
             verify: !watch.unverified,
             clock_for_each_frame: !polled,
         };
@@ -57,7 +63,7 @@ impl XdpReceiver {
         let mut accounting = Accounting::take(iface, shape, &trial)?;
         let program = accounting.program()?.fd().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
         place.put(program)?;
-        Ok(Self { iface: iface.into(), streams: watch.streams.clone(), place: Some(place), accounting })
+        Ok(Self { iface: iface.into(), streams: watch.streams.clone(), place: Some(place), feeds, accounting })
     }
 
     /// Forgets everything and begins a trial: frames sent before the `begin` of their stream, by our clock, are stale.
@@ -70,6 +76,7 @@ impl XdpReceiver {
         self.accounting.ledgers.clear();
         self.accounting.latencies.clear();
         self.accounting.others.clear();
+        self.accounting.ways.clear();
         for (tallies, stream) in self.rows().zip(&self.streams) {
             for i in tallies {
                 let tally = self.accounting.tallies.pointer(i);
@@ -181,6 +188,10 @@ impl XdpReceiver {
                 }
             }
         }
+        let ways = self.accounting.shape.ways();
+        // Frames of one queue keep their order; a port that gets those of others cannot tell.
+        let used = self.accounting.ways.range(number * ways, ways).filter(|next| *next > 0).count();
+        let several_queues = used > 1 || sum(|t| t.astray) > 0 || matches!(self.feeds, Feeds::Others { .. });
         let (received, reordered, too_old) = (sum(Tally::arrivals), sum(|t| t.reordered), sum(|t| t.too_old));
         CountedStream {
             received,
@@ -188,6 +199,8 @@ impl XdpReceiver {
             // Nobody knows whether those that are too old came before; to count them as new could hide a loss.
             duplicated: sum(|t| t.duplicates) + too_old,
             reordered,
+            reordered_in_queue: if cpus == 1 { reordered } else { sum(|t| t.in_queue) },
+            several_queues,
             reorder_extent_max: max(|t| t.extent_max),
             reorder_extent_sum: sum(|t| t.extent_sum),
             reorder_extents: reordered - sum(|t| t.extent_unknown),

@@ -208,7 +208,7 @@ pub(crate) fn control_of(plan: &XdpPlan, row: &Row, start_ns: u64) -> Result<Con
         // after a frame that never was.
         let place =
             if p.pace == Pace::Steered { 0 } else { u128::from(p.pace.gap_and_burst()?.0) * u128::from(part.nth) };
-        let first = (u128::from(start_ns) << 24) + place;
+        let first = (u128::from(start_ns + p.after_ns) << 24) + place;
         let before = first.saturating_sub(u128::from(gap_q24));
         lane.gap_q24 = gap_q24;
         lane.at.last_ns = u64::try_from(before >> 24).unwrap_or(u64::MAX);

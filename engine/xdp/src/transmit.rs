@@ -61,7 +61,7 @@ impl PlanSender for XdpTransmitter {
         let (start, end) = sender.span_ns();
         let drive = |part: Part| {
             let stream = &plan.streams[part.stream];
-            Drive::new(&stream.pace, part, Nanos(start), stream.frames)
+            Drive::new(&stream.pace, part, Nanos(start) + stream.after, stream.frames)
         };
         let drives = sender.parts().map(drive).collect();
         let trial = Arc::new(Trial {
@@ -170,6 +170,7 @@ fn together(a: &StreamTotals, b: &StreamTotals) -> StreamTotals {
         backpressure: a.backpressure + b.backpressure,
         refusals_unknown: a.refusals_unknown || b.refusals_unknown,
         numbered: a.numbered.max(b.numbered),
+        unordered: a.unordered || b.unordered,
         bytes: a.bytes + b.bytes,
         first: a.first.min(b.first),
         last: a.last.max(b.last),
@@ -190,6 +191,7 @@ fn totals(report: &SendReport, lane: &SentLane, asked: Option<u64>, most: u64) -
         backpressure: (lane.refused + lane.kept_out).min(asked - sent),
         refusals_unknown: !report.refusals_known,
         numbered: lane.numbered,
+        unordered: lane.part.of > 1,
         bytes: bytes + sent * u64::from(FCS),
         first: Nanos(report.begun_ns.unwrap_or(0)),
         last: Nanos(lane.last_ns),

@@ -4,7 +4,8 @@ Everything that says which of several cells is the fastest, that one is slower t
 Cells that differ in mode and levels only are a contest. Every two of them are compared (dutlab.analysis.compare), and p is adjusted (Holm)
 over all pairs of all contests that are decided at once: those of one run, or of several.
 
-Of several runs, repeats are compared within their own run only: what a new set-up changes for all cells alike touches no order. A cell's
+Of several runs each counts once, by the ratio of the two cells in it: what a new set-up changes for all cells alike touches no order, and
+what it changes for one of them is in the spread from run to run. A cell's
 place is a range: behind every cell that is proven better, before every cell that is proven worse. So cells between which no difference is
 proven share a place, and all ranges together are right with 95 % (M. Mogstad, J. Romano, A. Shaikh, D. Wilhelm, Review of Economic Studies
 91, 2024: ranks by pairwise comparisons).

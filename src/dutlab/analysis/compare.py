@@ -2,7 +2,7 @@
 
 Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Where
 repeats are too few for ranks, a t test with the spread of all cells takes their place (dutlab.stats.few): how many there are decides, not
-what they say. Of two runs that took turns the rounds are the unit (dutlab.stats.rounds), of several runs a side the runs
+what they say. Of two runs that took turns the rounds are the unit (dutlab.stats.rounds), of several runs the runs
 (dutlab.stats.runs). Over all pairs that are compared at once, p is adjusted (Holm; rounds do it themselves). "Equivalent" needs a margin
 that was given before anybody looked, and an interval of the ratio that lies wholly inside it; of two single runs that interval is widened
 by what runs of one box may differ by.
@@ -23,20 +23,18 @@ from dutlab.stats import few
 from dutlab.stats.power import provable, spread_of
 from dutlab.stats.rank import (
     RankTest,
-    beyond_within_runs,
     holm,
-    least_p_within_runs,
     mann_whitney,
+    over_runs,
     p_words,
     repeats_needed,
-    within_runs,
 )  # fmt: skip
 from dutlab.stats.ratio import Ratio, ratio_of
 from dutlab.stats.rounds import FEWEST as FEWEST_ROUNDS
 from dutlab.stats.rounds import Round, changed
 from dutlab.stats.runs import FEWEST as FEWEST_RUNS
-from dutlab.stats.runs import RunLevels, levels_of, of_one_box
-from dutlab.stats.summary import Interval, summarise
+from dutlab.stats.runs import FEWEST_WITHIN, RunLevels, levels_of, levels_within, of_one_box, of_one_contest, share_as_far
+from dutlab.stats.summary import Interval, median, summarise
 
 __all__ = ["Comparison", "Pair", "SideLevel", "Verdict", "compare", "turned"]
 
@@ -85,6 +83,9 @@ class SideLevel:
     high: float
 
 
+WOULD_HAVE = "would have been proven four times in five"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The second side against the first."""
@@ -93,8 +94,8 @@ class Comparison:
     verdict: Verdict
     words: str
     """The verdict as a phrase, with its margin where it has one: `faster`, `equivalent within ±2 %`."""
-    why: str
-    """What the verdict rests on, or what is missing for another, in a sentence."""
+    grounds: tuple[str, ...]
+    """Clauses: what the verdict rests on, or what is missing for another; without p and without what could have been proven."""
     first: SideLevel | None
     second: SideLevel | None
     ratio: Ratio | None
@@ -113,6 +114,16 @@ class Comparison:
     """Why no difference is proven, where none is and both sides have values."""
     flags: tuple[str, ...] = ()
     """What the repeats of either side look like."""
+    by_p: bool = False
+    """The first of the grounds says what p is of."""
+    would: str = ""
+    """What these values would have proven, where they could have; empty where they prove something, or are bounds."""
+
+    @property
+    def why(self) -> str:
+        """The grounds with p, in a sentence."""
+        first, *rest = self.grounds
+        return "; ".join(filter(None, (f"{p_words(self.p)} {first}" if self.by_p and self.p is not None else first, self.would, *rest)))
 
 
 def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, least: float | None = None) -> tuple[Comparison, ...]:
@@ -188,14 +199,19 @@ def _least(pair: Pair) -> float:
 def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
     """Where runs are the unit, with errors that are shared among the cells of the same runs."""
     out = list(found)
-    same: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    same: dict[object, list[int]] = {}
     for n, m in enumerate(found):
         if m.runs is not None:
-            same.setdefault((m.pair.first_at, m.pair.second_at), []).append(n)
+            within = m.pair.design is RunOrder.WITHIN_RUNS
+            same.setdefault(m.runs.errors[0][1] if within else (m.pair.first_at, m.pair.second_at), []).append(n)
     for places in same.values():
-        for n, runs in zip(places, of_one_box([of for p in places if (of := found[p].runs) is not None]), strict=True):
+        shared = of_one_contest if found[places[0]].pair.design is RunOrder.WITHIN_RUNS else of_one_box
+        for n, runs in zip(places, shared([of for p in places if (of := found[p].runs) is not None]), strict=True):
             between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
             out[n] = replace(found[n], runs=runs, ratio=between, p=runs.p(found[n].least))
+        alone = [_one_and_others(found[n].pair) for n in places]
+        for n, share in zip(places, share_as_far([of for of in alone if of]), strict=False):
+            out[n] = replace(out[n], p=max(out[n].p or 0.0, share))
     return out
 
 
@@ -225,6 +241,12 @@ def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
     inside = levels.interval
     interval = Interval(min(inside.low, ratio.ratio), max(inside.high, ratio.ratio), inside.confidence)
     return Ratio(ratio.ratio, interval, "ratio of medians, spread of all cells")
+
+
+def _one_and_others(pair: Pair) -> tuple[tuple[float, ...], float] | None:
+    """The runs of one side and the single run of the other; None where there is none."""
+    sides = sorted((pair.first, pair.second), key=len)
+    return (sides[1], sides[0][0]) if pair.design is RunOrder.RUNS and len(sides[0]) == 1 else None
 
 
 def _adjusted(found: Sequence[_Measured]) -> list[float]:
@@ -278,10 +300,22 @@ class _Measured:
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
-        if pair.design is RunOrder.WITHIN_RUNS and (strata := strata_of(pair)):
-            return cls(pair, least, left_out, first, second, None, None, None, within_runs(strata), beyond_within_runs(strata, least))
+        if pair.design is RunOrder.WITHIN_RUNS:
+            return cls._within_runs(cls(pair, least, left_out, first, second, p=1.0))
         p = changed([rounds_of(pair)], least)[0] if pair.design is RunOrder.ROUNDS else beyond(pair.first, pair.second, least)
         return cls(pair, least, left_out, first, second, _ratio(pair), None, None, mann_whitney(pair.first, pair.second), p)
+
+    @classmethod
+    def _within_runs(cls, of: _Measured) -> _Measured:
+        """By the medians of either side in each run that has both; of values that have no logarithm by their signs."""
+        if not (strata := strata_of(of.pair)):
+            return of
+        test = over_runs(strata, of.least)
+        runs = levels_within([(median(first), median(second)) for first, second in strata])
+        if runs is None:
+            return replace(of, test=test, p=test.p)
+        between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
+        return replace(of, test=test, runs=runs, ratio=between, p=runs.p(of.least))
 
 
 def _ratio(pair: Pair) -> Ratio | None:
@@ -326,9 +360,13 @@ def _compared(m: _Measured, p: float, margin: float | None, tests: int, margins:
     if m.ratio is None and min(*m.pair.first, *m.pair.second) <= 0:
         zeros = sum(v <= 0 for v in (*m.pair.first, *m.pair.second))
         flags = (f"{zeros} of {len(m.pair.first) + len(m.pair.second)} values are not above zero, so there is no ratio", *flags)
+    unproven = verdict is Verdict.NO_DIFFERENCE and _can(m, tests)
+    by_p = unproven or verdict not in {Verdict.NO_DIFFERENCE, Verdict.EQUIVALENT}
     return Comparison(
-        m.pair, verdict, words, _why(m, verdict, p, tests, would, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
+        m.pair, verdict, words, _grounds(m, verdict, tests, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
         could_prove=_can(m, tests),
+        by_p=by_p,
+        would="" if would is None or not unproven or any(m.pair.at_least) else f"{would * 100:.2g} % {WOULD_HAVE}",
         reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
         flags=flags,
     )  # fmt: skip
@@ -382,22 +420,18 @@ def _widened(m: _Measured, margins: int) -> Ratio:
     return Ratio(m.ratio.ratio, Interval(low, high, interval.confidence), m.ratio.method)
 
 
-def _why(m: _Measured, verdict: Verdict, p: float, tests: int, would: float | None, margin: float | None) -> str:  # noqa: PLR0917 - all of one verdict
-    among = f" among {tests} comparisons" if tests > 1 else ""
+def _grounds(m: _Measured, verdict: Verdict, tests: int, margin: float | None) -> tuple[str, ...]:
+    among = f"among {tests} comparisons" if tests > 1 else ""
     if verdict is Verdict.EQUIVALENT:
-        return f"the whole interval of the ratio{_allowed(m)} lies inside the margin"
-    if verdict is not Verdict.NO_DIFFERENCE:
-        return f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if not _can(m, tests):
-        return f"too few {_unit(m.pair)} to prove any{among}; {_needed(m, tests)}"
-    said = f"{p_words(p)}{among} for a change beyond {m.least * 100:g} % ({_method(m)})"
-    if any(m.pair.at_least):
-        return f"{said}; a bound is not the result, which may be larger"
-    if would is not None:
-        said += f"; {would * 100:.2g} % would have been proven four times in five"
-    if margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
-        said += f"; nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %"
-    return said
+        return (f"the whole interval of the ratio{_allowed(m)} lies inside the margin",)
+    if verdict is Verdict.NO_DIFFERENCE and not _can(m, tests):
+        return (f"too few {_unit(m.pair)} to prove any {among}".rstrip(), _needed(m, tests))
+    said = f"{among} for a change beyond {m.least * 100:g} % ({_method(m)})".lstrip()
+    if verdict is Verdict.NO_DIFFERENCE and any(m.pair.at_least):
+        return (said, "a bound is not the result, which may be larger")
+    if verdict is Verdict.NO_DIFFERENCE and margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
+        return (said, f"nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %")
+    return (said,)
 
 
 def _allowed(m: _Measured) -> str:
@@ -405,8 +439,8 @@ def _allowed(m: _Measured) -> str:
 
 
 def _method(m: _Measured) -> str:
-    if m.pair.design is RunOrder.WITHIN_RUNS:
-        return "Mann-Whitney within each run, Holm"
+    if m.pair.design is RunOrder.WITHIN_RUNS and m.runs is None:
+        return "signs of runs, Holm"
     if m.pair.design is RunOrder.ROUNDS:
         return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
     if m.few is not None:
@@ -415,12 +449,14 @@ def _method(m: _Measured) -> str:
 
 
 def _unit(pair: Pair) -> str:
-    return {RunOrder.RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(pair.design, "repeats")
+    return {RunOrder.RUNS: "runs", RunOrder.WITHIN_RUNS: "runs", RunOrder.ROUNDS: "rounds"}.get(pair.design, "repeats")
 
 
 def _needed(m: _Measured, tests: int) -> str:
     if m.pair.design is RunOrder.RUNS:
         return f"{FEWEST_RUNS} runs in all would do"
+    if m.pair.design is RunOrder.WITHIN_RUNS:
+        return f"{FEWEST_WITHIN} that have both sides would do, more where values are 0"
     if m.pair.design is RunOrder.ROUNDS:
         return f"{FEWEST_ROUNDS} would do"
     by_spread = m.pair.design is RunOrder.IN_TURN and m.ratio is not None
@@ -429,8 +465,8 @@ def _needed(m: _Measured, tests: int) -> str:
 
 def _can(m: _Measured, tests: int) -> bool:
     pair = m.pair
-    if pair.design is RunOrder.WITHIN_RUNS:
-        return least_p_within_runs([(len(a), len(b)) for a, b in strata_of(pair)]) * tests <= LEVEL
+    if pair.design is RunOrder.WITHIN_RUNS and min(*pair.first, *pair.second) > 0:
+        return len(strata_of(pair)) >= FEWEST_WITHIN
     if m.runs is not None or m.few is not None:
         return True
     if pair.design is RunOrder.ROUNDS:
@@ -449,7 +485,7 @@ def _provable(m: _Measured, tests: int) -> float | None:
 def _missing(m: _Measured) -> Comparison:
     sides = " and ".join(name for name, level in (("the first", m.first), ("the second", m.second)) if level is None)
     return Comparison(
-        m.pair, Verdict.MISSING, Verdict.MISSING.value, f"{sides} has no value", m.first, m.second, None, None, None, m.least, None
+        m.pair, Verdict.MISSING, Verdict.MISSING.value, (f"{sides} has no value",), m.first, m.second, None, None, None, m.least, None
     )  # fmt: skip
 
 

@@ -19,6 +19,13 @@ _MIXED = 0.4
 """Mean share of neighbours in time that are of different sides: blocks in random order have at least half, stretches 1/(2n - 1)."""
 
 
+class NotKnown(enum.Enum):
+    """What no number of repeats of a design tells."""
+
+    SET_UP = "whether another set-up of either side shows the same"
+    """Each side was set up once; three runs a side or more tell."""
+
+
 class RunOrder(enum.Enum):
     """How the two sides lie in time."""
 
@@ -33,7 +40,7 @@ class RunOrder(enum.Enum):
     RUNS = "several runs a side"
     """Each run counts once."""
     WITHIN_RUNS = "within each of several runs"
-    """Both sides are in each of several runs: values are compared with those of their own run only."""
+    """Both sides are in each of several runs: each run gives one ratio, of values that share its set-up."""
 
     @property
     def least(self) -> float:
@@ -44,6 +51,11 @@ class RunOrder(enum.Enum):
     def one_setup_a_side(self) -> bool:
         """No spread here shows what a new set-up changes."""
         return self in {RunOrder.INTERLEAVED, RunOrder.ROUNDS, RunOrder.ONE_AFTER_THE_OTHER}
+
+    @property
+    def not_known(self) -> tuple[NotKnown, ...]:
+        """What it leaves open, whatever is proven."""
+        return (NotKnown.SET_UP,) if self.one_setup_a_side else ()
 
 
 ENOUGH_FOR_ONE = 10

@@ -1,10 +1,10 @@
 """What each factor does, from cells as they are: full, fractional or made by hand, with cells missing.
 
-An effect is a ratio: of the cells' medians, put together with the weights of dutlab.stats.contrasts. How sure it is follows from the
-blocks of the run: the same weights over the values of each block give one answer a block, and blocks are independent whatever hangs
-together inside one (t over blocks, the standard error of a mean times that of a median). Without three whole blocks it follows from what
-the cells leave over beyond main effects and two-factor interactions (least squares on the logarithms). Holm's correction spans every
-effect and interaction; only what is proven becomes a sentence about how factors depend on one another.
+An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one answer a block, in which the level of the
+block cancels, however it moves from one to the next; cells are in random order inside a block, so answers of blocks are independent. The
+ratio is the geometric mean of them, and t over blocks its interval. Without three whole blocks the weights are over the cells' medians, and
+the interval follows from what the cells leave over beyond main effects and two-factor interactions (least squares on the logarithms).
+Holm's correction spans every effect and interaction; only what is proven becomes a sentence about how factors depend on one another.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ LEVEL = 0.05
 FEWEST_BLOCKS = 3
 _ROUNDING = 1e-12
 _NEAR_ONE = 0.02
-_MEDIAN = 1.2533
-"""Standard error of the median of very many normal values over that of their mean, the root of half π; of few it is up to a tenth less."""
 
 
 @dataclass(frozen=True)
@@ -252,12 +250,11 @@ class _Data:
         """The ratio that `weights` make of the cells, and how sure it is; its p is not adjusted yet."""
         from scipy.stats import t  # noqa: PLC0415 - 1 s that only this needs
 
-        value = sum(w * y for w, y in zip(weights.of, self.logs, strict=True))
-        error, freedom = self._error(weights)
+        value, error, freedom = self._estimate(weights)
         if not freedom:
             return exp(value), Sureness(None, None)
         half = float(t.isf((1 - CONFIDENCE) / 2, freedom)) * error
-        certain = min(abs(value) / error, self._block_t(weights)) if error > 0 else (inf if abs(value) >= _ROUNDING else 0.0)
+        certain = abs(value) / error if error > 0 else (inf if abs(value) >= _ROUNDING else 0.0)
         return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), float(2 * t.sf(certain, freedom)))
 
     def _answers(self, weights: Weights) -> list[float]:
@@ -265,22 +262,13 @@ class _Data:
         whole = [of for of in self.by_block.values() if all(n in of for n in weights.used)]
         return [sum(weights.of[n] * of[n] for n in weights.used) for of in whole] if len(whole) >= FEWEST_BLOCKS else []
 
-    def _block_t(self, weights: Weights) -> float:
-        """How many standard errors the blocks' mean lies from no change: a level that moves from block to block cancels in it.
-
-        In the medians it does not, since those of two cells may come from different blocks.
-        """
-        if not (found := self._answers(weights)):
-            return inf
-        error = stdev(found) / sqrt(len(found))
-        return abs(fmean(found)) / error if error > 0 else inf
-
-    def _error(self, weights: Weights) -> tuple[float, int]:
-        """Standard error of the logarithm, and degrees of freedom; 0 where nothing tells it."""
+    def _estimate(self, weights: Weights) -> tuple[float, float, int]:
+        """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where nothing tells the error."""
         if found := self._answers(weights):
-            return stdev(found) / sqrt(len(found)) * _MEDIAN, len(found) - 1
+            return fmean(found), stdev(found) / sqrt(len(found)), len(found) - 1
         variance, freedom, _ = self.residual
-        return sqrt(variance * sum(w * w for w in weights.of)), freedom
+        value = sum(w * y for w, y in zip(weights.of, self.logs, strict=True))
+        return value, sqrt(variance * sum(w * w for w in weights.of)), freedom
 
 
 def _usable(cells: Sequence[FactorCell]) -> tuple[list[FactorCell], tuple[str, ...]]:

@@ -19,13 +19,37 @@ class ThreadTime:
 
     run_s: float
     wait_s: float
+    runs: int = field(default=0, compare=False)
+    """How often one of them got a CPU."""
 
     def __add__(self, other: ThreadTime) -> ThreadTime:
-        return ThreadTime(self.run_s + other.run_s, self.wait_s + other.wait_s)
+        return ThreadTime(self.run_s + other.run_s, self.wait_s + other.wait_s, self.runs + other.runs)
 
     def since(self, before: ThreadTime) -> ThreadTime:
         """The difference of two cumulative readings."""
-        return ThreadTime(max(0.0, self.run_s - before.run_s), max(0.0, self.wait_s - before.wait_s))
+        return ThreadTime(max(0.0, self.run_s - before.run_s), max(0.0, self.wait_s - before.wait_s), max(0, self.runs - before.runs))
+
+
+@dataclass(frozen=True)
+class ForwardingWait:
+    """How the threads that forward were kept from it, on the machine where that is read many times a trial."""
+
+    run_s: float
+    wait_s: float
+    switches: int
+    """How often one of them got a CPU (the third column of schedstat)."""
+    instructions: float | None = None
+    cycles: float | None = None
+    """As the processor counts them; None where it does not, as in many virtual machines."""
+    longest_wait_s: float = 0.0
+    """The most that one thread waited between two readings, a quarter of a second apart."""
+    readings: int = 0
+    with_waits: int = 0
+    """Readings since which one of them had waited for more than WAIT_S."""
+
+
+WAIT_S = 0.005
+"""Of a quarter of a second. Two threads that forward on one core keep one another waiting for less."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +72,10 @@ class CpuAccount:
     None where there is one interval only, between two accounts."""
     stopped_s: float = 0.0
     """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
+    forwarding: ForwardingWait | None = None
+    """Its counts of readings are 0; None where there are no such threads, or nobody sees them."""
+    waits: tuple[tuple[float, float], ...] = ()
+    """Of the readings so far the moment, and the most that one thread that forwards had waited since the one before."""
     programs: frozenset[int] | None = None
     """Process numbers of our programs and threads, where each takes its account with it when it ends; None where nothing is forgotten."""
 
@@ -75,8 +103,29 @@ class CpuAccount:
             steal_s=round(max(0.0, self.steal_s - before.steal_s), 6),
             pressure_s=None if self.pressure_s is None or before.pressure_s is None else round(self.pressure_s - before.pressure_s, 6),
             stopped_s=round(self.stopped_s - before.stopped_s, 6),
+            forwarding=self._forwarding_since(before),
             threads={name: t for name, t in sorted(threads.items()) if t.run_s or t.wait_s},
         )
+
+    def _forwarding_since(self, before: CpuAccount) -> ForwardingWait | None:
+        now, then = self.forwarding, before.forwarding
+        if now is None or then is None:
+            return None
+        waits = [wait_s for at_s, wait_s in self.waits if at_s > before.at_s]
+        return ForwardingWait(
+            run_s=round(max(0.0, now.run_s - then.run_s), 6),
+            wait_s=round(max(0.0, now.wait_s - then.wait_s), 6),
+            switches=max(0, now.switches - then.switches),
+            instructions=_grown(now.instructions, then.instructions),
+            cycles=_grown(now.cycles, then.cycles),
+            longest_wait_s=round(max(waits, default=0.0), 6),
+            readings=len(waits),
+            with_waits=sum(wait_s > WAIT_S for wait_s in waits),
+        )
+
+
+def _grown(now: float | None, then: float | None) -> float | None:
+    return None if now is None or then is None else max(0.0, now - then)
 
 
 @dataclass(frozen=True)
@@ -100,6 +149,8 @@ class Interference:
     threads: Mapping[str, ThreadTime] = field(default_factory=dict)
     stopped_s: float = 0.0
     """One of our programs was suspended so long; it did not wait for a CPU meanwhile."""
+    forwarding: ForwardingWait | None = None
+    """Of the threads that forward alone; None where they are not read by themselves."""
 
     @property
     def wait_share(self) -> float:

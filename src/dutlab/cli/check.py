@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, computed, lines_of, margin_of, matched, plain, sides_of
+from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, lines_of, margin_of, matched, plain, sides_of
+from dutlab.cli.limits_told import computed
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError

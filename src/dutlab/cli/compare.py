@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.limits_told import computed
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.told import say, say_words, table, wrapped
 from dutlab.errors import InputError
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from dutlab.report.questions.compared import ComparedPair
     from dutlab.report.questions.sides import ComparedRun
 
-_T = TypeVar("_T")
 FIGURE = click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Compare this figure, as in latency_p99_ns; repeatable.  [the main figure]"
+    "--figure", "figures", multiple=True, metavar="NAME", help="Compare this figure, as in ndr/lower_pps; repeatable.  [the main figure]"
 )
 MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
                        help="Test for equivalence within this margin, as in 2%, or for some cells, as in '*latency*=10%'; choose it "
@@ -223,14 +223,6 @@ def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], match
     return with_modes_renamed(runs, baselines, dict(names)) if names else list(runs)
 
 
-def computed(make: Callable[[], _T]) -> _T:
-    """What `make` returns; what is wrong with its numbers is a fault of the command line. Raises InputError."""
-    try:
-        return make()
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
 def lines_of(pair: ComparedPair) -> Iterator[str]:
     """A comparison for a terminal, no wider than it."""
     from dutlab.report.questions.compared_words import compared_words  # noqa: PLC0415 -- `--help` needs none of it
@@ -270,6 +262,7 @@ def plain(pair: ComparedPair) -> dict[str, object]:
         "second": pair.second,
         "runs": pair.runs,
         "design": pair.design.value,
+        "not_known": [of.name.lower() for of in pair.not_known],
         "comparisons": [plain_comparison(c) for c in pair.comparisons],
         "together": None if pair.together is None else {**asdict(pair.together), "verdict": pair.together.verdict.value},
         "only_first": pair.only_first,

@@ -143,16 +143,18 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
 
 def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
     """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
-    from dutlab.interop.conductor import ReadOptions, StepLimit, read_test  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.bounds import INPUT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.conductor import ReadOptions, StepLimit, read_test  # noqa: PLC0415 -- as above
+    from dutlab.outside import read_given  # noqa: PLC0415 -- as above
 
     def text_of(path: str) -> str:
         here = Path(path)
-        return (here if here.exists() or here.is_absolute() else file.parent / path).read_text(encoding="utf-8")
+        return read_given(here if here.exists() or here.is_absolute() else file.parent / path, INPUT).decode()
 
     if strict and no_limit:
         raise InputError("--strict and --no-limit cannot be combined", remedy="give one of them")
     limit = StepLimit.ALL if strict else StepLimit.NONE if no_limit else StepLimit.OF_2015
-    test = read_test(file.read_text(encoding="utf-8", errors="replace"), str(file), text_of, ReadOptions(limit, translate=translate))
+    test = read_test(read_given(file, INPUT).decode(errors="replace"), str(file), text_of, ReadOptions(limit, translate=translate))
     if test.faults:
         raise SpecRefused(test.faults)
     return test

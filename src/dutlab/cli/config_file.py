@@ -20,7 +20,10 @@ from typing import Any
 
 import click
 
+from dutlab import outside
+from dutlab.bounds import INPUT
 from dutlab.errors import Fault, FaultKind, InputError, SpecRefused
+from dutlab.outside import AtLink, UnfitFile
 
 RUNS_FOLDER = "runs_folder"
 COLOURS = ("auto", "always", "never")
@@ -65,11 +68,10 @@ def read_config() -> Config | None:
     except RuntimeError:  # a service's user has no home
         return None
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as f:  # noqa: PTH123 - a descriptor
-            text = f.read()
+        text = outside.read(path, INPUT, AtLink.FOLLOWED).decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnfitFile, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file, or move it away") from None
     import tomllib  # noqa: PLC0415 -- only a user with such a file needs it
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @FOLDER
 @FLEET
 @click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in latency_p99_ns; repeatable.  [the main figure]"
+    "--figure", "figures", multiple=True, metavar="NAME", help="Show this figure, as in ndr/lower_pps; repeatable.  [the main figure]"
 )
 @BETTER
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
@@ -35,7 +36,7 @@ def history(
     Example:
       dutlab history firewall-modes --plot pictures
     """
-    from dutlab.report.questions.histories import histories, history_plot, level_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -54,16 +55,19 @@ def history(
 
         written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot)
     if as_json:
-        say(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1))
+        say(json.dumps({"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}, indent=1, default=_name))
         return
-    lines = [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), level_words(h)) for h in found]
-    for line in table(("cell", "figure", "runs", "levels", "newest level"), lines, right={2, 3, 4}):
+    for line in table(HEADS, history_rows(found), right={2, 3, 4, 5}):
         say(line)
     for h in found:
         for sentence in h.sentences:
             say_words(f"{h.label}, {h.figure}: {sentence}")
     for path in written:
         say(path)
+
+
+def _name(of: Enum) -> str:
+    return of.name
 
 
 def _plain(h: CellHistory) -> dict[str, object]:

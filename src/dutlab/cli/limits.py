@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
 _MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of IP packets, bytes.")
 _IP = click.option("--ip", "ip_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version.")
-_VLAN = click.option("--vlan", "vlan_tags", type=int, default=0, show_default=True, help="VLAN tags in each frame.")
+_VLAN = click.option(
+    "--vlan", "vlan_tags", type=int, default=0, show_default=True, help="VLAN tags in each frame, which the MTU does not count."
+)
 _STAMPS = click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
 _DRIVES = click.option("--drives", type=int, required=True, help="How many.")
 _READ_IOPS = click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
@@ -50,10 +52,11 @@ def limits() -> None:
 
 @limits.command()
 @_SPEED
-@click.option("--frame", "sizes", multiple=True, metavar="SIZE", help="Bytes with FCS, a mix or a genome; repeatable.  [RFC 2544's]")
-@_VLAN
+@click.option(
+    "--frame", "sizes", multiple=True, metavar="SIZE", help="Bytes with FCS and any tags, a mix or a genome; repeatable.  [RFC 2544's]"
+)
 @_JSON
-def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: bool) -> None:
+def ethernet(*, speed: float, sizes: tuple[str, ...], as_json: bool) -> None:
     """Frames a second and bit rates of an Ethernet link, at L1 and L2.
 
     \b
@@ -63,7 +66,7 @@ def ethernet(*, speed: float, sizes: tuple[str, ...], vlan_tags: int, as_json: b
     from dutlab.analysis.ceilings.ethernet import ethernet_ceilings  # noqa: PLC0415 -- `--help` needs none of it
 
     means = {size: _mean(size) for size in sizes or map(str, RFC2544_FRAME_SIZES)}
-    say_ceilings(computed(lambda: ethernet_ceilings(BpsL1(speed), means, vlan_tags=vlan_tags)), as_json=as_json)
+    say_ceilings(computed(lambda: ethernet_ceilings(BpsL1(speed), means)), as_json=as_json)
 
 
 @limits.command()

@@ -41,6 +41,7 @@ class Manner:
     yes: bool = False
     budget_s: float | None = None
     form: Form = "text"
+    wait_quiet_s: float = 0.0
 
     def console(self, name: str = "") -> Console:
         """Whoever is told what happens: a person on standard error, and a program on standard output if it asked."""
@@ -66,13 +67,17 @@ class Manner:
 
         return self.carry_out_work(Work.planned(given, unattended=options.unattended), options)
 
+    def options(self, options: RunOptions) -> RunOptions:
+        """With what was asked for here."""
+        return replace(options, budget_s=self.budget_s, wait_quiet_s=self.wait_quiet_s)
+
     def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
         """The same of what is planned already."""
         from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
         from dutlab.runner.run import carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
 
         self.insist_on_time(work.plan)
-        return run_in_order(carry_out_work(work, replace(options, budget_s=self.budget_s), self.console(), beside=beside))
+        return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
 
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], Given]) -> Given:
         """What `make` makes of the settings; a workload that has a budget a trial is given its share of the whole."""
@@ -91,13 +96,15 @@ class Manner:
     def finish(self, results: Sequence[RunResult]) -> None:
         """Writes the report of each, prints what they say, and ends the command with the worst exit status among the runs."""
         folders = [result.folder for result in results]
-        self.print_answers(folders)
+        reports = self.print_answers(folders)
         if len(folders) > 1 and self.form == "text":
             answer(f"Compare the runs:\n  dutlab compare {shlex.join(map(str, folders))}")
-        click.get_current_context().exit(max(result.exit_status for result in results))
+        click.get_current_context().exit(
+            max(result.exit_status_of(answered=report.answered) for result, report in zip(results, reports, strict=True))
+        )
 
-    def print_answers(self, folders: Sequence[Path]) -> None:
-        """Writes the reports of runs and prints the answer of each, or as JSON all that they say."""
+    def print_answers(self, folders: Sequence[Path]) -> Sequence[RunReport]:
+        """Writes the reports of runs, which it returns, and prints the answer of each, or as JSON all that they say."""
         from dutlab.cli.console import shown_meanwhile  # noqa: PLC0415 -- `--help` needs none of it
 
         with shown_meanwhile("writing the report"):  # of thousands of trials it takes longer than anybody waits for a silent command
@@ -111,6 +118,7 @@ class Manner:
             print_answers(folders, reports)
             for folder in folders:
                 answer(f"report: {folder}/report/report.html")
+        return reports
 
 
 def print_answers(folders: Iterable[Path], reports: Sequence[RunReport]) -> None:
@@ -140,6 +148,13 @@ _FORMS = (
 )
 _TIMES = (
     click.option("--budget", "budget_s", type=DURATION, metavar="TIME", help="End the whole command after this, as in 10min.  [none]"),
+    click.option(
+        "--wait-quiet",
+        "wait_quiet_s",
+        type=DURATION,
+        metavar="TIME",
+        help="Wait at most so long for other programs of this machine to rest, as in 10min.  [do not wait]",
+    ),
     click.option("-y", "--yes", is_flag=True, help="Begin a run of more than an hour without asking."),
 )
 
@@ -161,7 +176,7 @@ def _with_manner(command: Callable[..., None], options: Sequence[Callable[..., A
         if as_json and as_lines:
             raise click.UsageError("--json and --json-lines exclude one another")
         form: Form = "json-lines" if as_lines else "json" if as_json else "text"
-        manner = Manner(given.pop("yes", False), given.pop("budget_s", None), form)
+        manner = Manner(given.pop("yes", False), given.pop("budget_s", None), form, given.pop("wait_quiet_s", None) or 0.0)
         command(**given, manner=manner)
 
     for option in options:

@@ -45,7 +45,8 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
       dutlab repeat runs/2026-11-21T0801Z-firewall-modes-3f2a
       dutlab repeat downloads/2026-11-21T0801Z-firewall-modes-3f2a --dry-run
     """
-    from dutlab.cli.compare import computed, lines_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.compare import lines_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.limits_told import computed  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.run import ask_trust  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it

@@ -17,7 +17,7 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 
 @click.command()
 @_RUNS
-@click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Repeatable.   [all four]")
+@click.option("--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Repeatable.   [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
 @click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
@@ -48,7 +48,7 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
         for line in lines:
             say_shaded(line)
         return
-    wanted = formats or FORMATS
+    wanted = formats or tuple(FORMATS)
     if out is not None and str(out) == "-":
         if len(wanted) != 1 or style:
             raise click.UsageError("-o - writes one report of one --format, without --style")

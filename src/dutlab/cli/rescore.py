@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.told import say, table
+from dutlab.cli.told import say, say_words, table
+from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.report.sections.rescored import Rescored, SaturatedRamp
@@ -27,9 +28,13 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
     Example:
       dutlab rescore runs/2026-11-21T0801Z-ndr-pdr-3f2a
     """
-    from dutlab.report.sections.rescored import ramps, rescored_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.gather import read_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.sections.rescored import ramps, rescored  # noqa: PLC0415 -- `--help` needs none of it
 
-    found, risen = rescored_run(run_folder), ramps(run_folder)
+    read = read_run(run_folder)
+    for fault in read.faults:
+        say_words(f"note: {printable(fault)}", err=True)
+    found, risen = rescored(read.groups), ramps(read.groups)
     if as_json:
         say(json.dumps({"rescored": [asdict(r) for r in found], "ramps": [asdict(r) for r in risen]}, indent=2))
         return

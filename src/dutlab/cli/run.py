@@ -141,7 +141,7 @@ def run(
         works = [runner.Work.planned(of, unattended=unattended) for of in given]
         for work in works:
             manner.insist_on_time(work.plan)
-        manner.finish(run_in_order(run_in_turn(works, replace(options, budget_s=manner.budget_s), _consoles(manner))))
+        manner.finish(run_in_order(run_in_turn(works, manner.options(options), _consoles(manner))))
     else:
         manner.finish([manner.carry_out(given[0], options)])
 
@@ -189,7 +189,7 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
         except NotOurs as error:
             ask_trust(error)
             options[place] = replace(options[place], trusted=True)
-    options = [replace(of, budget_s=manner.budget_s) for of in options]
+    options = [manner.options(of) for of in options]
     if len(run_folders) > 1:
         manner.finish(run_in_order(resume_in_turn(run_folders, options, _consoles(manner))))
         return

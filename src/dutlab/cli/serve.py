@@ -129,10 +129,13 @@ def _fleet_that_answers() -> FleetDatabase:
 
 def _token(file: Path | None) -> str:
     """The token that the user gave; empty without one. Raises InputError for one that others can read or guess."""
+    from dutlab.bounds import INPUT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.outside import read_given  # noqa: PLC0415 -- as above
+
     if file is None:
         token, where = os.environ.get(TOKEN, ""), TOKEN
     else:
-        token, where = file.read_text(encoding="utf-8", errors="replace").strip(), str(file)
+        token, where = read_given(file, INPUT).decode(errors="replace").strip(), str(file)
         if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise InputError(f"{file}: others can read it", remedy=f"chmod 600 {file}")
         if not token:

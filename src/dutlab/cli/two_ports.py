@@ -203,10 +203,10 @@ async def _find(ask: TwoPortRequest) -> TwoPortFiles:
 
 
 def _tell(run: Path) -> None:
+    from dutlab.report.gather import read_run  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.report.sections.quick_test import sentences  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
 
-    for line in sentences(RunFolder.open(run)):
+    for line in sentences(read_run(run)):
         say_words(line)
 
 

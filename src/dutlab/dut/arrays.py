@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.mode import Check, Prober, UndoStep
+from dutlab.dut.mode import Check, OfRecord, Prober, UndoStep
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
-from dutlab.spec.arrays import SETS, state_of
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.testbed import HostSpec, Testbed
+from dutlab.systems.modes import SETS, ModeArray
 
 SYNCS_S = 86_400.0
 """The longest that an array may be synchronised before it is measured."""
@@ -97,10 +97,10 @@ async def told_by(engine: ArrayEngine, host: Host) -> ArrayState:
 
 
 @dataclass(frozen=True)
-class ArrayMode:
+class ArrayMode(OfRecord):
     """One level in one state."""
 
-    name: str
+    array: ModeArray
     engine: ArrayEngine
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
@@ -114,13 +114,13 @@ class ArrayMode:
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Makes it of all drives and waits until it is synchronised; then a member fails, or is rebuilt. Raises TestbedError, HostError."""
-        host, (level, state) = testbed.hosts[dut.name], state_of(self.name)
+        host = testbed.hosts[dut.name]
         if kept := [drive.name for drive in host.drives.values() if not drive.destroy]:
             raise TestbedError(f"mode {self.name} writes to {kept[0]}, and the testbed does not say `destroy: yes` there")
         made = host.array
         numbers = ((made.chunk or 0) >> 10, made.bitmap, made.stripe_cache or 0, made.group_threads or 0)
         rate = int((made.rebuild_bytes_per_s or 0) / 1024)
-        words = [level, state, *map(str, numbers), str(rate), *members_of(host)]
+        words = [self.array.level, self.array.state, *map(str, numbers), str(rate), *members_of(host)]
         done = await dut.run(["sh", "-c", self.engine.apply, "dutlab", *words], timeout_s=SYNCS_S, check=False)
         if done.status != 0:
             raise HostError(f"array {self.name} cannot be made: {done.complaint}", host=dut.name, remedy="see /proc/mdstat there")
@@ -132,14 +132,13 @@ class ArrayMode:
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
         """Level, number of drives, and whether one is missing or being rebuilt; a rebuild that ended within a trial is told by this."""
-        (level, state), found = state_of(self.name), await told_by(self.engine, dut)
+        array, found = self.array, await told_by(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
-        if level in ("raid50", "raid60"):
-            inner = level[:-1]
+        if array.set_level:
             wanted = {"dutlab_level": "raid0", "dutlab_drives": str(SETS)}
-            wanted |= {f"dutlab-{i}_{k}": v for i in (1, 2) for k, v in (("level", inner), ("drives", str(drives // SETS)))}
+            wanted |= {f"dutlab-{i}_{k}": v for i in (1, 2) for k, v in (("level", array.set_level), ("drives", str(drives // SETS)))}
         else:
-            wanted = {"dutlab_level": level, "dutlab_drives": str(drives)}
+            wanted = {"dutlab_level": array.level, "dutlab_drives": str(drives)}
         lost = sum(degraded for degraded, _ in found.sets)
         actions = {action for _, action in found.sets}
         states = {
@@ -148,9 +147,10 @@ class ArrayMode:
             "degraded": lost == 1 and actions <= {"idle"},
             "rebuilding": lost == 1 and "recover" in actions,
         }
+        right = all(found.facts.get(k) == v for k, v in wanted.items())
         return [
-            Check(f"an array of {drives} drives of level {level}", all(found.facts.get(k) == v for k, v in wanted.items()), found.words),
-            Check(f"it is {state or 'healthy'}", states[state], found.words),
+            Check(f"an array of {drives} drives of level {array.level}", right, found.words),
+            Check(f"it is {array.state or 'healthy'}", states[array.state], found.words),
         ]
 
 

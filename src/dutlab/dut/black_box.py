@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.frames import everything_came, passed, words_of
-from dutlab.dut.mode import Check, Family, Prober, SeenProbe, Unset
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, SeenProbe, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import BLACK_BOX as NAME
-from dutlab.spec.known import FAMILY_MODES
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import AS_FOUND
 
 
 @dataclass(frozen=True)
-class AsFound(Unset):
+class AsFound(Unset, OfRecord):
     """Nothing is changed; frames show whether it forwards at all, and whether it translates addresses."""
-
-    name: str = FAMILY_MODES[NAME][0]
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """A flow from source to sink must pass on every link. What comes of one the other way is told, whatever it is."""
@@ -38,4 +36,4 @@ def _of_link(name: str, link: Link, there: SeenProbe, back: SeenProbe) -> list[C
     return [*found, Check(f"link {name}: a new flow from the sink's side", passed=True, found=came_back)]
 
 
-FAMILY = Family(NAME, {mode.name: mode for mode in (AsFound(),)})
+FAMILY = Family(NAME, {AS_FOUND.name: AsFound(AS_FOUND)})

@@ -70,8 +70,3 @@ async def ends_with_0(host: Host, command: str, where: str = "") -> Check:
     done = await host.run(host.system.shell.text(command), check=False)
     said = (done.text + done.errors).strip()
     return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}")
-
-
-def custom_mode(name: str, commands: CommandSet, frames: Frames = "pass", source: Host | None = None) -> CommandMode:
-    """The mode `name` of an experiment file."""
-    return CommandMode(name, commands, frames, source)

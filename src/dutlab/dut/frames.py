@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 
 from dutlab.dut.mode import Check, Prober, SeenProbe, UdpFlow
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import Behaviour
 
 Tracked = Callable[[UdpFlow], Awaitable[bool | None]]
 """Whether the DUT tracks this flow, whatever else it tracks; None when nothing can look. Raises HostError."""
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """What a mode does to frames."""
-
-    tracks: bool
-    """The DUT keeps a state for each flow."""
-    admits_unsolicited: bool
-    """A new flow from the sink's side passes."""
-    translates: bool = False
-    """The sink sees the DUT's outer address instead of the source's."""
-
-
-ROUTES = Behaviour(tracks=False, admits_unsolicited=True)
-TRACKS = Behaviour(tracks=True, admits_unsolicited=True)
-GUARDS = Behaviour(tracks=True, admits_unsolicited=False)
-TRANSLATES = Behaviour(tracks=True, admits_unsolicited=False, translates=True)
-TRANSLATES_OPEN = Behaviour(tracks=True, admits_unsolicited=True, translates=True)
 
 
 async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:

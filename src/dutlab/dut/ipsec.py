@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dutlab.dut.ipsec_rules import SUITES, Between, LinkTunnel, Suite
-from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
+from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
+from dutlab.dut.mode import Check, Mode, NeedsPrograms, OfRecord, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
 from dutlab.spec.testbed import Testbed
 
-_SOURCE = "source"
+SOURCE = "source"
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,30 @@ class Router(Mode, Protocol):
 
 
 @dataclass(frozen=True)
-class IpsecMode:
-    """One mode: the router that the DUT is but for its tunnels, and both ends of them."""
+class TunnelledMode(OfRecord):
+    """The router that a DUT is but for its tunnels, and the host at their other end."""
+
+    router: Router
+    source: Host | None
+
+    def _source(self) -> Host:
+        if self.source is None:
+            raise HostError("a tunnel has two ends, and only one is reached", host=SOURCE)
+        return self.source
+
+
+@dataclass(frozen=True)
+class IpsecMode(TunnelledMode):
+    """Both ends of its tunnels."""
 
     suite: Suite
-    router: Router
     dut_end: TunnelEnd
     source_end: TunnelEnd
-    source: Host | None
-    between: Between = "networks"
-
-    @property
-    def name(self) -> str:
-        """As in the experiment."""
-        return self.suite.name
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On both ends."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
-        return {_SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
+        return {SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
         """Raises HostError when a kernel cannot encrypt as the mode needs, ToolMissing."""
@@ -123,7 +128,7 @@ class IpsecMode:
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
-        tunnels = LinkTunnel.all_of(testbed, self.suite, self.between)
+        tunnels = LinkTunnel.all_of(testbed, self.suite)
         await self.router.apply(dut, testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
@@ -140,11 +145,11 @@ class IpsecMode:
         for (host, end), held in zip(ends, before, strict=True):
             checks += _of_end(host.name, held, testbed, end.policies(testbed))
         checks += [await end.agreed(host, testbed) for host, end in ends if isinstance(end, Negotiates)]
-        far = {name: link.sink_address if self.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
+        far = {name: link.sink_address if self.suite.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
         checks += [await pinged(source, name, str(address.ip)) for name, address in far.items()]
         for (host, end), held in zip(ends, before, strict=True):
             checks.append(_used(host.name, held, await end.held(host)))
-        if self.between == "hosts":
+        if self.suite.between == "hosts":
             return checks
         if isinstance(self.dut_end, Requires):
             checks += await self.dut_end.drops(source, testbed)
@@ -156,11 +161,6 @@ class IpsecMode:
         for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
             checks += _of_end(host.name, await end.held(host), testbed, end.policies(testbed))
         return checks
-
-    def _source(self) -> Host:
-        if self.source is None:
-            raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)
-        return self.source
 
 
 def _of_end(host: str, held: Held, testbed: Testbed, policies: int) -> list[Check]:
@@ -202,11 +202,9 @@ def ipsec_modes(
     dut_end: MakeEnd,
     source_end: MakeEnd,
     suites: Sequence[Suite] = SUITES,
-    *,
-    between: Between = "networks",
 ) -> dict[str, Mode]:
     """The modes of a family, which need the source beside the DUT."""
-    return {s.name: IpsecMode(s, router, dut_end(s), source_end(s), hosts.get(_SOURCE), between) for s in suites}
+    return {s.mode.name: IpsecMode(s.mode, router, hosts.get(SOURCE), s, dut_end(s), source_end(s)) for s in suites}
 
 
 def refuse_own(host: Host, held: Held, remedy: str) -> None:

@@ -8,25 +8,24 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Self
 
 from dutlab.dut.mode import network_pairs
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import IKEV2, IKEV2_HOST, IPSEC_REQUIRE, XFRM, Between, DeclaredMode
 
 _FIRST_SPI = 0x1000
 """0 to 255 are reserved (RFC 4303 section 2.1)."""
 _SECRET_BYTES = 32
-Between = Literal["networks", "hosts"]
-"""What the tunnel of a link is between: the networks behind both ends, or the two ends themselves."""
+_GCM, _CBC, _NULL, _3DES_MD5, _CBC_SHA1, _CBC_SHA512, _GCM_256, _CHACHA20 = XFRM
 
 
 @dataclass(frozen=True)
 class Suite:
     """What protects a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
 
-    name: str
-    """The mode's."""
+    mode: DeclaredMode
     key_bytes: tuple[int, ...]
     xfrm: str
     """ip-xfrm(8)."""
@@ -39,10 +38,15 @@ class Suite:
     agreed: str = ""
     """What `swanctl --list-sas` says that both ends agreed on."""
 
+    @property
+    def between(self) -> Between:
+        """What the mode's tunnel is between."""
+        return self.mode.tunnel.between if self.mode.tunnel else "networks"
+
 
 # RFC 4106: 16 bytes of key and 4 of salt, an ICV of 16 bytes.
 AES_GCM = Suite(
-    "ipsec",
+    _GCM,
     (16, 4),
     setkey="-E aes-gcm-16 0x{0}{1}",
     xfrm="aead rfc4106(gcm(aes)) 0x{0}{1} 128",
@@ -52,7 +56,7 @@ AES_GCM = Suite(
 )
 # setkey of FreeBSD before 13 knows rijndael-cbc only, later ones know both (token.l). RFC 3602 and RFC 4868: an ICV of 16 bytes.
 AES_CBC_SHA256 = Suite(
-    "ipsec-cbc",
+    _CBC,
     (16, 32),
     setkey="-E rijndael-cbc 0x{0} -A hmac-sha2-256 0x{1}",
     xfrm="enc cbc(aes) 0x{0} auth-trunc hmac(sha256) 0x{1} 128",
@@ -66,35 +70,35 @@ SUITES = (AES_GCM, AES_CBC_SHA256)
 XFRM_SUITES = (
     *SUITES,
     Suite(
-        "ipsec-null", (32,), 'enc ecb(cipher_null) "" auth-trunc hmac(sha256) 0x{0} 128',
+        _NULL, (32,), 'enc ecb(cipher_null) "" auth-trunc hmac(sha256) 0x{0} 128',
         ike=("null", "sha256"), agreed="NULL/HMAC_SHA2_256_128",
     ),
     Suite(
-        "ipsec-3des-md5", (24, 16), "enc cbc(des3_ede) 0x{0} auth-trunc hmac(md5) 0x{1} 96",
+        _3DES_MD5, (24, 16), "enc cbc(des3_ede) 0x{0} auth-trunc hmac(md5) 0x{1} 96",
         ike=("3des", "md5"), agreed="3DES_CBC/HMAC_MD5_96",
     ),
     Suite(
-        "ipsec-aes-cbc-sha1", (16, 20), "enc cbc(aes) 0x{0} auth-trunc hmac(sha1) 0x{1} 96",
+        _CBC_SHA1, (16, 20), "enc cbc(aes) 0x{0} auth-trunc hmac(sha1) 0x{1} 96",
         ike=("aes128", "sha1"), agreed="AES_CBC-128/HMAC_SHA1_96",
     ),
     Suite(
-        "ipsec-aes-cbc-sha2-512", (16, 64), "enc cbc(aes) 0x{0} auth-trunc hmac(sha512) 0x{1} 256",
+        _CBC_SHA512, (16, 64), "enc cbc(aes) 0x{0} auth-trunc hmac(sha512) 0x{1} 256",
         ike=("aes128", "sha512"), agreed="AES_CBC-128/HMAC_SHA2_512_256",
     ),
     Suite(
-        "ipsec-aes-gcm-256", (32, 4), "aead rfc4106(gcm(aes)) 0x{0}{1} 128",
+        _GCM_256, (32, 4), "aead rfc4106(gcm(aes)) 0x{0}{1} 128",
         ike=("aes256gcm128", ""), agreed="AES_GCM_16-256",
     ),
     Suite(
-        "ipsec-chacha20-poly1305", (32, 4), "aead rfc7539esp(chacha20,poly1305) 0x{0}{1} 128",
+        _CHACHA20, (32, 4), "aead rfc7539esp(chacha20,poly1305) 0x{0}{1} 128",
         ike=("chacha20poly1305", ""), agreed="CHACHA20_POLY1305",
     ),
 )  # fmt: skip
 """Those of ip-xfrm(8); a kernel may lack the cipher."""
-IKE_SUITES = tuple(replace(suite, name=suite.name.replace("ipsec", "ikev2")) for suite in XFRM_SUITES)
+IKE_SUITES = tuple(replace(suite, mode=mode) for suite, mode in zip(XFRM_SUITES, IKEV2, strict=True))
 """The same where both ends agree on their keys."""
-IKE_BETWEEN_HOSTS = replace(AES_GCM, name="ikev2-host")
-REQUIRED = replace(AES_GCM, name="ipsec-require")
+IKE_BETWEEN_HOSTS = replace(AES_GCM, mode=IKEV2_HOST)
+REQUIRED = replace(AES_GCM, mode=IPSEC_REQUIRE)
 """Of a DUT that takes nothing else from the source."""
 
 
@@ -118,11 +122,11 @@ class LinkTunnel:
     """The networks behind the DUT, or its address."""
 
     @classmethod
-    def all_of(cls, testbed: Testbed, suite: Suite, between: Between = "networks") -> list[Self]:
+    def all_of(cls, testbed: Testbed, suite: Suite) -> list[Self]:
         """With keys of their own."""
         made = []
         for number, (name, link) in enumerate(testbed.links.items()):
-            if between == "networks":
+            if suite.between == "networks":
                 near = str(link.source_address.network)
                 far = tuple(str(outer.sink_address.network) for inner, outer in network_pairs(testbed) if inner is link)
             else:

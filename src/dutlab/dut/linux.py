@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.ipsec_rules import IKE_BETWEEN_HOSTS, IKE_SUITES, REQUIRED, XFRM_SUITES
 from dutlab.dut.linux_ike import IkeEnd
@@ -20,33 +20,25 @@ from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
 from dutlab.dut.linux_wireguard import wireguard_modes
-from dutlab.dut.mode import Check, Family, Mode, Prober, UndoStep
+from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 
 @dataclass(frozen=True)
-class LinuxMode:
+class LinuxMode(OfFlows):
     """One mode: its ruleset, and what frames must show when it is in force."""
 
-    name: str
     ruleset: Callable[[Testbed], str]
-    behaviour: Behaviour
     keeps_own: bool = False
     """The ruleset is the system's own, and what this mode brings comes behind its rules."""
 
-    flows: int = 1
-    """The most that an experiment has at once."""
-
-    def sized_for(self, flows: int) -> LinuxMode:
-        """The same for another experiment."""
-        return replace(self, flows=flows)
-
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On the DUT."""
-        return {"dut": (NFT, SYSCTL, *([ASKS_KERNEL] if self.behaviour.tracks else []))}
+        return {"dut": (NFT, SYSCTL, *([ASKS_KERNEL] if self.declared.behaviour.tracks else []))}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when the present ruleset could not be restored."""
@@ -61,12 +53,12 @@ class LinuxMode:
         if self.keeps_own:
             chains = (await dut.run(["nft", "list", "chains"])).text
             await dut.run(["nft", "-f", "-"], stdin=nft_rules.passes(testbed, nft_rules.forward_chains(chains)).encode())
-        if self.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
+        if self.declared.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
             await forget_flows(dut)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Forwarding, both directions of every link, the address that the sink sees, and what connection tracking holds."""
-        frames = await frame_checks(testbed, prober, self.behaviour, lambda flow: is_tracked(dut, flow))
+        frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
@@ -77,7 +69,7 @@ class LinuxMode:
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("no rules outside nftables", not tables, f"iptables-legacy tables: {' '.join(tables) or 'none'}"),
-            *([await limit_check(dut, self.flows)] if self.behaviour.tracks else []),
+            *([await limit_check(dut, self.flows)] if self.declared.behaviour.tracks else []),
         ]
 
 
@@ -88,14 +80,14 @@ async def _insist_on_own(dut: Host, mode: str) -> None:
 
 
 _MODES = (
-    LinuxMode("router", lambda _: nft_rules.no_ruleset(), ROUTES),
-    LinuxMode("filter-empty", lambda _: nft_rules.filter_empty(), TRACKS),
-    LinuxMode("filter-1", lambda testbed: nft_rules.filters(testbed, 1), ROUTES),
-    LinuxMode("filter-25", lambda testbed: nft_rules.filters(testbed, 25), ROUTES),
-    LinuxMode("filter-default", nft_rules.filter_default, GUARDS),
-    LinuxMode("filter-own", lambda _: nft_rules.own(), TRACKS, keeps_own=True),
-    LinuxMode("nat", nft_rules.nat, TRANSLATES),
-    LinuxMode("nat-open", nft_rules.nat_open, TRANSLATES_OPEN),
+    LinuxMode(modes.ROUTER, lambda _: nft_rules.no_ruleset()),
+    LinuxMode(modes.FILTER_EMPTY, lambda _: nft_rules.filter_empty()),
+    LinuxMode(modes.FILTER_1, lambda testbed: nft_rules.filters(testbed, 1)),
+    LinuxMode(modes.FILTER_25, lambda testbed: nft_rules.filters(testbed, 25)),
+    LinuxMode(modes.FILTER_DEFAULT, nft_rules.filter_default),
+    LinuxMode(modes.FILTER_OWN, lambda _: nft_rules.own(), keeps_own=True),
+    LinuxMode(modes.NAT, nft_rules.nat),
+    LinuxMode(modes.NAT_OPEN, nft_rules.nat_open),
 )
 
 
@@ -108,8 +100,8 @@ def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
-    dut, source = (partial(IkeEnd, is_=is_, between="hosts") for is_ in ("dut", "source"))
-    host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,), between="hosts")
+    dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
+    host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
     return encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
 
 

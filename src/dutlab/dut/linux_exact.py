@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.linux import ruleset_of
-from dutlab.dut.mode import Check, Family, Prober, Unset
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import EXACT, FAMILY_MODES
 from dutlab.spec.testbed import Testbed
@@ -76,10 +76,8 @@ def nft_words(ruleset: str) -> str:
 
 
 @dataclass(frozen=True)
-class GuestMode(Unset):
+class GuestMode(Unset, OfRecord):
     """Of the guest: each trial applies it to a guest of its own, and its frames show whether it holds."""
-
-    name: str
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """The trial does it."""
@@ -87,4 +85,4 @@ class GuestMode(Unset):
         return []
 
 
-FAMILY = Family(EXACT, {name: GuestMode(name) for name in FAMILY_MODES[EXACT]})
+FAMILY = Family(EXACT, {name: GuestMode(declared) for name, declared in FAMILY_MODES[EXACT].items()})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from dutlab.dut.ipsec import Held, fed, refuse_own
-from dutlab.dut.ipsec_rules import Between, LinkTunnel, Suite
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
 from dutlab.dut.mode import Check, UndoStep, network_pairs
 from dutlab.dut.strongswan import configuration, initiate
@@ -78,7 +78,6 @@ class IkeEnd:
     programs: ClassVar[tuple[Program, ...]] = (CHARON, SWANCTL, IP, UNSHARE)
     suite: Suite
     is_: Literal["source", "dut"] = "source"
-    between: Between = "networks"
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when there are tunnels or another daemon, or kernel or daemon refuse the cipher; ToolMissing."""
@@ -95,13 +94,13 @@ class IkeEnd:
 
     async def ask_daemon(self, host: Host, testbed: Testbed) -> None:
         """Whether one takes the mode's connections, in a network namespace that is gone with the command. Raises HostError in its words."""
-        asked = configuration(LinkTunnel.all_of(testbed, self.suite, self.between), self.suite, self.is_, self.between)
+        asked = configuration(LinkTunnel.all_of(testbed, self.suite), self.suite, self.is_)
         script = f'{_TRY}cat >"$d/asked" && swanctl --load-conns --file "$d/asked"'
         done = await host.run(["unshare", "--net", "sh", "-c", script], stdin=asked.encode(), timeout_s=_STARTS_S, check=False)
         if done.status != 0:
             said = [line for line in (done.text + done.errors).strip().splitlines() if "plugin" not in line]
             raise HostError(
-                f"its strongSwan refuses mode {self.suite.name}: {'; '.join(said)[-300:] or f'status {done.status}'}",
+                f"its strongSwan refuses mode {self.suite.mode.name}: {'; '.join(said)[-300:] or f'status {done.status}'}",
                 host=host.name,
                 remedy="install one that has the cipher, or leave the mode out",
             )
@@ -109,7 +108,7 @@ class IkeEnd:
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed with what strongSwan said, HostError."""
         await host.run(["sh", "-c", f"{_OURS}{_STOP}{_AWAY}{_START}"], timeout_s=_STARTS_S)
-        text = configuration(tunnels, self.suite, self.is_, self.between)
+        text = configuration(tunnels, self.suite, self.is_)
         await host.run([*_DAEMON, "sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
         if self.is_ == "source":
             await initiate(host, tunnels, daemon=_DAEMON)
@@ -126,4 +125,4 @@ class IkeEnd:
 
     def policies(self, testbed: Testbed) -> int:
         """One each way a pair of networks, and one for what goes on; between hosts nothing goes on."""
-        return 3 * len(list(network_pairs(testbed))) if self.between == "networks" else 2 * len(testbed.links)
+        return 3 * len(list(network_pairs(testbed))) if self.suite.between == "networks" else 2 * len(testbed.links)

@@ -90,11 +90,11 @@ class RequiringEnd(XfrmEnd):
     async def insist(self, host: Host, testbed: Testbed) -> None:
         """Raises HostError also where the policy would drop our own login, or packets by which neighbours of IPv6 find one another."""
         if any(link.source_address.version != 4 for link in testbed.links.values()):  # noqa: PLR2004 -- the version of the protocol itself
-            raise HostError(f"mode {self.suite.name} is for links of IPv4", host=host.name, remedy="leave the mode out")
+            raise HostError(f"mode {self.suite.mode.name} is for links of IPv4", host=host.name, remedy="leave the mode out")
         client = (await host.run(["sh", "-c", "echo ${SSH_CONNECTION%% *}"])).text.strip()  # of sshd(8): where the login comes from
         if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
             raise HostError(
-                f"its login comes from {client}, and mode {self.suite.name} drops what comes from there unprotected", host=host.name,
+                f"its login comes from {client}, and mode {self.suite.mode.name} drops what comes from there unprotected", host=host.name,
                 remedy="reach it by a network of its own",
             )  # fmt: skip
         await super().insist(host, testbed)
@@ -144,7 +144,7 @@ async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
         if done.status != 0:
             said = done.errors.strip().splitlines()
             raise HostError(
-                f"its kernel cannot encrypt as mode {suite.name} needs: {said[0] if said else f'`ip xfrm` ended with {done.status}'}",
+                f"its kernel cannot encrypt as mode {suite.mode.name} needs: {said[0] if said else f'`ip xfrm` ended with {done.status}'}",
                 host=host.name,
                 remedy=f"boot a kernel with {'CONFIG_INET_ESP' if version == 4 else 'CONFIG_INET6_ESP'} (module esp{version}) and "  # noqa: PLR2004
                 f"{suite.xfrm.split(' 0x')[0]}, or leave the mode out",

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.ipsec import Router, pinged
+from dutlab.dut.ipsec import SOURCE, Router, TunnelledMode, pinged
 from dutlab.dut.ipsec_rules import lines
 from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
 from dutlab.errors import HostError, ToolMissing
@@ -22,31 +22,27 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import IP, PING, UNSHARE, Program
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import GRE, IPIP, VXLAN
 
-_SOURCE = "source"
 _PROGRAMS = (IP, UNSHARE)
 _MODULES = {
-    "gre": "CONFIG_NET_IPGRE (module ip_gre)", "ipip": "CONFIG_NET_IPIP (module ipip)", "vxlan": "CONFIG_VXLAN (module vxlan)",
+    GRE: "CONFIG_NET_IPGRE (module ip_gre)", IPIP: "CONFIG_NET_IPIP (module ipip)", VXLAN: "CONFIG_VXLAN (module vxlan)",
 }  # fmt: skip
-"""Kind of tunnel, as ip-link(8) calls it too → what a kernel needs for it."""
-_WIREGUARD = {"wireguard": "CONFIG_WIREGUARD (module wireguard)"}
-"""The same of linux_wireguard.py, which is a tunnel with keys."""
+"""Mode, whose name is ip-link(8)'s of the kind of tunnel → what a kernel needs for it."""
 _VXLAN_PORT = 4789
 """RFC 7348 section 8; ip-link(8) would take 8472."""
 
 
 @dataclass(frozen=True)
-class TunnelMode:
+class TunnelMode(TunnelledMode):
     """One kind of tunnel, on both ends of every link."""
 
-    name: str
-    router: Router
-    source: Host | None
+    kernel_option: str
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On both ends."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
-        return {_SOURCE: (PING, *_PROGRAMS), "dut": (*_PROGRAMS, *of_router.get("dut", ()))}
+        return {SOURCE: (PING, *_PROGRAMS), "dut": (*_PROGRAMS, *of_router.get("dut", ()))}
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
         """Changes nothing. Raises HostError when a kernel has no such tunnel or a link is IPv6, ToolMissing without unshare(1)."""
@@ -65,7 +61,7 @@ class TunnelMode:
                 raise HostError(
                     f"its kernel has no tunnel as mode {self.name} needs: {said[0] if said else f'`ip link` ended with {done.status}'}",
                     host=host.name,
-                    remedy=f"boot a kernel with {(_MODULES | _WIREGUARD)[self.name]}, or leave the mode out",
+                    remedy=f"boot a kernel with {self.kernel_option}, or leave the mode out",
                 )
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
@@ -118,7 +114,7 @@ class TunnelMode:
             port = link.dut_in.interface if is_dut else link.source.interface
             yield f"link add name {name} {' '.join(self._kind(number, own, other))} dev {port}"
             target = near if is_dut else str(link.sink_address.ip)
-            if self.name == "vxlan":
+            if self.declared == VXLAN:
                 yield f"link set dev {name} address {_mac(number, is_dut=is_dut)} addrgenmode none"  # no IPv6 of the port's own
                 yield f"neighbour add {target} lladdr {_mac(number, is_dut=not is_dut)} dev {name} nud permanent"
             yield f"link set dev {name} up"
@@ -127,12 +123,7 @@ class TunnelMode:
 
     def _kind(self, number: int, own: str, other: str) -> list[str]:
         ends = ["type", self.name, "local", own, "remote", other]
-        return [*ends, "id", str(number + 1), "dstport", str(_VXLAN_PORT), "nolearning"] if self.name == "vxlan" else ends
-
-    def _source(self) -> Host:
-        if self.source is None:
-            raise HostError("a tunnel has two ends, and only one is reached", host=_SOURCE)
-        return self.source
+        return [*ends, "id", str(number + 1), "dstport", str(_VXLAN_PORT), "nolearning"] if self.declared == VXLAN else ends
 
 
 def named_tunnels(testbed: Testbed) -> Iterator[tuple[str, Link]]:
@@ -156,4 +147,4 @@ async def _counted(host: Host, testbed: Testbed) -> dict[tuple[str, str], int]:
 
 def tunnel_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
     """The modes of a family, which need the source beside the DUT."""
-    return {name: TunnelMode(name, router, hosts.get(_SOURCE)) for name in _MODULES}
+    return {mode.name: TunnelMode(mode, router, hosts.get(SOURCE), option) for mode, option in _MODULES.items()}

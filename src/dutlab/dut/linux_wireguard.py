@@ -18,8 +18,9 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import WG, Program
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import WIREGUARD
 
-NAME = "wireguard"
+_KERNEL_OPTION = "CONFIG_WIREGUARD (module wireguard)"
 _PORT = 51820
 """UDP port of the first link's tunnel, as wg-quick's examples have it; those of further links count up."""
 _TABLE = 51820
@@ -73,7 +74,7 @@ class WireGuardMode(TunnelMode):
 
     def _kind(self, number: int, own: str, other: str) -> list[str]:
         del number, own, other
-        return ["type", NAME]
+        return ["type", self.name]
 
 
 def _peer(at: int, name: str, link: Link, key: str, *, is_dut: bool) -> str:
@@ -96,4 +97,4 @@ def _numbered(testbed: Testbed) -> Iterator[tuple[int, str, Link]]:
 
 def wireguard_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
     """The mode, which needs the source beside the DUT."""
-    return {NAME: WireGuardMode(NAME, router, hosts.get("source"))}
+    return {WIREGUARD.name: WireGuardMode(WIREGUARD, router, hosts.get("source"), _KERNEL_OPTION)}

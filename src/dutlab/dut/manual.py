@@ -9,48 +9,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
-from dutlab.dut.mode import Check, Family, Prober, Unset
+from dutlab.dut.frames import frame_checks
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import MANUAL as NAME
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 
 @dataclass(frozen=True)
-class ManualMode(Unset):
+class ManualMode(Unset, OfRecord):
     """One mode, in words for the person at the DUT."""
 
-    name: str
     means: str
-    behaviour: Behaviour
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Both directions of every link, and the address that the sink sees."""
         del dut
-        return await frame_checks(testbed, prober, self.behaviour, None)
+        return await frame_checks(testbed, prober, self.declared.behaviour, None)
 
 
 _MODES = (
-    ManualMode("router", "it forwards between its test ports, its firewall off", ROUTES),
-    ManualMode("filter-empty", "its firewall on, without a rule: everything passes, in both directions", ROUTES),
+    ManualMode(modes.ROUTER, "it forwards between its test ports, its firewall off"),
+    ManualMode(modes.FILTER_EMPTY_UNTRACKED, "its firewall on, without a rule: everything passes, in both directions"),
     ManualMode(
-        "filter-1",
+        modes.FILTER_1,
         "its firewall on, without states: one address filter permits the test networks in both directions, the rest is dropped",
-        ROUTES,
     ),
-    ManualMode("filter-25", "as filter-1, behind 24 address filters that match no test frame (RFC 2544 section 11.4)", ROUTES),
+    ManualMode(modes.FILTER_25, "as filter-1, behind 24 address filters that match no test frame (RFC 2544 section 11.4)"),
     ManualMode(
-        "filter-default",
+        modes.FILTER_DEFAULT,
         "its firewall on: new flows pass from each inner network to each outer one, one stateful rule a pair; all else is dropped",
-        GUARDS,
     ),
     ManualMode(
-        "filter-own",
+        modes.FILTER_OWN,
         "its firewall on with its own ruleset, and behind it a stateful pass for each pair of networks in each direction",
-        TRACKS,
     ),
-    ManualMode("nat", "as filter-default, and flows leave with the address of the outer port", TRANSLATES),
-    ManualMode("nat-open", "flows leave with the address of the outer port, and everything passes in both directions", TRANSLATES_OPEN),
+    ManualMode(modes.NAT, "as filter-default, and flows leave with the address of the outer port"),
+    ManualMode(modes.NAT_OPEN, "flows leave with the address of the outer port, and everything passes in both directions"),
 )
 
 FAMILY = Family(NAME, {mode.name: mode for mode in _MODES})

@@ -16,9 +16,9 @@ from dutlab.dut.mode import Family
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
-from dutlab.spec.arrays import BTRFS, LVM, MD, ZFS, engine_of, state_of
-from dutlab.spec.known import FAMILY_MODES, MDRAID
+from dutlab.spec.known import MDRAID
 from dutlab.spec.testbed import HostSpec
+from dutlab.systems.modes import ARRAYS, BTRFS, LVM, MD, ZFS, ModeArray
 
 MDADM = Program("mdadm", "mdadm")
 # `md` finds an array by its own name, whatever number it got.
@@ -173,21 +173,21 @@ ENGINES: Mapping[str, ArrayEngine] = {
     BTRFS: btrfs.ENGINE,
     ZFS: zfs.ENGINE,
 }
-"""By the first word of their modes; md's have none."""
+"""By name."""
 
 
-async def array_of(host: Host, mode: str) -> ArrayState:
-    """The array that `mode` made on `host`. Raises CommandFailed when there is none, HostError."""
-    return await told_by(ENGINES[engine_of(mode)], host)
+async def array_of(host: Host, array: ModeArray) -> ArrayState:
+    """The array that a mode made on `host`. Raises CommandFailed when there is none, HostError."""
+    return await told_by(ENGINES[array.engine], host)
 
 
 @dataclass(frozen=True)
 class Failing:
-    """The last drive of a host's array, which can be lost and given back. Mode and host say which array it is."""
+    """The last drive of a host's array, which can be lost and given back."""
 
     dut: Host
     host: HostSpec
-    mode: str
+    array: ModeArray
 
     async def lose(self) -> tuple[float, float]:
         """Fails and removes it; when that began and ended by the host's clock. Raises HostError."""
@@ -203,20 +203,19 @@ class Failing:
 
     async def path(self) -> str:
         """The device that loses it: the array, or the set of it. Raises HostError."""
-        level, _ = state_of(self.mode)
-        return (await self.dut.run(["sh", "-c", _LOSES, "dutlab", level, *members_of(self.host)])).text.strip()
+        return (await self.dut.run(["sh", "-c", _LOSES, "dutlab", self.array.level, *members_of(self.host)])).text.strip()
 
     async def _told(self, script: str, what: str, bytes_per_s: float | None = None) -> tuple[float, float]:
-        level, _ = state_of(self.mode)
-        argv = ["sh", "-c", script, "dutlab", level, str(int((bytes_per_s or 0) / 1024)), *members_of(self.host)]
+        argv = ["sh", "-c", script, "dutlab", self.array.level, str(int((bytes_per_s or 0) / 1024)), *members_of(self.host)]
         done = await self.dut.run(argv, timeout_s=SYNCS_S, check=False)
         if done.status != 0:
-            raise HostError(f"no drive of array {self.mode} {what}: {done.complaint}", host=self.dut.name, remedy="see /proc/mdstat there")
+            said = f"no drive of array {self.array.level} {what}: {done.complaint}"
+            raise HostError(said, host=self.dut.name, remedy="see /proc/mdstat there")
         began, _, ended = done.text.strip().partition(" ")
         return (float(began), float(ended)) if ended else (0.0, 0.0)
 
 
 FAMILY = Family(
     MDRAID,
-    {**AS_FOUND.modes, **{name: ArrayMode(name, ENGINES[of]) for name in FAMILY_MODES[MDRAID] if (of := engine_of(name))}},
+    {**AS_FOUND.modes, **{mode.name: ArrayMode(mode, mode.array, ENGINES[mode.array.engine]) for mode in ARRAYS if mode.array}},
 )

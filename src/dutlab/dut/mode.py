@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
 from dutlab.spec.links import Link
+from dutlab.systems.modes import DeclaredMode
 
 if TYPE_CHECKING:
     from dutlab.spec.testbed import Testbed
@@ -114,14 +115,6 @@ class TellsState(Protocol):
         """What the DUT says of itself. Raises CommandFailed, HostError."""
 
 
-@runtime_checkable
-class SizedForFlows(Protocol):
-    """A mode whose table of states is made for a number of flows."""
-
-    def sized_for(self, flows: int) -> Mode:
-        """The same mode with a table that holds `flows` at once."""
-
-
 class Reset(Protocol):
     """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
 
@@ -146,6 +139,30 @@ class Family:
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """All of them."""
         return {**self.modes, **self.beside(hosts)}
+
+
+@dataclass(frozen=True)
+class OfRecord:
+    """A mode that a family has declared."""
+
+    declared: DeclaredMode
+
+    @property
+    def name(self) -> str:
+        """As in the experiment."""
+        return self.declared.name
+
+
+@dataclass(frozen=True)
+class OfFlows(OfRecord):
+    """A mode whose table of states is made for a number of flows."""
+
+    flows: int = field(default=1, kw_only=True)
+    """The most that an experiment has at once."""
+
+    def sized_for(self, flows: int) -> Self:
+        """The same for another experiment."""
+        return replace(self, flows=flows)
 
 
 class Unset:

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import pf_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import MakeEnd, ipsec_modes
 from dutlab.dut.ipsec_rules import SUITES, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
-from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, UdpFlow, UndoStep
 from dutlab.dut.pf_rules import RuleCounts
 from dutlab.dut.pf_saved import enabled, loaded, saved, state_limit
 from dutlab.dut.pf_states import has_state
@@ -22,6 +22,7 @@ from dutlab.dut.privilege import Root
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 FORWARDING = "net.inet.ip.forwarding"
 FORWARDING6 = "net.inet6.ip6.forwarding"
@@ -75,13 +76,11 @@ class PfSystem:
 
 
 @dataclass(frozen=True)
-class PfMode:
+class PfMode(OfRecord):
     """One mode: its ruleset (None switches pf off), and what frames must show when it is in force."""
 
-    name: str
     system: PfSystem
     ruleset: Callable[[Testbed], str] | None
-    behaviour: Behaviour
     keeps_own: bool = False
     """The ruleset is the system's own, its options too, and what this mode brings comes behind it."""
 
@@ -117,7 +116,7 @@ class PfMode:
         async def tracked(flow: UdpFlow) -> bool:
             return has_state(await root.value(["pfctl", "-s", "states"]) or "", flow)
 
-        frames = await frame_checks(testbed, prober, self.behaviour, None if self.ruleset is None else tracked)
+        frames = await frame_checks(testbed, prober, self.declared.behaviour, None if self.ruleset is None else tracked)
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
@@ -137,7 +136,7 @@ class PfMode:
             expected = await self._expected(root, testbed)
             found = RuleCounts.of(await loaded(root, self.system.sections)) if present else RuleCounts(0, 0)
             checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
-            checks += [await self._limit(root)] if present and self.behaviour.tracks else []
+            checks += [await self._limit(root)] if present and self.declared.behaviour.tracks else []
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
@@ -185,18 +184,18 @@ class PfMode:
 
 def pf_family(name: str, system: PfSystem, end: MakeEnd, suites: Sequence[Suite] = SUITES) -> Family:
     """The modes of a system with pf; `end` is how it ends tunnels."""
-    router = PfMode("router", system, None, ROUTES)
-    modes = (
+    router = PfMode(modes.ROUTER, system, None)
+    family = (
         router,
-        PfMode("filter-empty", system, pf_rules.filter_empty, ROUTES),
-        PfMode("filter-1", system, lambda testbed: pf_rules.filters(testbed, 1), ROUTES),
-        PfMode("filter-25", system, lambda testbed: pf_rules.filters(testbed, 25), ROUTES),
-        PfMode("filter-default", system, pf_rules.filter_default, GUARDS),
-        PfMode("filter-own", system, pf_rules.passes, TRACKS, keeps_own=True),
-        PfMode("nat", system, system.nat, TRANSLATES),
-        PfMode("nat-open", system, system.nat_open, TRANSLATES_OPEN),
+        PfMode(modes.FILTER_EMPTY_UNTRACKED, system, pf_rules.filter_empty),
+        PfMode(modes.FILTER_1, system, lambda testbed: pf_rules.filters(testbed, 1)),
+        PfMode(modes.FILTER_25, system, lambda testbed: pf_rules.filters(testbed, 25)),
+        PfMode(modes.FILTER_DEFAULT, system, pf_rules.filter_default),
+        PfMode(modes.FILTER_OWN, system, pf_rules.passes, keeps_own=True),
+        PfMode(modes.NAT, system, system.nat),
+        PfMode(modes.NAT_OPEN, system, system.nat_open),
     )
-    return Family(name, {mode.name: mode for mode in modes}, beside=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
+    return Family(name, {mode.name: mode for mode in family}, beside=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
 
 
 def _on_or_off(on: bool) -> str:  # noqa: FBT001 a reading, not a choice of behaviour

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
-from dutlab.dut.ipsec_rules import Between, LinkTunnel, Suite
+from dutlab.dut.ipsec_rules import LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
 from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.errors import CommandFailed, ToolMissing
@@ -88,11 +88,9 @@ async def initiate(host: Host, tunnels: Sequence[LinkTunnel], *, daemon: Sequenc
             raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
 
 
-def configuration(
-    tunnels: Sequence[LinkTunnel], suite: Suite, side: Literal["source", "dut"] = "source", between: Between = "networks"
-) -> str:
+def configuration(tunnels: Sequence[LinkTunnel], suite: Suite, side: Literal["source", "dut"] = "source") -> str:
     """One side's half, for `swanctl --load-all`. Between networks packets are wrapped, between hosts only what they carry is protected."""
-    connections = "".join(_connection(t, suite, side, "tunnel" if between == "networks" else "transport") for t in tunnels)
+    connections = "".join(_connection(t, suite, side, "tunnel" if suite.between == "networks" else "transport") for t in tunnels)
     return f"connections {{\n{connections}}}\nsecrets {{\n{''.join(map(_secret, tunnels))}}}\n"
 
 

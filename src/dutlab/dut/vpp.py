@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dutlab.dut import vpp_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, Behaviour, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_ipsec import XfrmEnd
-from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfFlows, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
@@ -26,6 +26,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import VPPCTL, Program
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 LEAST_LISTED = 500_000
 """acl-plugin's limit for all threads together in recent sources, 1,000,000 in older ones (fa_node.h). `set acl-plugin session table
@@ -36,18 +37,10 @@ _OURS = rf"vppctl show acl-plugin acl | sed -n 's/^acl-index \([0-9]*\) .*tag {{
 
 
 @dataclass(frozen=True)
-class VppMode:
+class VppMode(OfFlows):
     """One mode: its access lists, whether it translates, and what frames must show when it is in force."""
 
-    name: str
     lists: Callable[[Testbed], list[AccessList]]
-    behaviour: Behaviour
-    flows: int = 1
-    """The most that an experiment has at once."""
-
-    def sized_for(self, flows: int) -> VppMode:
-        """With a translation that holds as many sessions."""
-        return replace(self, flows=flows)
 
     @property
     def sessions(self) -> int:
@@ -87,7 +80,7 @@ class VppMode:
             number = (await change(root, "set", "acl-plugin", "acl", *access.words.split())).partition(":")[2].strip()
             for interface, direction in access.places:
                 await change(root, "set", "acl-plugin", "interface", interface, direction, "acl", number)
-        if self.behaviour.translates:
+        if self.declared.behaviour.translates:
             await change(root, "nat44", "plugin", "enable", "sessions", str(self.sessions))
             for link in _of_ipv4(testbed):
                 await change(root, "set", "interface", "nat44", "in", link.dut_in.interface, "out", link.dut_out.interface)
@@ -97,9 +90,9 @@ class VppMode:
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """checks_of_state(), and what frames show."""
         root = await Root.on(dut)
-        where = ("nat44", "summary") if self.behaviour.translates else ("acl-plugin", "sessions")
+        where = ("nat44", "summary") if self.declared.behaviour.translates else ("acl-plugin", "sessions")
 
-        before = await sessions(root, *where) if self.behaviour.tracks else None
+        before = await sessions(root, *where) if self.declared.behaviour.tracks else None
 
         async def tracked(flow: UdpFlow) -> bool | None:
             nonlocal before
@@ -107,7 +100,7 @@ class VppMode:
             earlier, before = before, await sessions(root, *where)
             return None if earlier is None or before is None else before > earlier
 
-        frames = await frame_checks(testbed, prober, self.behaviour, tracked if self.behaviour.tracks else None)
+        frames = await frame_checks(testbed, prober, self.declared.behaviour, tracked if self.declared.behaviour.tracks else None)
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
@@ -119,12 +112,12 @@ class VppMode:
         translating = {
             p: direction for link in _of_ipv4(testbed) for p, direction in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))
         }
-        expected = translating if self.behaviour.translates else {}
+        expected = translating if self.declared.behaviour.translates else {}
         limits = []
-        if self.behaviour.translates:
+        if self.declared.behaviour.translates:
             limit = await session_limit(root)
             limits = [Check(f"nat44 takes {self.sessions} sessions a thread", limit == self.sessions, f"{limit or 'it does not say'}")]
-        elif self.behaviour.tracks:
+        elif self.declared.behaviour.tracks:
             fit = "" if self.flows <= LEAST_LISTED else f", fewer than the {self.flows} flows of the experiment"
             said = f"vppctl does not show it: {LEAST_LISTED} in recent sources{fit}"
             limits = [Check("acl-plugin takes as many sessions as VPP was started with", passed=True, found=said)]
@@ -175,12 +168,12 @@ def _apply(place: Place, number: str) -> str:
 
 
 _MODES = (
-    VppMode("router", vpp_rules.no_lists, ROUTES),
-    VppMode("filter-empty", vpp_rules.filter_empty, TRACKS),
-    VppMode("filter-1", lambda testbed: vpp_rules.filters(testbed, 1), ROUTES),
-    VppMode("filter-25", lambda testbed: vpp_rules.filters(testbed, 25), ROUTES),
-    VppMode("filter-default", vpp_rules.filter_default, GUARDS),
-    VppMode("nat", vpp_rules.filter_default, TRANSLATES),
+    VppMode(modes.ROUTER, vpp_rules.no_lists),
+    VppMode(modes.FILTER_EMPTY, vpp_rules.filter_empty),
+    VppMode(modes.FILTER_1, lambda testbed: vpp_rules.filters(testbed, 1)),
+    VppMode(modes.FILTER_25, lambda testbed: vpp_rules.filters(testbed, 25)),
+    VppMode(modes.FILTER_DEFAULT, vpp_rules.filter_default),
+    VppMode(modes.NAT, vpp_rules.filter_default),
 )
 
 FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as sized
 
 from dutlab.dut import linux_state, vyos_rules
-from dutlab.dut.frames import GUARDS, ROUTES, TRACKS, TRANSLATES, TRANSLATES_OPEN, Behaviour, frame_checks
+from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.linux_tracking import is_tracked, limit_check
-from dutlab.dut.mode import Check, Family, Prober, UdpFlow, UndoStep
+from dutlab.dut.mode import Check, Family, OfFlows, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.strongswan import StrongswanEnd
 from dutlab.dut.vyos_config import SAVED, back, configured, replace, saved, words
@@ -23,27 +22,19 @@ from dutlab.dut.vyos_ipsec import VyosEnd
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.spec.testbed import Testbed
+from dutlab.systems import modes
 
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
 """What a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
 
 
 @dataclass(frozen=True)
-class VyosMode:
+class VyosMode(OfFlows):
     """One mode: its configuration, and what frames must show when it is in force."""
 
-    name: str
     lines: Callable[[Testbed], list[str]]
-    behaviour: Behaviour
     keeps_own: bool = False
     """The configuration is the one that was saved, and what this mode brings comes behind its rules."""
-
-    flows: int = 1
-    """The most that an experiment has at once."""
-
-    def sized_for(self, flows: int) -> VyosMode:
-        """The same for another experiment."""
-        return sized(self, flows=flows)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """The trees as they were found. Raises HostError when the DUT is not VyOS."""
@@ -61,7 +52,7 @@ class VyosMode:
         async def tracked(flow: UdpFlow) -> bool | None:
             return await is_tracked(root, flow)
 
-        return [*await self.checks_of_state(dut, testbed), *await frame_checks(testbed, prober, self.behaviour, tracked)]
+        return [*await self.checks_of_state(dut, testbed), *await frame_checks(testbed, prober, self.declared.behaviour, tracked)]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """Forwarding, and the configuration line for line."""
@@ -71,7 +62,7 @@ class VyosMode:
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
             Check("firewall and NAT are those of the mode", wanted == found, f"{missing} lines missing, {more} more than there should be"),
-            *([await limit_check(dut, self.flows)] if self.behaviour.tracks else []),
+            *([await limit_check(dut, self.flows)] if self.declared.behaviour.tracks else []),
         ]
 
     async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:
@@ -85,14 +76,14 @@ class VyosMode:
 
 
 _MODES = (
-    VyosMode("router", vyos_rules.nothing, ROUTES),
-    VyosMode("filter-empty", vyos_rules.filter_empty, TRACKS),
-    VyosMode("filter-1", lambda testbed: vyos_rules.filters(testbed, 1), ROUTES),
-    VyosMode("filter-25", lambda testbed: vyos_rules.filters(testbed, 25), ROUTES),
-    VyosMode("filter-default", vyos_rules.filter_default, GUARDS),
-    VyosMode("filter-own", vyos_rules.nothing, TRACKS, keeps_own=True),
-    VyosMode("nat", vyos_rules.nat, TRANSLATES),
-    VyosMode("nat-open", vyos_rules.nat_open, TRANSLATES_OPEN),
+    VyosMode(modes.ROUTER, vyos_rules.nothing),
+    VyosMode(modes.FILTER_EMPTY, vyos_rules.filter_empty),
+    VyosMode(modes.FILTER_1, lambda testbed: vyos_rules.filters(testbed, 1)),
+    VyosMode(modes.FILTER_25, lambda testbed: vyos_rules.filters(testbed, 25)),
+    VyosMode(modes.FILTER_DEFAULT, vyos_rules.filter_default),
+    VyosMode(modes.FILTER_OWN, vyos_rules.nothing, keeps_own=True),
+    VyosMode(modes.NAT, vyos_rules.nat),
+    VyosMode(modes.NAT_OPEN, vyos_rules.nat_open),
 )
 
 FAMILY = Family("vyos", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd))

@@ -22,9 +22,11 @@ class BlackBox:
     def name(self) -> str:
         return self._name
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
+    ) -> Done:
         """Raises HostError."""
-        del stdin, timeout_s, check
+        del stdin, timeout_s, check, most_bytes
         self._refuse(f"`{argv[0]}`")
 
     async def spawn(self, argv: Sequence[str]) -> Process:

@@ -10,9 +10,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO, Self, cast
 
+from dutlab.bounds import LINE_BYTES
 from dutlab.ending import to_its_end
 from dutlab.hosts.keeper import KEEPER, start_apart
-from dutlab.hosts.running import LONGEST_LINE_BYTES, Began, EndNote, Running
+from dutlab.hosts.running import Began, EndNote, Running
 
 _LOOK_AGAIN_S = 0.02
 """Where the kernel does not tell of a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
@@ -95,7 +96,7 @@ class ChildCarrier:
         self._over.set()
 
     async def _read(self, pipe: IO[bytes]) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
+        reader = asyncio.StreamReader(limit=LINE_BYTES)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         self._read_from.append(transport)
         return reader

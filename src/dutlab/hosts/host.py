@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from dutlab.bounds import QUESTION_BYTES
 from dutlab.errors import CommandFailed, HostError
 from dutlab.systems.system import System
 
@@ -43,6 +44,8 @@ class Done:
     seconds: float
     killed_by_us: bool = False
     """It did not end in its time, and this process killed it."""
+    dropped_bytes: int = 0
+    """What it printed beyond the bound of its kind: counted, and not kept."""
 
     @property
     def was_killed(self) -> bool:
@@ -116,8 +119,9 @@ class Host(Protocol):
         stdin: bytes = b"",
         timeout_s: float = 30.0,
         check: bool = True,
+        most_bytes: int = QUESTION_BYTES,
     ) -> Done:
-        """Runs to its end. Raises CommandFailed on a status other than 0 if `check`, CommandTimedOut, HostError."""
+        """Runs to its end. Raises CommandFailed on a status other than 0 if `check`, CommandTimedOut, CommandSaidTooMuch, HostError."""
 
     async def spawn(self, argv: Sequence[str]) -> Process:
         """Starts and leaves running, in a process group of its own. Raises HostError when it cannot be started."""

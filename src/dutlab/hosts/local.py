@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from dutlab.bounds import FETCHED_BYTES, QUESTION_BYTES
 from dutlab.errors import HostError
 from dutlab.hosts.child import start_child
 from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
@@ -37,14 +38,21 @@ class LocalHost:
     def name(self) -> str:
         return self._name
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
-        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""
+    @property
+    def namespace_inode(self) -> int | None:
+        """That of the network namespace that is this host; None for the machine itself."""
+        return None
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = QUESTION_BYTES
+    ) -> Done:
+        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, CommandSaidTooMuch, HostError."""
         if (absent := self._absent(argv)) is not None:
             self._note(absent)
             done = absent
         else:
             process = await self._start(argv)
-            done = await process.communicate(stdin, timeout_s)
+            done = await process.communicate(stdin, timeout_s, most_bytes)
         self._insist(done)
         if check and done.status != 0:
             raise command_failed(done)
@@ -68,7 +76,7 @@ class LocalHost:
 
     async def get(self, path: str) -> bytes:
         """Raises CommandFailed."""
-        return (await self.run(["cat", "--", path])).stdout
+        return (await self.run(["cat", "--", path], most_bytes=FETCHED_BYTES)).stdout
 
     async def close(self) -> None:
         await asyncio.gather(*(p.end() for p in list(self._left_running)))

@@ -42,6 +42,14 @@ class NetnsHost(LocalHost):
         if group is not None:
             self._before = (*self._before, "sh", "-c", 'echo $$ >"$0" && exec "$@"', str(group / "cgroup.procs"))
 
+    @property
+    def namespace_inode(self) -> int | None:
+        """That of the network namespace; None once it is gone."""
+        try:
+            return (NAMESPACES / self.namespace).stat().st_ino
+        except OSError:
+            return None
+
     def _carry(self, argv: Sequence[str]) -> list[str]:
         return [*self._before, "ip", "netns", "exec", self.namespace, *argv]
 

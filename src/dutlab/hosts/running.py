@@ -10,14 +10,12 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
+from dutlab.bounds import LINE_BYTES, OUTPUT_BYTES, QUESTION_BYTES
 from dutlab.ending import cancelled, to_its_end
-from dutlab.errors import CommandTimedOut, HostError
+from dutlab.errors import CommandSaidTooMuch, CommandTimedOut, HostError
 from dutlab.hosts.host import Done
 
 _T = TypeVar("_T")
-
-LONGEST_LINE_BYTES = 64 * 2**20
-"""What readline() takes at most: a generator's report with its histograms is one line."""
 
 _PIPES_CLOSE_S = 1.0
 _CHUNK_BYTES = 2**18
@@ -74,7 +72,7 @@ class Running:
     def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], began: Began, on_end: EndNote) -> None:
         self._carrier, self._host, self._argv, self._on_end = carrier, host, tuple(argv), on_end
         self._began = began
-        self._out, self._err = bytearray(), bytearray()
+        self._out, self._err = KeptOutput(OUTPUT_BYTES), KeptOutput(QUESTION_BYTES)
         self._stderr = asyncio.ensure_future(_drain(carrier.stderr, self._err))
         self._done: Done | None = None
         self._reading, self._ending = asyncio.Lock(), asyncio.Lock()
@@ -99,12 +97,12 @@ class Running:
         await self._carrier.close_stdin()
 
     async def readline(self) -> bytes:
-        """Raises HostError on a line longer than LONGEST_LINE_BYTES."""
+        """Raises HostError on a line longer than LINE_BYTES."""
         try:
             async with self._reading:
                 return await self._carrier.stdout.readline()
         except ValueError as e:
-            raise HostError(f"`{self._argv[0]}` printed a line of more than {LONGEST_LINE_BYTES} bytes", host=self._host) from e
+            raise HostError(f"`{self._argv[0]}` printed a line of more than {LINE_BYTES} bytes", host=self._host) from e
 
     async def read(self) -> bytes:
         """As much of standard output as there is; b"" once it has ended."""
@@ -132,13 +130,20 @@ class Running:
             )
         return done
 
-    async def communicate(self, stdin: bytes, timeout_s: float) -> Done:
-        """wait() while `stdin` is fed; a command that does not want all of its input is not an error."""
+    async def communicate(self, stdin: bytes, timeout_s: float, most_bytes: int) -> Done:
+        """wait() while `stdin` is fed; a command that does not want all of its input is not an error.
+
+        Raises as wait(), and CommandSaidTooMuch where it printed more than `most_bytes`.
+        """
+        self._out.most_bytes = most_bytes
         feed = asyncio.ensure_future(self._feed(stdin))
         try:
-            return await self.wait(timeout_s)
+            done = await self.wait(timeout_s)
         finally:
             await cancelled(feed)
+        if dropped := self._out.dropped_bytes:
+            raise CommandSaidTooMuch(host=self._host, argv=self._argv, status=done.status, most_bytes=most_bytes, dropped_bytes=dropped)
+        return done
 
     async def end(self, grace_s: float = 2.0) -> Done:
         return await to_its_end(self._end(grace_s))
@@ -174,19 +179,22 @@ class Running:
             await self._carrier.exited()
             seconds = time.monotonic() - self._began.clock_s
             await self._collect(rest)
-            stdout, stderr = bytes(self._out), bytes(self._err)
+            stdout, stderr = bytes(self._out.kept), bytes(self._err.kept)
+            dropped = self._out.dropped_bytes + self._err.dropped_bytes
             self._carrier.release()
             status = -1 if self._carrier.status is None else self._carrier.status
             if self._carrier.lost:
                 stderr += f"dutlab: {self._carrier.lost}\n".encode()
-            self._done = Done(self._host, self._argv, status, stdout, stderr, self._began.wall_s, seconds, self._killed_by_us)
+            if dropped:
+                stderr += f"dutlab: {dropped} bytes more were printed and not kept\n".encode()
+            self._done = Done(self._host, self._argv, status, stdout, stderr, self._began.wall_s, seconds, self._killed_by_us, dropped)
         self._on_end(self, self._done)
         return self._done
 
     async def _collect(self, rest: asyncio.Future[None]) -> None:
         """Until both streams end. Only a child that left the group can still hold them: what it prints from then on is nobody's."""
         collected = -1
-        while collected != (collected := len(self._out) + len(self._err)):  # a slow line may still carry what was printed in time
+        while collected != (collected := len(self._out.kept) + len(self._err.kept)):  # a slow line may still carry what was printed in time
             _, pending = await asyncio.wait([rest, self._stderr], timeout=_PIPES_CLOSE_S)
             if not pending:
                 return
@@ -194,10 +202,24 @@ class Running:
             reading.cancel()
 
 
-async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:
-    """Whatever comes is kept at once, so that it is there even if the end never comes."""
+class KeptOutput:
+    """What a command printed, up to a bound; the rest is counted."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.kept, self.dropped_bytes = bytearray(), 0
+
+    def take(self, chunk: bytes) -> None:
+        """Keeps as much of it as there is room for."""
+        room = max(0, self.most_bytes - len(self.kept))
+        self.kept += chunk[:room]
+        self.dropped_bytes += max(0, len(chunk) - room)
+
+
+async def _drain(stream: asyncio.StreamReader, into: KeptOutput) -> None:
+    """Whatever comes is taken at once, so that it is there even if the end never comes."""
     while chunk := await stream.read(_CHUNK_BYTES):
-        into += chunk
+        into.take(chunk)
 
 
 async def together(doings: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:

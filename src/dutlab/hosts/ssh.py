@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
+from dutlab.bounds import FETCHED_BYTES, QUESTION_BYTES
 from dutlab.ending import to_its_end
 from dutlab.hosts.host import CommandLog, Done, Process, Renewal, cannot_write, command_failed, no_such_program
 from dutlab.hosts.running import Running
@@ -45,14 +46,16 @@ class SshHost:
         """Whether the last connection was lost and none was made since."""
         return self._link is not None and not self._link.alive
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True) -> Done:
-        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, HostError."""
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = QUESTION_BYTES
+    ) -> Done:
+        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, CommandSaidTooMuch, HostError."""
         process = await self._start(argv)
         if isinstance(process, Done):
             self._note(process)
             done = process
         else:
-            done = await process.communicate(stdin, timeout_s)
+            done = await process.communicate(stdin, timeout_s, most_bytes)
         if check and done.status != 0:
             raise command_failed(done)
         return done
@@ -79,7 +82,7 @@ class SshHost:
 
     async def get(self, path: str) -> bytes:
         """Raises CommandFailed."""
-        return (await self.run(self.system.shell.get(path))).stdout
+        return (await self.run(self.system.shell.get(path), most_bytes=FETCHED_BYTES)).stdout
 
     async def close(self) -> None:
         await asyncio.gather(*(p.end() for p in list(self._left_running)))

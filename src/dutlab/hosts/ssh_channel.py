@@ -10,7 +10,8 @@ from typing import cast
 
 import asyncssh
 
-from dutlab.hosts.running import LONGEST_LINE_BYTES, Began
+from dutlab.bounds import LINE_BYTES
+from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_command import Head, Tail
 
 NOTHING = "nothing"
@@ -29,8 +30,8 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         """`mark` is that of the command line (ssh_command)."""
         self._signaller = signaller
         self.began = Began.now()
-        self.stdout = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
-        self.stderr = asyncio.StreamReader(limit=LONGEST_LINE_BYTES)
+        self.stdout = asyncio.StreamReader(limit=LINE_BYTES)
+        self.stderr = asyncio.StreamReader(limit=LINE_BYTES)
         self.status: int | None = None
         self.lost = ""
         self.group = 0

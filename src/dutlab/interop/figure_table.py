@@ -24,7 +24,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
-from dutlab.subject import by_part, joined, part_figure, subject_of
+from dutlab.subject import by_part, joined, part_figure, places_in, subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
@@ -221,8 +221,8 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
     of = dict(zip(head, (field.strip() for field in row), strict=True))
     figures, faults = _figures(where, of, columns)
     try:
-        links = subject_of(of.get("links") or of.get("link") or "a").places
-        link = subject_of(of.get("link") or joined(links)).place
+        links = places_in(of.get("links") or of.get("link") or "a").places
+        link = places_in(of.get("link") or joined(links)).place
     except ValueError as error:
         return [f"{where}: {error}"]
     cell = Cell(

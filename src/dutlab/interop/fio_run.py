@@ -18,6 +18,7 @@ from dutlab.interop.fio_text import read_text
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.fio import params_of
+from dutlab.subject import plain_place
 from dutlab.tools.fio.output import JobOutput, jobs_of, total, version_of
 from dutlab.tools.json_text import UnreadableError, number, read_cut_object
 
@@ -42,7 +43,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     device = PurePath(name).stem
     params = [dict(params_of(job.options)) for job in jobs]
     if all(_DRIVE.fullmatch(job.name) and of == params[0] for job, of in zip(jobs, params, strict=True)):
-        return [_trial(device, params[0], {job.name: job for job in jobs}, document, repairs)]
+        return [_trial(device, params[0], {plain_place(job.name): job for job in jobs}, document, repairs)]
     return [
         _trial(device, {"job": job.name, **({"client": job.client} if job.client else {}), **of}, {STORAGE: job}, document, repairs)
         for job, of in zip(jobs, params, strict=True)

@@ -22,11 +22,12 @@ from math import fsum, inf, isfinite, log
 from pathlib import PurePath
 from typing import Any
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, moment_in
 from dutlab.methods.ports import Measured, Row
 from dutlab.subject import part_figure
-from dutlab.tools.json_text import LONGEST_OUTPUT, UnreadableError, member, number, read_cut_object
+from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
 _COMPUTED = (" avg", " sum", " totals", " total", " fairness")
@@ -102,11 +103,11 @@ def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
         return data, []
     unpacker = zlib.decompressobj(wbits=31)  # 31: a gzip file
     try:
-        text = unpacker.decompress(data, LONGEST_OUTPUT)
+        text = unpacker.decompress(data, OUTPUT_BYTES)
     except zlib.error as error:
         raise UnreadableError(f"is not a whole gzip file ({error})") from error
     if unpacker.unconsumed_tail:
-        raise UnreadableError(f"unpacks to more than {LONGEST_OUTPUT} bytes, more than any test has")
+        raise UnreadableError(f"unpacks to more than {OUTPUT_BYTES} bytes, more than any test has")
     return text, [] if unpacker.eof else ["the packed file was cut"]
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dutlab import outside
+from dutlab.bounds import IMPORT
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured
@@ -112,7 +114,7 @@ def write_imported(
     )
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
-            kept = {name: data if isinstance(data, bytes) else data.read_bytes() for name, data in trial.raw.items()}
+            kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
             run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
         run.write_manifest()
     except BaseException:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab import outside
+from dutlab.bounds import IMPORT
 from dutlab.choices import IMPORTS
 from dutlab.errors import DutlabError, InputError
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell
@@ -27,8 +29,9 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
     trials, faults = list[Imported](), list[str]()
     for path in paths:
         name = os.fsencode(path).decode(errors="replace")  # a name may be any bytes, a record holds text
+        data = outside.read_given(path, IMPORT)
         try:
-            found = _read(read, name, path.read_bytes(), options)
+            found = _read(read, name, data, options)
         except InputError as error:
             faults.append(str(error))
             cell = imported_cell(Path(name).stem, workload=IMPORTS[kind].workload, tool=kind, params={"frame_size": "not told"})

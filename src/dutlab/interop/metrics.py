@@ -24,6 +24,7 @@ from typing import Any
 
 from dutlab.errors import InputError
 from dutlab.events import EventTail
+from dutlab.outside import UnfitFile
 from dutlab.store.find import is_running
 
 _HELP = {
@@ -92,6 +93,8 @@ class RunMetrics:
     def _take_in(self) -> None:
         try:
             anew, events = self._tail.new()
+        except UnfitFile as error:
+            raise InputError(error.what, remedy=error.remedy) from error
         except OSError as error:
             raise InputError(f"{self._run}: has no events: {error.strerror}", remedy="name the folder of a run that has begun") from error
         if anew:
@@ -99,7 +102,7 @@ class RunMetrics:
         for event in events:
             try:
                 self._hear(event, event["event"])
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError):
                 continue  # a newer dutlab wrote it
 
     def _hear(self, event: Mapping[str, Any], kind: str) -> None:

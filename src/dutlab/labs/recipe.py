@@ -101,6 +101,22 @@ def setup_script(description: LabDescription, role: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cable_script(testbed: Testbed, near: Port, far_namespace: str, queues: int) -> str:
+    """For `sh -e` inside the namespace of `near`: in place of the cable at that port, one whose ends have so many queues each."""
+    link = next(link for link in testbed.links.values() if near in link.ports)
+    far, macs = link.ports[link.ports.index(near) ^ 1], macs_of(testbed)
+    ends = [f"mtu {link.mtu} address {macs[port]} numrxqueues {queues} numtxqueues {queues}" for port in (near, far)]
+    made = f"ip link add name {near.interface} {ends[0]} type veth peer name {far.interface} netns {far_namespace} {ends[1]}"
+    return f"ip link del dev {near.interface}\n{made}\nip link set dev {near.interface} up\n"
+
+
+def port_script(testbed: Testbed, port: Port) -> str:
+    """For `sh` inside the namespace of `port`: what setup_script does to it, once more; what is there already stays."""
+    macs = macs_of(testbed)
+    lines = [line for link in testbed.links.values() for line in _port_commands(macs, link, port.host)]
+    return "\n".join(["ip -force -batch - 2>/dev/null <<'END' || true", *lines, "END"]) + "\n"
+
+
 def stub_script(description: LabDescription, role: str) -> str:
     """For `sh -e` inside the namespace around a guest: its ports up and nothing else, for the guest has their frames and addresses."""
     ports = ports_of(description.testbed, role)

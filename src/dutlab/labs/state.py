@@ -208,14 +208,15 @@ class StateFolder:
         fd = self._inside(lambda: os.open(self.path, os.O_RDONLY | os.O_DIRECTORY))
         try:
             # Never waits in the kernel: the holder may be another task of this very event loop.
-            while not _locked(fd):  # noqa: ASYNC110 a lock of the file system has no event
+            while not locked(fd):  # noqa: ASYNC110 a lock of the file system has no event
                 await asyncio.sleep(0.01)
             yield
         finally:
             os.close(fd)
 
 
-def _locked(fd: int) -> bool:
+def locked(fd: int) -> bool:
+    """Lock an open file without waiting; False where another process has it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -94,6 +94,8 @@ class Offer:
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
+    readings_every: Seconds = field(default=Seconds(1.0), compare=False)
+    """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
@@ -178,7 +180,9 @@ class Flow:
     received_frames: int
     lost_frames: int
     duplicated_frames: int
-    reordered_frames: int
+    reordered_frames: int | None
+    """Arrivals after a later frame (RFC 4737 section 3). None: not known, because the receiving host's own queues may have changed
+    the order, several CPUs sent the stream, or the generator does not look."""
     foreign_frames: int
     sent_seconds: float
     mean_frame_bytes: float
@@ -198,8 +202,10 @@ class Flow:
     """Ours, but of an earlier trial; not among the received."""
     corrupted_frames: int = 0
     """Ours, but altered on the way; not among the received, so they are lost too."""
-    reorder_extent_max: int = 0
-    """Greatest reordering extent, in frames (RFC 4737 section 4.2)."""
+    reordered_at_least_frames: int = 0
+    """Arrivals after a later frame of the same receive queue or flow: so many are known to be the path's, also where not all are."""
+    reorder_extent_max: int | None = 0
+    """Greatest reordering extent, in frames (RFC 4737 section 4.2); None where reordering is not known."""
     backpressure_frames: int = 0
     """Of the refused: frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
     room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
@@ -273,8 +279,10 @@ class Outcome:
     """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
     disturbed: str = ""
     """What other work on the testbed took from it, where that was too much; empty where it was not, or nobody looked."""
+    link_lost: str = ""
+    """Which of the generator's ports lost their link meanwhile, in words; empty where none did, or nobody looked."""
     thrown_away: tuple[Outcome, ...] = ()
-    """Outcomes of the same offer before this one, each of which was disturbed."""
+    """Outcomes of the same offer before this one, each of which was disturbed, or lost a link."""
 
 
 class CpuAccounts(Protocol):
@@ -305,6 +313,8 @@ class OfferCount:
     """How many of these other work disturbed."""
     kept: int = 0
     """Of the disturbed, those that could not be offered again, so that the figures are of them. The rest moved nothing."""
+    link_lost: int = 0
+    """Loads during which a link of the testbed went down. They moved nothing, and are not among the disturbed."""
 
 
 @dataclass(frozen=True)

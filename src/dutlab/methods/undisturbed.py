@@ -1,4 +1,6 @@
-"""A generator whose outcomes other work on the testbed did not disturb: it offers a disturbed load again, a bounded number of times.
+"""A generator whose outcomes the testbed itself did not disturb: it offers a disturbed load again, a bounded number of times.
+
+A load is offered again too when a link of the generator's went down meanwhile: what was lost then is nobody's.
 
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
 (`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. analysis.disturbed tells which offers are
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from dutlab.analysis.disturbed import disturbed_alone, explains_loss, machine_too_busy
 from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import MachineTooBusy
+from dutlab.errors import LinkUnsteady, MachineTooBusy
 from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.ports import CpuAccounts, Generator, Measured, Offer, OfferCount, Outcome
 
@@ -44,6 +46,7 @@ class Undisturbed:
     _made: int = field(default=0, init=False)
     _disturbed: int = field(default=0, init=False)
     _kept: int = field(default=0, init=False)
+    _links_lost: int = field(default=0, init=False)
     _raw: dict[str, bytes] = field(default_factory=dict, init=False)
     """Of all loads so far: what a method that ends with MachineTooBusy has no result to keep with."""
 
@@ -52,14 +55,18 @@ class Undisturbed:
         thrown_away: list[Outcome] = []
         while True:
             outcome = await self._judged(offer)
-            if not outcome.disturbed:
+            lost = "" if offer.once else outcome.link_lost  # what happens to the DUT meanwhile may take its links down
+            if lost and len(thrown_away) == MOST_AGAIN:
+                self._noted(_with(outcome, thrown_away))
+                raise LinkUnsteady(f"a link went down in each of {len(thrown_away) + 1} attempts; the last time {lost}", raw=self._raw)
+            if not lost and not outcome.disturbed:
                 return self._noted(_with(outcome, thrown_away))
-            if self.most_again == 0 or offer.once:
+            if not lost and (self.most_again == 0 or offer.once):
                 self._kept += 1
                 marked = replace(outcome, doubts=(*outcome.doubts, Doubt(DoubtKind.DISTURBED, outcome.disturbed)))
                 return self._noted(_with(marked, thrown_away))
-            busy = machine_too_busy(attempts=self._made, disturbed=self._disturbed)
-            if busy or len(thrown_away) == self.most_again:
+            busy = not lost and machine_too_busy(attempts=self._made, disturbed=self._disturbed)
+            if busy or (not lost and len(thrown_away) >= self.most_again):
                 what = busy or f"machine too busy: other work disturbed the same load {len(thrown_away) + 1} times"
                 self._noted(_with(outcome, thrown_away))
                 raise MachineTooBusy(f"{what}; the last time: {outcome.disturbed}", raw=self._raw)
@@ -72,8 +79,9 @@ class Undisturbed:
             return measured
         again = self._disturbed - self._kept
         said = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
-        offers = OfferCount(self._made, self._disturbed, self._kept)
-        return replace(measured, offers=offers, notes=[*measured.notes, *([said] if again else [])])
+        lost = f"a link went down in {self._links_lost} of {self._made} offers; they moved nothing, and were offered again"
+        offers = OfferCount(self._made, self._disturbed, self._kept, self._links_lost)
+        return replace(measured, offers=offers, notes=[*measured.notes, *([said] if again else []), *([lost] if self._links_lost else [])])
 
     def _noted(self, outcome: Outcome) -> Outcome:
         for name, said in outcome.raw.items():
@@ -85,7 +93,9 @@ class Undisturbed:
         outcome = await self.generator.offer(offer)
         after = await self.accounts.read()
         found = {host: after[host].since(before[host]) for host in after.keys() & before.keys()}
-        why = self._why(offer, outcome, found)
+        lost = bool(outcome.link_lost) and not offer.once
+        why = "" if lost else self._why(offer, outcome, found)
+        self._links_lost += lost
         self._made += 1
         self._disturbed += bool(why)
         return replace(outcome, disturbed=why)

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dutlab.plan.plan import Plan
-from dutlab.spec.arrays import BTRFS, STRIPES, engine_of, state_of
 from dutlab.spec.drives import DriveSpec
+from dutlab.spec.known import mode_of
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.on_drives import DriveSetting
+from dutlab.systems.modes import BTRFS
 from dutlab.units import si
 
 _LEAST_PERCENT = 0.01
@@ -66,16 +67,16 @@ def drive_writes(plan: Plan, testbed: Testbed) -> dict[str, Written]:
 def _each(plan: Plan, testbed: Testbed) -> Iterator[tuple[str, tuple[float, set[str]]]]:
     groups = set[int]()
     for trial in plan.trials:
-        level, state = state_of(trial.cell.mode)
-        if level and trial.group not in groups:
+        array = mode_of(testbed.dut_family, trial.cell.mode).array
+        if array and trial.group not in groups:
             groups.add(trial.group)
-            passes = (level not in STRIPES or engine_of(trial.cell.mode) == BTRFS) + (state in ("rebuilding", "rebuilt"))
+            passes = (array.redundant or array.engine == BTRFS) + (array.state in ("rebuilding", "rebuilt"))
             yield from ((name, _passes(passes, drive)) for name, drive in testbed.drives.items() if passes)
         setting = trial.cell.setting
         if isinstance(setting, DriveSetting) and setting.writes:
             for name in trial.cell.links:
                 drive = testbed.drives[name]
-                yield from ((name, _stretch(seconds, None if level else block, drive)) for seconds, block in setting.writing)
+                yield from ((name, _stretch(seconds, None if array else block, drive)) for seconds, block in setting.writing)
                 if setting.fills:
                     yield name, _passes(setting.fills, drive)
 

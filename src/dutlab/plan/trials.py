@@ -32,7 +32,7 @@ from dutlab.plan.plan import Plan, Trial
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, LabRef
 from dutlab.spec.factors import MODE, is_excluded, with_least_mtu
 from dutlab.spec.generators import ENGINE
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, LABS, MANUAL
+from dutlab.spec.known import LABS, MANUAL, mode_of
 from dutlab.spec.links import Link
 from dutlab.spec.mixes import Mix
 from dutlab.spec.shape import bounds_of
@@ -40,7 +40,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.subject import joined
-from dutlab.systems.system import WRAPPING, XFRM_IPSEC
+from dutlab.systems.modes import DeclaredMode
 from dutlab.units import BpsL1, Seconds
 
 LAB_S = Seconds(4.0)
@@ -178,7 +178,7 @@ def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
         return False
     client, server = drive.setting.ends
     link = testbed.links[drive.links[0]]
-    if mode not in INSIDE_ONLY or mode not in FAMILY_MODES[testbed.dut_family] or testbed.dut not in link.forwarders:
+    if mode_of(testbed.dut_family, mode).behaviour.admits_unsolicited or testbed.dut not in link.forwarders:
         return False
     at = link.hosts.index
     return at(client) > at(testbed.dut) > at(server)
@@ -253,21 +253,20 @@ def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, d
     for name in drive.links:
         link = testbed.links.get(name)  # none for a drive
         if link is not None and link.speed is not None and drive.carries is not None:
-            found[name] = _most(link, link.speed, drive, cell)
+            found[name] = _most(link, link.speed, drive, cell, mode_of(testbed.dut_family, cell.mode))
     if len(found) == len(drive.links) > 1:
         first = next(iter(found.values()))
         found[joined(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
     return found
 
 
-def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell) -> dict[str, float]:
+def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell, mode: DeclaredMode) -> dict[str, float]:
     if not isinstance(drive.carries, Mix):  # TCP
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         mtu = cell.mtu(link.mtu)
-        tunnel = XFRM_IPSEC.get(cell.mode) or (cell.mode if cell.mode in WRAPPING else None)
-        if version is Ip.V4 and tunnel is not None:
+        if version is Ip.V4 and (tunnel := mode.tunnel) is not None and tunnel.between == "networks":
             with suppress(ValueError):  # no TCP fits inside
-                return {"goodput_bps": tunnel_goodput(speed, tunnel, mtu=mtu)}
+                return {"goodput_bps": tunnel_goodput(speed, tunnel.wrapping, mtu=mtu)}
         return {"goodput_bps": tcp_goodput(speed, mtu=mtu, ip=version)}
     most = frames(speed, drive.carries.mean)
     return {"received_pps": most.pps, "received_bps_l1": most.bps_l1, "received_bps_l2": most.bps_l2}

@@ -25,6 +25,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dutlab.bounds import RAW, SITE_INDEX
 from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
 from dutlab.publish.devices import DeviceSheet, device_of
@@ -47,10 +48,6 @@ SHOWN_WHOLE = 3
 """The newest runs of a device that its page shows with tables and plots; older ones are listed."""
 _AT_ONCE = 8
 """Runs that are handed to a process together."""
-
-
-_LARGEST_INDEX = 256 << 20
-"""Bytes; a run takes about a thousand."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +170,7 @@ def _known(site: Path) -> _Site:
         if site.exists() and (not site.is_dir() or any(site.iterdir())):
             raise InputError(f"{site}: is not empty and not a site", remedy="name a new folder, or one that `dutlab publish` wrote")
         return _Site("", {}, {})
-    if path.stat().st_size > _LARGEST_INDEX:
-        raise InputError(f"{path}: is too large for an index of a site", remedy="publish its runs anew into another folder")
-    data: dict[str, Any] = found if isinstance(found := read_json(path), dict) else {}
+    data: dict[str, Any] = found if isinstance(found := read_json(path, SITE_INDEX), dict) else {}
     if data.get("generator") != "dutlab" or data.get("schema_version") != SITE_SCHEMA_VERSION:
         raise InputError(f"{path}: is not the index of a site that this dutlab can read", remedy="name another folder, or a newer dutlab")
     try:
@@ -242,7 +237,7 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bo
         with Beneath.opened(run.path) as source, Beneath.opened(part) as copy:
             copy.make_folder("trials")
             for name in names:
-                with source.open_plain(name) as file:
+                with source.open_plain(name, RAW) as file:
                     copy.write_new(name, file)
         part.rename(goal)
     except OSError as error:

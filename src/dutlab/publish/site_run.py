@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+from dutlab import bounds, outside
 from dutlab.errors import DutlabError, InputError
 from dutlab.publish.verified import verified
 from dutlab.report.gather import read_run, report_of
@@ -19,7 +20,7 @@ from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.claims import ClaimCard, as_text, cards_of, read_card
 from dutlab.store.cell_figures import counts
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of
-from dutlab.store.read import read_plain, reading
+from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 from dutlab.store.run_folder import RunFolder
@@ -217,7 +218,7 @@ def _write_commands(folder: Path, found: RunReport, records: Sequence[TrialRecor
 
 
 def _write_files(path: Path, folder: Path, found: RunReport, place: SitePlace) -> None:
-    text = read_plain(path / MANIFEST).decode(errors="surrogateescape")
+    text = outside.read(path / MANIFEST, bounds.MANIFEST).decode(errors="surrogateescape")
     files = [*hashes_of(text, path / MANIFEST).items()]
     files += [(f"{ADDITIONS}/{a.file}", a.sha256) for a in found.additions if a.file]
     pages = [files[n : n + FILES_A_PAGE] for n in range(0, len(files), FILES_A_PAGE)] or [[]]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from dutlab.bounds import IMPORT
 from dutlab.errors import StoreError
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, cards, manifest_hash, same, summary_of
 from dutlab.store.beneath import Beneath
@@ -83,8 +84,8 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
     for name in record.raw:
         checked_relative(name)
         try:
-            with Beneath.opened(run.path) as below, below.open_plain(f"trials/{folder.name}/{name}") as file:
-                raw[name.removeprefix("raw/")] = file.read()
+            with Beneath.opened(run.path) as below:
+                raw[name.removeprefix("raw/")] = below.read(f"trials/{folder.name}/{name}", IMPORT)
         except OSError as error:
             raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
     recompute: Callable[[KeptTrial], Recomputed] = named(plug_of(record.cell.workload).again)

@@ -6,23 +6,25 @@ import hashlib
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+from dutlab import bounds, outside
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Conditions, LimitRow, RunCourse, RunReport, RunWatch, Section, TrialLine
+from dutlab.report.model.run_report import Conditions, LimitRow, ReadRun, RunCourse, RunReport, RunWatch, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
-from dutlab.report.sections.disturbed import nearly_nothing_left, per_cpu, repeated, too_busy
+from dutlab.report.sections.cpu_cost import cpu_cost, was_disturbed
+from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.limits import LimitContext, limits
@@ -36,7 +38,7 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
-from dutlab.store.read import dut_of, read_plain, reading
+from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
@@ -47,33 +49,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RFC2544_TRIAL_S = 60
 RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
-
-
-@dataclass(frozen=True)
-class ReadRun:
-    """A run folder, read: what every form of report is made from."""
-
-    run: RunFolder
-    resolved: Mapping[str, Any]
-    experiment: Mapping[str, Any]
-    testbed: Mapping[str, Any]
-    plan: Mapping[str, Any]
-    planned: Mapping[int, Cell]
-    records: list[TrialRecord]
-    aside: list[TrialRecord]
-    """Of attempts that do not count."""
-    lost: list[TrialRecord]
-    """Of those the ones that lost a host."""
-    facts: Mapping[str, Mapping[str, Any]]
-    """Of hosts."""
-    findings: tuple[Finding, ...]
-    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
-    groups: Sequence[Group]
-    labels: tuple[str, ...]
-    """In their order."""
-    book: NoteBook
-    faults: list[str]
-    """What could not be read."""
 
 
 def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
@@ -115,7 +90,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
     folder = _link(run.path, base)
     records, planned, faults = read.records, read.planned, list(read.faults)
-    found_sections = sections(run, groups, order, book)
+    found_sections = sections(read)
     aside, facts, watched = read.aside, read.facts, sample_means(run, groups, faults)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
@@ -163,7 +138,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
-        per_cpu=per_cpu(groups, aside),
+        cpu_cost=cpu_cost(records, aside) if any(map(was_disturbed, (*records, *aside))) else None,
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
         simulated=_simulated(records),
@@ -295,8 +270,8 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     out = []
     short: dict[str, set[float]] = {}
     for cell in cells:
-        duration = cell.params.get("duration_s")
-        if isinstance(duration, (int, float)) and duration < RFC2544_TRIAL_S:
+        duration = getattr(cell.setting, "duration_s", None)
+        if duration is not None and duration < RFC2544_TRIAL_S:
             short.setdefault(cell.workload, set()).add(float(duration))
     for workload, durations in sorted(short.items()):
         lasted = " or ".join(duration_words(d) for d in sorted(durations))
@@ -335,7 +310,7 @@ def _command(read: ReadRun) -> str:
 
 def _manifest(run: RunFolder) -> str | None:
     path = run.path / MANIFEST
-    return hashlib.sha256(read_plain(path)).hexdigest() if path.exists() else None
+    return hashlib.sha256(outside.read(path, bounds.MANIFEST)).hexdigest() if path.exists() else None
 
 
 def _moment(moment: datetime | None) -> str:
@@ -356,18 +331,17 @@ def _link(path: Path, base: Path) -> str:
     return quote(os.fsencode(os.path.relpath(path, base).replace(os.sep, "/")))
 
 
-Builder = Callable[[RunFolder, Sequence[Group], Sequence[str], NoteBook], Section]
+Builder = Callable[[ReadRun, Sequence[Group], Sequence[str], NoteBook], Section]
 """Run, the workload's cells, labels in their order, doubts → its section."""
 
 
-def sections(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Section, ...]:
+def sections(read: ReadRun) -> tuple[Section, ...]:
     """One of each workload, in the order of WORKLOADS; those that only other tools' files know come last."""
     of: dict[str, list[Group]] = {}
-    for one in groups:
+    for one in read.groups:
         of.setdefault(one.cell.workload, []).append(one)
-    known = [name for name in WORKLOADS if name in of]
-    names = (*known, *sorted(of.keys() - WORKLOADS.keys()))
-    return tuple(_builder(plug_of(name), of[name])(run, of[name], labels, book) for name in names)
+    names = (*(name for name in WORKLOADS if name in of), *sorted(of.keys() - WORKLOADS.keys()))
+    return tuple(_builder(plug_of(name), of[name])(read, of[name], read.labels, read.book) for name in names)
 
 
 def _builder(plug: WorkloadPlug, groups: Sequence[Group]) -> Builder:

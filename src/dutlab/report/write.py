@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +15,7 @@ from dutlab.report.gather import gather, read_run, report_of
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.words import plural
-from dutlab.report.pages.csv_table import csv_table, table_csv
-from dutlab.report.pages.html import html
-from dutlab.report.pages.json_data import json_data
-from dutlab.report.pages.markdown import markdown
+from dutlab.report.pages.csv_table import table_csv
 from dutlab.report.pages.publication import Publication, publication
 from dutlab.report.pages.publication_page import publication_html, publication_json, publication_markdown
 from dutlab.report.pages.terminal import terminal_answer, terminal_table
@@ -29,6 +26,7 @@ from dutlab.report.sections.watched import sample_curves, sample_means
 from dutlab.store.manifest import DERIVED
 from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file
+from dutlab.workloads import named
 
 IMAGES = ("svg", "png")
 
@@ -63,21 +61,15 @@ def report_finished(runs: Sequence[Path]) -> list[RunReport]:
     out = []
     for run in runs:
         (found,) = _gather([run], folder := _folder([run], None))
-        for f, data in _made([found], FORMATS, run).items():
+        for f, data in _made([found], tuple(FORMATS), run).items():
             replace_file(folder / f"report.{f}", data)
         out.append(found)
     return out
 
 
 def _made(found: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict[str, bytes]:
-    makers: dict[str, Callable[[], str]] = {
-        "html": lambda: html(found, {r.name: plots_of(r) for r in found}),
-        "md": lambda: markdown(found),
-        "csv": lambda: csv_table(found),
-        "json": lambda: json_data(found),
-    }
     with reading(run):
-        return {f: _bytes(makers[f]()) for f in dict.fromkeys(formats)}
+        return {f: _bytes(named(FORMATS[f])(found)) for f in dict.fromkeys(formats)}
 
 
 def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[str]:
@@ -214,6 +206,6 @@ def _folder(runs: Sequence[Path], out: Path | None, *below: str) -> Path:
     return out or folder_in(runs[0], DERIVED, *below)
 
 
-def _insist(asked: Sequence[str], known: Sequence[str]) -> None:
+def _insist(asked: Sequence[str], known: Collection[str]) -> None:
     if wrong := [f for f in asked if f not in known] or ([] if asked else ["nothing"]):
         raise InputError(f"{', '.join(wrong)}: no such format", remedy=f"choose from {', '.join(known)}")

@@ -45,6 +45,11 @@ class Attempts:
         """Why no disturbed trial is repeated any more, in words; empty while they are."""
         return machine_too_busy(attempts=len(self._judged), disturbed=sum(self._judged))
 
+    @property
+    def any_disturbed(self) -> bool:
+        """Whether an attempt of this process was."""
+        return any(self._judged)
+
     def verdict(self, record: TrialRecord) -> TrialRecord:
         """The record as it is to be written: numbered, and judged by what is known of its cell so far."""
         earlier = [r for of_trial in self._known.values() for r in of_trial]

@@ -35,6 +35,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from dutlab import outside
+from dutlab.bounds import CAMPAIGN, INPUT
 from dutlab.errors import StoreError, TestbedError
 from dutlab.runner.campaign_plan import PlanHead, insist_on_files, insist_on_none, planned_run, planned_runs, read_head, write_plan
 from dutlab.runner.fleet.cost import FleetCost, RunClock
@@ -148,7 +150,7 @@ class CampaignFolder:
     def done(self, planned: PlannedRun) -> str | None:
         """The name of its run, once that has been settled."""
         try:
-            name = (self.place(planned) / _RUN).read_text(encoding="utf-8")
+            name = outside.read(self.place(planned) / _RUN, INPUT).decode()
         except FileNotFoundError:
             return None
         self.runs.mkdir(exist_ok=True)
@@ -222,7 +224,7 @@ class CampaignFolder:
         """The store that the first worker on this campaign had its leases in; `identity` where this is the first."""
         with contextlib.suppress(AlreadyWritten):
             write_once(self.path / _STORE, identity.encode())
-        return (self.path / _STORE).read_text(encoding="utf-8")
+        return outside.read(self.path / _STORE, INPUT).decode()
 
     def _own(self, planned: PlannedRun) -> list[Path]:
         own = self.own_runs(planned)
@@ -243,7 +245,7 @@ class CampaignFolder:
         said = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
         names = _names(place / _RUNS)
         if (place / _RUN).exists():
-            name = (place / _RUN).read_text(encoding="utf-8")
+            name = outside.read(place / _RUN, INPUT).decode()
             return RunStanding(planned, CampaignState.DONE, name, len(tries), last, said, ended, self._cost(place), self.kept(planned))
         run = names[-1] if names else None
         if _is_held(place / _LOCK) or (run is not None and is_running(place / _RUNS / run)):
@@ -310,7 +312,7 @@ def _names(runs: Path) -> list[str]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_bytes().decode(errors="replace").splitlines()
+        return outside.read(path, CAMPAIGN).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dutlab import outside
+from dutlab.bounds import CAMPAIGN, INPUT
 from dutlab.errors import InputError, StoreError
 from dutlab.spec.fleet import Fleet
 from dutlab.spec.planned_run import PlannedRun
@@ -86,7 +88,7 @@ def read_head(folder: Path) -> PlanHead:
     """plan.json. Raises InputError where there is none, StoreError."""
     path = folder / _HEAD
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(outside.read(path, CAMPAIGN))
     except FileNotFoundError:
         raise InputError(f"{folder}: not a campaign", remedy="name the folder that holds plan.json and planned.jsonl") from None
     except (OSError, ValueError) as error:
@@ -104,7 +106,7 @@ def planned_runs(folder: Path) -> list[PlannedRun]:
     """All of them, in their order. Raises InputError, StoreError."""
     head, path = read_head(folder), folder / _PLANNED
     try:
-        lines = path.read_bytes().splitlines()
+        lines = outside.read(path, CAMPAIGN).splitlines()
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}", remedy=_REMEDY) from error
     if len(lines) != head.planned:
@@ -118,7 +120,7 @@ def planned_run(folder: Path, number: int) -> PlannedRun:
     if not 1 <= number <= head.planned:
         raise InputError(f"{folder}: has no planned run {number}", remedy=f"they are 1 to {head.planned}")
     try:
-        with path.open("rb") as file:
+        with outside.opened(path) as file:
             file.seek((number - 1) * head.planned_line_bytes)
             return _parsed(path, number, file.read(head.planned_line_bytes))
     except OSError as error:
@@ -152,6 +154,6 @@ def _parsed(path: Path, number: int, line: bytes) -> PlannedRun:
 
 def _hash(file: Path) -> str | None:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(outside.read(file, INPUT, outside.AtLink.FOLLOWED)).hexdigest()
     except OSError:
         return None

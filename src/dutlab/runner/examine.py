@@ -20,10 +20,13 @@ from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.watched import POLLING_CORES
 from dutlab.tools.ping import Ping
 
 WATCH_S = 0.5
 """How long the cores are watched: the only time that a run waits for its examination."""
+POLLS_PERCENT = 95.0
+"""Of a core without load, from which on the device counts as one that polls there."""
 _SHARE = re.compile(r"cpu(\d+)_(user|system|irq|softirq|steal)_percent")
 
 
@@ -62,7 +65,14 @@ async def examine(
     carried = await asyncio.gather(
         *(_over_cable(ping, patient, link, *ends) for link in patient.links for ends in _first_cables(link, hosts))
     )
-    return Examined(patient.facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
+    facts = patient.facts if one_machine else {name: {**of, **_polling(watched.get(name))} for name, of in patient.facts.items()}
+    return Examined(facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
+
+
+def _polling(watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
+    """The cores that are busy with nothing to do, as a fact; none where no core is."""
+    cores = [] if watched is None else [n for n, share in watched.cores.items() if share.busy_percent >= POLLS_PERCENT]
+    return {POLLING_CORES: cores} if cores else {}
 
 
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:

@@ -38,6 +38,7 @@ from dutlab.runner.run_process import RunProcess, TimeIsOver
 from dutlab.runner.stage import Stage, open_stage
 from dutlab.runner.trial import carry_out, lost_with, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
+from dutlab.sensors.quiet import Neighbours
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
@@ -45,6 +46,7 @@ from dutlab.store.cell_figures import CellKey, key_of
 from dutlab.subject import joined
 from dutlab.workloads import plug_of
 
+QUIET_WAIT = "quiet"
 VIRTUAL = "veth"
 """The kind of port that namespaces and containers have."""
 
@@ -66,8 +68,17 @@ class RunOptions:
     """Resume also a run that this user did not make on this machine."""
     budget_s: float | None = None
     """After so many seconds nothing is measured any more; what is left can be resumed."""
+    wait_quiet_s: float = 0.0
+    """So long is waited in all for a quiet machine: before the first trial, and before one is repeated that was disturbed."""
     unknown: tuple[str, ...] = ()
     """What could not be found out before, in sentences for the report."""
+
+
+def shortest_to_front(left: deque[Trial]) -> None:
+    """Moves the trial that needs the least time to the front; the others keep their order."""
+    shortest = min(left, key=lambda trial: trial.estimate_s)
+    left.remove(shortest)
+    left.appendleft(shortest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +91,9 @@ class Execution(RunProcess):
     """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
     """How often guests were lost in each cell."""
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    waited: Counter[str] = field(default_factory=Counter)
+    """Whole seconds for which a quiet machine was waited for."""
 
     async def to_its_end(self, options: RunOptions) -> RunResult:
         """All that is left, at a stretch."""
@@ -101,6 +115,7 @@ class Execution(RunProcess):
             raise TestbedError(error.what, remedy=error.remedy) from error
 
     async def _on_stage(self, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
+        await self._quiet(options)
         is_built = self.testbed.lab and not options.standing_lab
         self.events.preparing(f"building lab {self.testbed.lab}" if is_built else "connecting to the hosts")
         async with open_stage(
@@ -129,10 +144,10 @@ class Execution(RunProcess):
                     for _, group in groupby(rest, key=lambda t: t.group):
                         if needed := self.records.needed(group):
                             set_by_hand = await self._ask(needed[0], set_by_hand)
-                            await self._group(stage, levels, needed, ends)
+                            await self._group(stage, levels, needed, options, ends)
                     while not self.records.left() and (late := self.records.disturbed_in_hindsight()):
                         for _, group in groupby(late, key=lambda t: t.group):
-                            await self._group(stage, levels, list(group), ends)
+                            await self._group(stage, levels, list(group), options, ends)
                 if "mode" in set_by_hand:
                     await self._ask_person("restore the DUT to its state before the run")
 
@@ -204,24 +219,41 @@ class Execution(RunProcess):
         what = f"{load.generator.text()}, {load.mix.name} on link {joined(load.links)}"
         self.events.note(f"headroom unknown: {what}: the rig could not be measured without the DUT: {why}")
 
-    async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:
+    async def _quiet(self, options: RunOptions) -> None:
+        """Waits for a quiet machine as long as was asked for, where hosts of the testbed are this machine."""
+        left_s = options.wait_quiet_s - self.waited[QUIET_WAIT]
+        if left_s < 1 or not (self.testbed.lab or any(host.local for host in self.testbed.hosts.values())):
+            return
+        began = self.neighbours.clock()
+        self.events.preparing("waiting for a quiet machine")
+        busy = await self.neighbours.until_quiet(left_s, lambda what: self.events.note(f"waiting for a quiet machine: {what}"))
+        self.waited[QUIET_WAIT] += max(1, round(self.neighbours.clock() - began))
+        if busy:
+            self.events.note(f"the machine did not become quiet: {busy}; measuring all the same")
+
+    async def _shortest_first(self, stage: Stage, left: deque[Trial]) -> None:
+        """While the machine is quiet after trials were disturbed, the trial that needs the least time goes first."""
+        if stage.shares_this_machine and len(left) > 1 and self.records.any_disturbed and await self.neighbours.is_calm():
+            shortest_to_front(left)
+
+    async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
         """One application of a mode, in the levels that its trials have, and the trials measured in it; another where a guest was lost."""
         left = trials
         while left:
             try:
-                await self._applied(stage, levels, left, ends)
+                await self._applied(stage, levels, left, options, ends)
             except GuestLost:
                 left = self.records.left(trials)
             else:
                 return
 
-    async def _applied(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], ends: float | None) -> None:
+    async def _applied(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
         mode = await levels.around(stage.modes[trials[0].cell.mode], trials[0].cell)
         application = f"{trials[0].number}-{mode.name}"
         steps = await mode.undo(stage.dut, stage.dut_testbed)
         self.journal.write("mode-applying", application=application, mode=mode.name, undo=undo_to_json(steps))
         async with ended_by(lambda: self._restored(stage, steps, application)), self._with_guests(stage, levels, trials):
-            await self._in_mode(stage, mode, application, trials, ends)
+            await self._in_mode(stage, mode, application, trials, options, ends)
 
     @asynccontextmanager
     async def _with_guests(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial]) -> AsyncIterator[None]:
@@ -255,7 +287,9 @@ class Execution(RunProcess):
             await carry_out_undo(steps, stage.hosts)
         self.journal.write("mode-restored", application=application)
 
-    async def _in_mode(self, stage: Stage, mode: Mode, application: str, trials: Sequence[Trial], ends: float | None) -> None:
+    async def _in_mode(  # noqa: PLR0917 -- all of one application
+        self, stage: Stage, mode: Mode, application: str, trials: Sequence[Trial], options: RunOptions, ends: float | None
+    ) -> None:
         unproven = list[Trial]()
         stage.device.mode = mode
         try:
@@ -265,6 +299,7 @@ class Execution(RunProcess):
             self.events.verified(mode.name, checks, holds=not why)
             left, stands = deque(trials), await as_applied(stage)
             while left:
+                await self._shortest_first(stage, left)
                 trial = self.begin_trial(left[0], ends)
                 if why:
                     carried = refused(stage, checks, self.book, trial, why)
@@ -275,7 +310,10 @@ class Execution(RunProcess):
                         carry_out(stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading)
                     )
                     await stayed_in_mode(stage, mode, connections)
-                if not (again := self.records.once_more(carried)):
+                if again := self.records.once_more(carried):
+                    left.rotate(-1)  # the others first: what disturbed it may be over by then
+                    await self._quiet(options)
+                else:
                     unproven.append(left.popleft())
                 switched, changed = stage.device.restarted, await stage.device.put_back()
                 if not why and not changed and (lost := await lost_state(stage, mode, stands)):

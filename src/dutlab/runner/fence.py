@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from dutlab import outside
+from dutlab.bounds import INPUT
 from dutlab.errors import TestbedError
 from dutlab.store.write import write_once
 
@@ -65,4 +67,4 @@ def newest_token(folder: Path) -> int | None:
 
 def facts_of(folder: Path, token: int) -> dict[str, Any]:
     """What that holder said of itself."""
-    return dict(json.loads((folder / f"{token:0{_DIGITS}d}").read_bytes()))
+    return dict(json.loads(outside.read(folder / f"{token:0{_DIGITS}d}", INPUT)))

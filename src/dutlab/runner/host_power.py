@@ -35,8 +35,7 @@ async def on_again(step: UndoStep, host: Host | None) -> None:
     if (spec := _POWER.validate_python(json.loads(step.switch))) is None:
         return
     power = HostPower(step.host, spec)
-    if not await asyncio.to_thread(power.is_on):
-        await asyncio.to_thread(power.turn, on=True)
+    await asyncio.to_thread(power.switch_on)
     if host is not None:
         await until_it_answers(host, spec.back_within)
 
@@ -104,6 +103,6 @@ async def _revive(host: Host, spec: PowerSpec, why: str, journal: Callable[..., 
     if was_on:
         await asyncio.to_thread(power.cycle)
     else:
-        await asyncio.to_thread(power.turn, on=True)
+        await asyncio.to_thread(power.switch_on)
     await until_it_answers(host, spec.back_within)
     return f"{host.name} did not answer, and its power was switched {'off and on' if was_on else 'on'}: {why}"

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dutlab import bounds, outside
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
 from dutlab.runner.fence import Fence
-from dutlab.store.read import read_plain
 from dutlab.store.seal import LineSeal
 
 Entry = Mapping[str, Any]
@@ -72,7 +72,7 @@ class Journal:
 
     def _new_line(self) -> LineSeal:
         """Ends the line that a crash or a full disk cut, so that the next one is separate."""
-        before = read_plain(self._path)
+        before = outside.read(self._path, bounds.JOURNAL)
         if before and not before.endswith(b"\n"):
             self._file.write(b"\n")
             before += b"\n"
@@ -98,7 +98,7 @@ def _locked(descriptor: int) -> bool:
 def read_journal(path: Path) -> list[Entry]:
     """Every whole entry, in order; none of a run that was cut before it began one. Raises StoreError when the file cannot be read."""
     try:
-        lines = read_plain(path).split(b"\n")
+        lines = outside.read(path, bounds.JOURNAL).split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as e:

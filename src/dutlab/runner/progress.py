@@ -35,4 +35,8 @@ class RunResult:
     @property
     def exit_status(self) -> int:
         """0 when every trial has its result, 1 otherwise."""
-        return 0 if self.failed + self.refused + self.disturbed + self.left == 0 else 1
+        return self.exit_status_of(answered=False)
+
+    def exit_status_of(self, *, answered: bool) -> int:
+        """The same; trials that other work disturbed are no fault where the run has an answer without them (`RunReport.answered`)."""
+        return 0 if self.failed + self.refused + self.left == 0 and (answered or not self.disturbed) else 1

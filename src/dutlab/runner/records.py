@@ -127,6 +127,11 @@ class Records:
                 self._repeats.set_aside(trial.number)
         return again
 
+    @property
+    def any_disturbed(self) -> bool:
+        """Whether an attempt of this process was."""
+        return self._attempts.any_disturbed
+
     @cached_property
     def _attempts(self) -> Attempts:
         return Attempts(self.folder, self.journal, self.plan.repeat_disturbed, self.events.note, self.events.set_aside)

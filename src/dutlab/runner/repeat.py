@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dutlab import outside
+from dutlab.bounds import INPUT
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
 from dutlab.plan.trials import make_plan
@@ -13,7 +15,7 @@ from dutlab.runner.trust import insist_on_resume
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.store.manifest import MANIFEST
-from dutlab.store.read import read_plain, reading
+from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
 
@@ -31,9 +33,9 @@ def to_repeat(path: Path, *, testbed: tuple[Testbed, bytes] | None, trusted: boo
             insist_on_resume(folder, ())
         plan, own = Plan.from_json(folder.plan), testbed_in(folder)
         experiment = with_environment(Experiment.model_validate(folder.resolved["experiment"]))
-        text = read_plain(path / "experiment.yaml")
+        text = outside.read(path / "experiment.yaml", INPUT)
         if testbed is None:
-            bed, bed_text = own, read_plain(path / "testbed.yaml") if (path / "testbed.yaml").exists() else None
+            bed, bed_text = own, outside.read(path / "testbed.yaml", INPUT) if (path / "testbed.yaml").exists() else None
             return Work(experiment, bed, plan, text, bed_text)
     bed, bed_text = testbed
     _insist_on_links(bed, own, path)

@@ -11,9 +11,9 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
-from dutlab.dut.custom import custom_mode
+from dutlab.dut.custom import CommandMode
 from dutlab.dut.linux_exact import GuestMode
-from dutlab.dut.mode import AsksKernels, Mode, Prober, SizedForFlows
+from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
@@ -32,15 +32,16 @@ from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
-from dutlab.sensors.cpu_account import AccountReader, accounts_of
+from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS
+from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
+from dutlab.systems.modes import DeclaredMode
 from dutlab.tools.engine.binary import EngineFile, brought_again, engine_on
 from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
@@ -100,6 +101,11 @@ class Stage:
         return self.site.hosts
 
     @property
+    def shares_this_machine(self) -> bool:
+        """Some host is this machine, so that its other work may disturb trials."""
+        return any(isinstance(host, LocalHost) for host in self.hosts.values())
+
+    @property
     def watch_cpu(self) -> int | None:
         """Where sensors run; None leaves that to the kernel."""
         return None if self.lab is None else self.lab.watch_cpu
@@ -155,7 +161,10 @@ async def open_stage(
         )
         guests = GuestWatch(hosts, journal, lab.looked_after if lab is not None and lab.guests else None, bring)
         backend = "auto" if lab is None else lab.backend
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, experiment.modes)
+        declared = modes_of(testbed.dut_family, {name: mode.array for name, mode in experiment.modes.items()})
+        arrays = {name: mode.array for name, mode in declared.items() if mode.array}
+        site_engine = Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell)
+        site = GeneratorSite(hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes)
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
 
@@ -192,10 +201,10 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
     named = {**hosts, **other_end}
     of_family = family(testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX).modes_among(named)
-    sized = {name: mode.sized_for(flows) if isinstance(mode, SizedForFlows) else mode for name, mode in of_family.items()}
+    sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
     if testbed.dut_family == EXACT:  # the guest's own script carries them out
-        return {**sized, **{name: GuestMode(name) for name in experiment.modes}}
-    return {**sized, **{name: custom_mode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
+        return {**sized, **{name: GuestMode(DeclaredMode(name)) for name in experiment.modes}}
+    return {**sized, **{name: CommandMode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
@@ -269,6 +278,7 @@ async def _set_up(
         {name: host for name, host in hosts.items() if name not in unread | guests},
         threads if threads or guests else None,
         guests=lab.kernels if lab and guests else None,
+        testbed=testbed,
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
@@ -298,7 +308,7 @@ async def _set_up(
             accounts=accounts,
             guests=watch,
             marks=() if lab is None else (Doubt(DoubtKind.EMBEDDED_LAB),),
-            notes=(*(() if lab is None else lab.notes), *await left_out(hosts, testbed)),
+            notes=(*(() if lab is None else lab.notes), *hidden_notes(hosts), *await left_out(hosts, testbed)),
             lab=lab,
             readings=readings,
         )

@@ -13,7 +13,7 @@ from typing import Literal
 from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
-from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
@@ -26,6 +26,7 @@ from dutlab.runner.headroom import with_headroom
 from dutlab.runner.limit_profile import with_profile
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
+from dutlab.sensors.cpu_account import forwarding_names
 from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
@@ -70,7 +71,8 @@ async def carry_out(
         except MeasurementError as e:
             measured, why = Measured(figures={}, raw=e.raw), str(e)
             if isinstance(e, MachineTooBusy):
-                without, measured = DISTURBED, replace(measured, doubts=(Doubt(DoubtKind.DISTURBED, why),))
+                kind = DoubtKind.LINK_WENT_DOWN if isinstance(e, LinkUnsteady) else DoubtKind.DISTURBED
+                without, measured = DISTURBED, replace(measured, doubts=(Doubt(kind, why),))
     if profile and not why and plug_of(trial.cell.workload).finds_limit:
         measured = await with_profile(measured, trial.cell, SensorSite(stage.dut, stage.watch_cpu), stage.accounts, tell)
     watched, zero_s = sensors.watched, started.timestamp() + sensors.began_s - began
@@ -78,11 +80,16 @@ async def carry_out(
     if not why and (path := plug_of(trial.cell.workload).readings):
         read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
-    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference)
+    forwarded = watched.counters.get(stage.testbed.dut or "", {}).get(FORWARDED, 0.0)
+    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed
-    around = () if undisturbed else (*stage.marks, *doubts_of(watched), *_simulated(stage), *_unplugged(stage, watched.counters), *clock)
+    unplugged = () if measured.offers and measured.offers.link_lost else tuple(_unplugged(stage, watched.counters))
+    if unplugged and measured.offers is None:  # a method of offers judges each of them, and has some that are to take links down
+        down = "; ".join(f"link {d.about} went down: {d.detail}" for d in unplugged)
+        why, without = f"{why}; {down}" if why else down, DISTURBED
+    around = () if undisturbed else (*stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock)
     found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings), *around)
     record = TrialRecord(
         trial=trial.number,
@@ -134,7 +141,7 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
     for link in stage.testbed.links.values():
         gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
         if ports := [port for port, changes in gone.items() if changes]:
-            yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=", ".join(ports), about=link.name)
+            yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=f"{', '.join(ports)}; whose end it was is not known", about=link.name)
 
 
 def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
@@ -210,16 +217,37 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     return doubts
 
 
-PER_CPU_SECOND = {"received_pps": "received_frames_per_cpu_s", "goodput_bps": "goodput_bits_per_cpu_s"}
-"""Rate → its figure by CPU time."""
+PER_CPU_SECOND = {
+    "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s"),
+    "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s"),
+}
+"""Rate → its figures by CPU time: of all threads of the testbed, and of those that forward alone."""
+FORWARDED = "ip_forwarded_datagrams"
 
 
-def with_rate_per_cpu_second(measured: Measured, cell: Cell, found: Mapping[str, Interference]) -> Measured:
-    """The same with that figure of everything that was driven together, where it is known."""
+def with_rate_per_cpu_second(
+    measured: Measured, cell: Cell, found: Mapping[str, Interference], forwarding: tuple[str, ...] = (), forwarded: float = 0.0
+) -> Measured:
+    """The same with these figures of everything that was driven together, where they are known.
+
+    `forwarding` is how the names of the threads begin that forward, and `forwarded` how many packets the DUT's own counter has of the whole
+    trial, as their time is of the whole trial. A path that passes that counter by, as a flow table does, has fewer there than came through.
+    """
     whole = measured.figures.get(cell.link_label)
-    run_s = found[THIS_MACHINE].run_s if set(found) == {THIS_MACHINE} else 0.0
+    here = found[THIS_MACHINE] if set(found) == {THIS_MACHINE} else None
     loaded_s = cell.setting.loaded_s
-    if whole is None or plug_of(cell.workload).load is not LoadPattern.STEADY or run_s <= 0 or loaded_s <= 0:
+    if whole is None or here is None or plug_of(cell.workload).load is not LoadPattern.STEADY or loaded_s <= 0:
         return measured
-    more = {figure: whole[rate] * loaded_s / run_s for rate, figure in PER_CPU_SECOND.items() if rate in whole}
+    ran_s = (here.run_s, sum(t.run_s for name, t in here.threads.items() if forwarding and name.startswith(forwarding)))
+    more = {}
+    for rate, (of_all, of_forwarding) in PER_CPU_SECOND.items():
+        if rate in whole and ran_s[0] > 0:
+            more[of_all] = whole[rate] * loaded_s / ran_s[0]
+        if rate in whole and ran_s[1] > 0:
+            passed = whole[rate] * loaded_s
+            passed = max(passed, forwarded) if rate == "received_pps" else passed
+            more[of_forwarding] = passed / ran_s[1]
+            counted = here.forwarding
+            if rate == "received_pps" and passed and counted and counted.instructions is not None and counted.cycles is not None:
+                more |= {"instructions_per_frame": counted.instructions / passed, "cycles_per_frame": counted.cycles / passed}
     return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})

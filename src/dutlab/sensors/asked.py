@@ -11,16 +11,17 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from dutlab.bounds import ANSWER_S
 from dutlab.errors import HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.hosts.passwords import from_keyring
-from dutlab.sensors.oddities import Amount, oddities
+from dutlab.sensors.oddities import Amount, FaultTally, in_range, oddities
 from dutlab.sensors.sensor import WATCH_COST, Sample, Watched, limits_once
 from dutlab.spec.sensors import AskedSensor
 
-PATIENCE_S = 10.0
-"""For one answer; what takes longer has not answered."""
+PATIENCE_S = ANSWER_S
+"""For one answer, from the first byte of the question; what takes longer has not answered."""
 SHOWN = 60
 """Characters of an answer that a fault quotes."""
 
@@ -61,7 +62,7 @@ class Asked:
         self._spec, self._open = spec, open_source
         self._place = spec.host or spec.name
         self._readings: list[TimedAnswer] = []
-        self._faults: list[str] = []
+        self._faults = FaultTally()
         self._over = threading.Event()
         self._began_s = 0.0
         self._tell: Tell = nobody
@@ -82,10 +83,9 @@ class Asked:
         readings, ended_s = tuple(self._readings), time.monotonic()
         told = [(reading.at_s, reading.quantities) for reading in readings]
         odd = oddities(told, self._began_s, ended_s, every_s=self._spec.every)
-        again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
-        faults = [f"{self._faults[0]}{again}"] if self._faults else []
         return Watched(
-            list(limits_once(self._samples(readings, began_s))), faults=tuple(f"{self.name}: {what}" for what in (*faults, *odd))
+            list(limits_once(self._samples(readings, began_s))),
+            faults=tuple(f"{self.name}: {what}" for what in (*self._faults.words, *odd)),
         )
 
     def _samples(self, readings: Sequence[TimedAnswer], began_s: float) -> Iterable[Sample]:
@@ -99,21 +99,24 @@ class Asked:
     def _ask_on(self) -> None:
         """In a thread of its own, until stop()."""
         if (why := _refused.get(self._spec)) is not None:
-            self._faults.append(f"{why}; not asked again")
+            self._faults.add(f"{why}; not asked again")
             return
         due_s, source = time.monotonic(), None
         while not self._over.is_set():
             cpu_s = time.thread_time()
             try:
                 source = source or self._open()
-                quantities = source.read()
+                quantities, odd = in_range(source.read())
+                self._faults.add(*odd)
                 self._enter(TimedAnswer(time.monotonic(), quantities, time.thread_time() - cpu_s))
             except Refused as refused:
                 _refused[self._spec] = str(refused)
-                self._faults.append(f"{refused}; not asked again")
+                self._faults.add(f"{refused}; not asked again")
                 break
             except (OSError, ValueError) as error:
-                self._faults.append(_words(error))
+                self._faults.add(_words(error))
+            except Exception as error:  # noqa: BLE001 - the boundary: a device may answer anything, also what a library does not foresee
+                self._faults.add(f"it answered what makes no sense ({type(error).__name__})")
             due_s = max(due_s + self._spec.every, time.monotonic())
             self._over.wait(due_s - time.monotonic())
         if source is not None:

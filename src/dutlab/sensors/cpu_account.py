@@ -11,25 +11,35 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.analysis.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.sensors.cpu_account_script import SCRIPT, parse_account
-from dutlab.systems import linux_proc
+from dutlab.sensors.cpu_account_script import KTHREADD, SCRIPT, machine_account, parse_account
+from dutlab.sensors.device_processes import DeviceProcesses
+from dutlab.sensors.event_counts import EventCounts
+from dutlab.spec.account import AccountSpec
+from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
 """What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
 threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
+MOST_WAITS = 4 * 3600
+"""Readings that are kept: those of an hour."""
 _NS = 1e9
+_COMM = 15
+"""So many characters of a thread's name are kept (TASK_COMM_LEN, without its end)."""
+_NOTHING = (0.0, 0.0)
+"""User and system time."""
 
 
 class AccountReader(Protocol):
@@ -59,10 +69,40 @@ class ThreadLedger:
         self._last = {tid: t for tid, (_, t) in now.items()}
 
 
+class ForwardingLedger:
+    """How long the threads that serve the DUT's ports waited between readings."""
+
+    def __init__(self, names: tuple[str, ...] = ()) -> None:
+        self._names, self._last, self._seen, self._events = names, dict[int, ThreadTime](), ThreadLedger(), EventCounts()
+        self.of = deque[tuple[float, float]](maxlen=MOST_WAITS)
+        """Moment of each reading, and the most that one of them waited since the one before."""
+
+    def see(self, at_s: float, threads: Iterable[tuple[int, str, ThreadTime]]) -> None:
+        """Enters a reading."""
+        kept = [(tid, name, t) for tid, name, t in threads if not self._names or name.startswith(self._names)]
+        if kept and self._last:
+            self.of.append((at_s, max(t.wait_s - self._last.get(tid, t).wait_s for tid, _, t in kept)))
+        if self._last.keys() != (now := {tid: t for tid, _, t in kept}).keys():
+            self._events.watch(now)
+        self._last = now
+        self._seen.see(kept)
+
+    @property
+    def total(self) -> ForwardingWait | None:
+        """Since the first reading; None without such a thread."""
+        times, (instructions, cycles) = list(self._seen.total.values()), self._events.total or (None, None)
+        if not times:
+            return None
+        ran_s, waited_s, runs = (sum(of) for of in zip(*((t.run_s, t.wait_s, t.runs) for t in times), strict=True))
+        return ForwardingWait(ran_s, waited_s, int(runs), instructions, cycles)
+
+
 class LocalAccount:
     """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
-    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another.
+    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another. `devices` tells those
+    of the DUT itself; they are looked for before a trial and after it. `dut_threads` is how the names of those kernel threads begin that
+    serve the DUT's ports; all that forward where it is empty.
     """
 
     def __init__(
@@ -70,22 +110,29 @@ class LocalAccount:
         forwarding: Iterable[int] | None = None,
         *,
         guests: Callable[[], Iterable[int]] = tuple,
+        devices: Callable[[], Iterable[int]] = tuple,
+        dut_threads: tuple[str, ...] = (),
         proc: Path = Path("/proc"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc, self._clock, self._ledger, self._forwarded = proc, clock, ThreadLedger(), ThreadLedger()
-        self._kernels, self._of_guests = guests, dict[int, float]()
+        self._named_devices, self._devices, self._is_running = devices, frozenset[int](), False
+        self._kernels, self._of_guests = guests, dict[int, tuple[float, float]]()
         self._wanted = None if forwarding is None else frozenset(forwarding)
         self._kernel: dict[int, str] = {}
+        self._visible = kernel_is_visible(proc)
         self._forwarding = self._guests = frozenset[int]()
         self._find_kernel_threads()
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._own = os.getpid()
         self._last: CpuAccount | None = None
         self._taken_s = self._stopped_s = 0.0
+        self._waits = ForwardingLedger(dut_threads)
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
+            if not self._is_running:
+                self._devices = frozenset(self._named_devices())
             return {THIS_MACHINE: self.account()}
         except (OSError, ValueError, KeyError):  # a kernel without these files: a container that hides /proc
             return {}
@@ -93,10 +140,11 @@ class LocalAccount:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self._find_kernel_threads()
-        reader = asyncio.ensure_future(self._keep_reading())
+        reader, self._is_running = asyncio.ensure_future(self._keep_reading()), True
         try:
             yield
         finally:
+            self._is_running = False
             await cancelled(reader)
 
     async def _keep_reading(self) -> None:
@@ -105,42 +153,49 @@ class LocalAccount:
 
     def account(self) -> CpuAccount:
         """Raises OSError, ValueError where /proc does not tell."""
-        if frozenset(self._kernels()) != self._guests:
+        if frozenset(self._kernels()) | self._devices != self._guests:
             self._find_kernel_threads()
         at_s, threads, stopped = self._clock(), list[tuple[int, str, ThreadTime]](), False
-        used_s = dict.fromkeys((self._own, *self._guests), 0.0)
+        used_s = dict.fromkeys((self._own, *self._guests), _NOTHING)
         for root in used_s:
             for pid in self._tree(root):
                 with contextlib.suppress(OSError):  # ended meanwhile
                     stat = self._text(f"{pid}/stat")
                     name, _, rest = stat.partition("(")[2].rpartition(")")
-                    used_s[root] += sum(map(int, rest.split()[11:15])) / self._ticks  # utime, stime, cutime, cstime
+                    utime, stime, cutime, cstime = (int(n) / self._ticks for n in rest.split()[11:15])
+                    used_s[root] = _sum(used_s[root], (utime + cutime, stime + cstime))
                     if name.startswith(PROGRAMS):
                         stopped |= rest.split()[0] == "T"
                         threads += self._threads(pid, name)
         for guest in self._guests:  # what a guest used stays ours when it is switched off
-            self._of_guests[guest] = max(self._of_guests.get(guest, 0.0), used_s[guest])
-        own_s = used_s[self._own] + sum(self._of_guests.values())
+            self._of_guests[guest] = max(self._of_guests.get(guest, _NOTHING), used_s[guest], key=sum)
+        own_s = _sum(used_s[self._own], *self._of_guests.values())
         forwarded = list[tuple[int, str, ThreadTime]]()
         for pid, name in self._kernel.items():
             with contextlib.suppress(OSError):
                 threads += (of_it := list(self._threads(pid, name)))
                 if pid in self._forwarding and pid not in self._guests:
                     forwarded += of_it
+        self._waits.see(at_s, forwarded)
         self._forwarded.see(forwarded)  # a port that is taken away takes its thread with it, whose time stays ours
-        own_s += sum(t.run_s for t in self._forwarded.total.values())
+        own_s = _sum(own_s, (0.0, sum(t.run_s for t in self._forwarded.total.values())))
         self._ledger.see(threads)
-        account = machine_account(at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total)
+        account = machine_account(
+            at_s, self._text("stat"), self._pressure(), self._ticks, own_s=own_s, threads=self._ledger.total, visible=self._visible
+        )
         if self._last is not None:
             since = account.since(self._last)
             self._stopped_s += since.seconds if stopped else 0.0
             self._taken_s += since.taken_s or 0.0
         self._last = account
-        return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s)
+        return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s, forwarding=self._waits.total, waits=tuple(self._waits.of))
 
     def _find_kernel_threads(self) -> None:
         """They may come and go with ports, so they are looked for before each trial."""
-        named, self._guests = dict(self._kernel_threads()), frozenset(self._kernels())
+        self._guests = frozenset(self._kernels()) | self._devices
+        named = dict(self._kernel_threads())
+        if not self._visible:  # the numbers that were asked for are of another process namespace
+            named = {pid: name for pid, name in named.items() if pid in self._guests}
         self._forwarding = self._guests | {
             pid for pid, n in named.items() if (n.startswith("napi/") if self._wanted is None else pid in self._wanted)
         }
@@ -180,12 +235,13 @@ class LocalAccount:
 class RemoteAccount:
     """The account of another Linux host: one command a reading."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, account: AccountSpec = AccountSpec()) -> None:  # noqa: B008 -- it is frozen
+        groups = (f"cgroup:{name.strip('/')}" for name in (*account.cgroups, *account.units))
+        self._host, self._wanted = host, (*PROGRAMS, *account.processes, *groups)
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
-            done = await self._host.run(["sh", "-c", SCRIPT, "account", *PROGRAMS], check=False)
+            done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted], check=False)
         except HostError:  # whoever measures says so
             return {}
         account = parse_account(done.text)
@@ -214,34 +270,61 @@ class Accounts:
 
 
 def accounts_of(
-    hosts: Mapping[str, Host], forwarding: Iterable[int] | None = None, *, guests: Callable[[], Iterable[int]] | None = None
+    hosts: Mapping[str, Host],
+    forwarding: Iterable[int] | None = None,
+    *,
+    guests: Callable[[], Iterable[int]] | None = None,
+    testbed: Testbed | None = None,
 ) -> Accounts:
     """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
-    here = (
-        [LocalAccount(forwarding, guests=guests or tuple)] if guests or any(isinstance(host, LocalHost) for host in hosts.values()) else []
+    specs = {} if testbed is None else {name: spec.account for name, spec in testbed.hosts.items()}
+    local = {name: host for name, host in hosts.items() if isinstance(host, LocalHost)}
+    devices = DeviceProcesses(
+        tuple(specs[name] for name in local if name in specs),
+        frozenset(inode for host in local.values() if (inode := host.namespace_inode) is not None),
+        frozenset(testbed.ports_of(testbed.dut)) if testbed is not None and testbed.dut in local else frozenset(),
     )
-    far = [RemoteAccount(h) for h in hosts.values() if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel]
+    here = (
+        [LocalAccount(forwarding, guests=guests or tuple, devices=devices, dut_threads=forwarding_names(testbed))]
+        if guests or local
+        else []
+    )
+    far = [
+        RemoteAccount(h, specs.get(h.name, AccountSpec()))
+        for h in hosts.values()
+        if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel
+    ]
     return Accounts([*here, *far])
 
 
-def machine_account(
-    at_s: float, stat: str, pressure: str, ticks: int, *, own_s: float | None, threads: Mapping[str, ThreadTime]
-) -> CpuAccount:
-    """An account out of /proc/stat and /proc/pressure/cpu. Raises ValueError without a core in `stat`."""
-    cores = linux_proc.cpu_times(stat)
-    if not cores:
-        raise ValueError("/proc/stat names no core")
-    return CpuAccount(
-        at_s=at_s,
-        cores=len(cores),
-        busy_s=sum(c.user + c.system for c in cores.values()) / ticks,
-        steal_s=sum(c.steal for c in cores.values()) / ticks,
-        pressure_s=linux_proc.cpu_pressure_s(pressure),
-        own_s=own_s,
-        threads=dict(threads),
-    )
+def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
+    """How the names of the kernel threads begin that serve the DUT's ports; none where a port elsewhere has the same name."""
+    if testbed is None or testbed.dut is None:
+        return ()
+    others = {port for host in testbed.hosts if host != testbed.dut for port in testbed.ports_of(host)}
+    ports = testbed.ports_of(testbed.dut)
+    return () if others.intersection(ports) else tuple(f"napi/{port}-"[:_COMM] for port in ports)
+
+
+def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
+    """Whether /proc shows the kernel's threads; that of a process namespace does not."""
+    try:
+        return (proc / "2" / "comm").read_text(encoding="utf-8").strip() == KTHREADD
+    except OSError:
+        return False
+
+
+def hidden_notes(hosts: Mapping[str, Host]) -> tuple[str, ...]:
+    """What cannot be told of this machine since its kernel threads are hidden; nothing where they are not, or no host is this machine."""
+    if kernel_is_visible() or not any(isinstance(host, LocalHost) for host in hosts.values()):
+        return ()
+    return ("this is a process namespace, which hides kernel threads: of other work only the time in user mode is known",)
+
+
+def _sum(*of: tuple[float, float]) -> tuple[float, float]:
+    return sum(user for user, _ in of), sum(system for _, system in of)
 
 
 def _thread_time(schedstat: str) -> ThreadTime:
-    run, wait, *_ = schedstat.split()
-    return ThreadTime(int(run) / _NS, int(wait) / _NS)
+    run, wait, runs, *_ = schedstat.split()
+    return ThreadTime(int(run) / _NS, int(wait) / _NS, int(runs))

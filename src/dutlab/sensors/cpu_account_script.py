@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from dutlab.analysis.interference import CpuAccount, ThreadTime
 from dutlab.systems import linux_proc
 from dutlab.systems.watched import sections
@@ -13,11 +16,16 @@ part() { printf '\036%s\n' "$1"; }
 part uptime; cat /proc/uptime
 part stat; cat /proc/stat
 part pressure; cat /proc/pressure/cpu 2>/dev/null
+part kernel; cat /proc/2/comm 2>/dev/null
 part programs
 for p in /proc/[0-9]*; do
   read -r name 2>/dev/null <"$p/comm" || continue
   wanted=
-  case $name in napi/*|ksoftirqd/*) wanted=kernel;; *) for w; do case $name in "$w"*) wanted=program;; esac; done;; esac
+  case $name in napi/*|ksoftirqd/*) wanted=kernel;; *) for w; do
+    case $w in
+      cgroup:*) IFS= read -r group 2>/dev/null <"$p/cgroup"; case "$group/" in *"/${w#cgroup:}/"*) wanted=program;; esac;;
+      *) case $name in "$w"*) wanted=program;; esac;;
+    esac; done;; esac
   [ "$wanted" ] || continue
   IFS= read -r stat 2>/dev/null <"$p/stat" || continue
   printf '%s|%s|%s|%s\n' "$wanted" "${p#/proc/}" "$name" "${stat##*) }"
@@ -25,8 +33,13 @@ for p in /proc/[0-9]*; do
 done
 exit 0
 """
-"""Its arguments: how the names of programs that send and receive begin. A process has a line of four fields, a thread one of three."""
+"""Its arguments: how the names of programs begin that send, receive or are the device, and `cgroup:` with a control group of it.
+A process has a line of four fields, a thread one of three."""
 
+KERNEL_THREADS = "kernel threads"
+"""Name of what the kernel's threads ran where they are not visible: in a process namespace, /proc has none of them."""
+KTHREADD = "kthreadd"
+"""Process 2, the parent of all kernel threads, where they are visible."""
 _NS = 1e9
 _UTIME, _STIME = 11, 12
 """Columns of /proc/PID/stat behind the name (proc_pid_stat(5): fields 14 and 15). Time of ended threads is in them."""
@@ -42,7 +55,7 @@ def parse_account(text: str) -> CpuAccount | None:
     uptime = part.get("uptime", "").split()
     if not cores or not uptime:
         return None
-    own_s, name = 0.0, ""
+    user_s, system_s, name = 0.0, 0.0, ""
     threads: dict[str, ThreadTime] = {}
     programs = set[int]()
     for line in part.get("programs", "").splitlines():
@@ -50,19 +63,39 @@ def parse_account(text: str) -> CpuAccount | None:
             case [_, pid, name, columns]:
                 times = columns.split()
                 if not name.startswith("ksoftirqd/"):  # its time is in the column softirq of /proc/stat
-                    own_s += (int(times[_UTIME]) + int(times[_STIME])) / USER_HZ
+                    user_s += int(times[_UTIME]) / USER_HZ
+                    system_s += int(times[_STIME]) / USER_HZ
                     programs.add(int(pid))
             case [_, run, wait]:
                 threads[name] = threads.get(name, ThreadTime(0.0, 0.0)) + ThreadTime(int(run) / _NS, int(wait) / _NS)
             case _:
                 continue
+    visible = part.get("kernel", KTHREADD).strip() == KTHREADD
+    found = machine_account(
+        float(uptime[0]), part["stat"], part.get("pressure", ""), USER_HZ, own_s=(user_s, system_s), threads=threads, visible=visible
+    )
+    return replace(found, programs=frozenset(programs))
+
+
+def machine_account(
+    at_s: float, stat: str, pressure: str, ticks: int, *, own_s: tuple[float, float], threads: Mapping[str, ThreadTime], visible: bool
+) -> CpuAccount:
+    """An account out of /proc/stat and /proc/pressure/cpu; `own_s` is user and system time of what is ours.
+
+    Where kernel threads are not `visible`, all system time that is not of our processes counts as theirs, which forward: what others used
+    is then their user time. Raises ValueError without a core in `stat`.
+    """
+    cores = linux_proc.cpu_times(stat)
+    if not cores:
+        raise ValueError("/proc/stat names no core")
+    user_s, system_s = (sum(of) / ticks for of in zip(*((c.user, c.system) for c in cores.values()), strict=True))
+    kernel_s = 0.0 if visible else max(0.0, system_s - own_s[1])
     return CpuAccount(
-        at_s=float(uptime[0]),
+        at_s=at_s,
         cores=len(cores),
-        busy_s=sum(c.user + c.system for c in cores.values()) / USER_HZ,
-        steal_s=sum(c.steal for c in cores.values()) / USER_HZ,
-        pressure_s=linux_proc.cpu_pressure_s(part.get("pressure", "")),
-        own_s=own_s,
-        threads=threads,
-        programs=frozenset(programs),
+        busy_s=user_s + system_s,
+        steal_s=sum(c.steal for c in cores.values()) / ticks,
+        pressure_s=linux_proc.cpu_pressure_s(pressure),
+        own_s=sum(own_s) + kernel_s,
+        threads=dict(threads) if visible else {**threads, KERNEL_THREADS: ThreadTime(kernel_s, 0.0)},
     )

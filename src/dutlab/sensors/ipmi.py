@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 
+from dutlab.bounds import ANSWER_BYTES
+from dutlab.hosts.bounded import run_bounded
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite, limit_name
@@ -50,16 +51,15 @@ class IpmiSession:
 
     def ask(self, *words: str, terse: bool = False) -> tuple[int, str, str]:
         """Status, output, errors; `terse` leaves the reasons of a failure out. Raises Refused, OSError, ValueError."""
-        command, nothing = [*(self._begin[:-1] if terse else self._begin), *words], subprocess.DEVNULL
+        command = [*(self._begin[:-1] if terse else self._begin), *words]
         try:
-            done = subprocess.run(command, env=self._environment, capture_output=True, timeout=LONGEST_S, check=False, stdin=nothing)
-        except subprocess.TimeoutExpired as error:
+            status, said, why = run_bounded(command, environment=self._environment, timeout_s=LONGEST_S, most_bytes=ANSWER_BYTES)
+        except TimeoutError as error:
             raise ValueError(f"ipmitool did not end within {LONGEST_S:g} s") from error
-        said, why = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-        if done.returncode != 0 and any(words in why for words in _NOT_LET_IN):
+        if status != 0 and any(words in why for words in _NOT_LET_IN):
             line = next(line for line in why.splitlines() if any(words in line for words in _NOT_LET_IN))
             raise Refused(f"it refuses us ({line.strip('> ')})")
-        return done.returncode, said, why
+        return status, said, why
 
 
 class IpmiController:

@@ -12,17 +12,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from dutlab.bounds import TURN_BYTES
 from dutlab.errors import CommandFailed, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Process
-from dutlab.sensors.oddities import Amount
+from dutlab.hosts.running import KeptOutput
+from dutlab.sensors.oddities import Amount, FaultTally, in_range
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite, Watched, limits_once
 from dutlab.systems.watched import MARK, sections, shell_times_s
 
 _END = f"{MARK}end\n"
 _FIRST_TURN_S = 30.0
-_MOST_LINES = 4096
-"""Lines of one turn: a sensor that never ends its turn does not fill the memory."""
 
 
 class ShellLoop(ABC):
@@ -47,7 +47,7 @@ class ShellLoop(ABC):
         self._first_s = 0.0
         self._own: list[tuple[float, float]] = []
         """When turns came, and what the loop had taken by then; seconds."""
-        self._faults: list[str] = []
+        self._faults = FaultTally()
         self._tell: Tell = nobody
 
     async def start(self, tell: Tell = nobody) -> None:
@@ -76,13 +76,12 @@ class ShellLoop(ABC):
             return Watched()
         ended_s = time.monotonic()
         if self._reader.done() and not self._faults:
-            self._faults.append("its loop ended before the trial did")
+            self._faults.add("its loop ended before the trial did")
         await self._process.end(grace_s=1.0)
         await self._reader
         if not self._first.is_set():
-            self._faults.append(f"no reading; {self.needs}")
-        again = f" ({len(self._faults)} times)" if len(self._faults) > 1 else ""
-        said = [f"{self._faults[0]}{again}"] if self._faults else self._odd(ended_s)
+            self._faults.add(f"no reading; {self.needs}")
+        said = self._faults.words or self._odd(ended_s)
         return Watched(
             list(self._samples(self._first_s if began_s is None else began_s)), faults=tuple(f"{self.name}: {what}" for what in said)
         )
@@ -107,24 +106,25 @@ class ShellLoop(ABC):
                 yield Sample(round(at_s - began_s, 3), self.host, self.name, WATCH_COST, "%", (after - before) / (at_s - before_s) * 100)
 
     async def _read(self, process: Process) -> None:
-        block: list[bytes] = []
+        block = KeptOutput(TURN_BYTES)
         try:
             while line := await process.readline():
-                block.append(line)
+                block.take(line)
                 if line == _END.encode():
-                    at_s, text = time.monotonic(), b"".join(block).decode("utf-8", "replace")
-                    block = []
-                    self._enter(at_s, text)
-                del block[_MOST_LINES:]
+                    if block.dropped_bytes:
+                        self._faults.add(f"it printed {TURN_BYTES + block.dropped_bytes} bytes in one turn")
+                    else:
+                        self._enter(time.monotonic(), block.kept.decode("utf-8", "replace"))
+                    block = KeptOutput(TURN_BYTES)
         except HostError as e:  # the host is lost, which whoever measures says too
-            self._faults.append(str(e))
+            self._faults.add(str(e))
 
     def _enter(self, at_s: float, text: str) -> None:
         try:
             self._turn(at_s, text)
             self._own.append((at_s, shell_times_s(sections(text).get("own", ""))))
         except (ValueError, KeyError) as e:
-            self._faults.append(str(e))
+            self._faults.add(str(e))
         if not self._first.is_set():
             self._first_s = at_s
             self._first.set()
@@ -144,7 +144,8 @@ class AmountLoop(ShellLoop):
         """What a turn printed. Raises ValueError, KeyError where it makes no sense."""
 
     def _turn(self, at_s: float, text: str) -> None:
-        found = self._amounts(text)
+        found, odd = in_range(self._amounts(text))
+        self._faults.add(*odd)
         self._values.append((at_s, found))
         self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
 

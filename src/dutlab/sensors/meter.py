@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from dutlab.sensors import mfi
 from dutlab.sensors.asked import SHOWN, Asked, secret
-from dutlab.sensors.oddities import Amount
+from dutlab.sensors.oddities import Amount, as_number
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import MeterSensor
@@ -60,7 +60,10 @@ class Meter:
 
 
 def number_at(document: object, place: str) -> tuple[float | None, bool]:
-    """The number, and whether what it is part of calls itself valid (Shelly's Gen1 says `is_valid`, an mFi mPower `enabled`)."""
+    """The number, and whether what it is part of calls itself valid (Shelly's Gen1 says `is_valid`, an mFi mPower `enabled`).
+
+    Raises ValueError for a number that a float does not hold.
+    """
     value, valid = document, True
     for name, index in _STEP.findall(place):
         if isinstance(value, dict) and name in value:
@@ -70,7 +73,7 @@ def number_at(document: object, place: str) -> tuple[float | None, bool]:
             value = value[int(index)]
         else:
             return None, valid
-    return (float(value), valid) if isinstance(value, int | float) and not isinstance(value, bool) else (None, valid)
+    return (as_number(value), valid) if isinstance(value, int | float) and not isinstance(value, bool) else (None, valid)
 
 
 def make(spec: MeterSensor, site: SensorSite) -> Asked:

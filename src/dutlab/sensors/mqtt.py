@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import queue
 import ssl
-from collections.abc import Mapping
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
+from dutlab.bounds import MESSAGE_BYTES, MESSAGES
+from dutlab.outside import json_of
 from dutlab.sensors import asked
 from dutlab.sensors.asked import SHOWN, Asked, Refused, secret
 from dutlab.sensors.meter import number_at
@@ -20,13 +22,29 @@ from dutlab.spec.sensors import MqttSensor
 _NOT_LET_IN = ("Bad user name or password", "Not authorized", "Banned")
 
 
+class _BoundedClient(paho.Client):
+    """paho takes messages of up to 256 MB whole; this ends a connection that carries a larger one than any meter's."""
+
+    def __init__(self, hear: Callable[[Exception], None]) -> None:
+        super().__init__(CallbackAPIVersion.VERSION2)
+        self._hear_fault = hear
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        """`bufsize` is what is left of the packet, by the head of it. Raises OSError."""
+        if bufsize > MESSAGE_BYTES:
+            self._hear_fault(ValueError(f"the broker sends a message of {bufsize} bytes; at most {MESSAGE_BYTES} are taken"))
+            raise ConnectionError
+        return super()._sock_recv(bufsize)
+
+
 class Subscription:
     """A ReadingSource: hears what is published from now on; what the broker kept from before says nothing about this trial."""
 
     def __init__(self, spec: MqttSensor) -> None:
         self._spec = spec
-        self._heard: queue.Queue[bytes | Exception] = queue.Queue()
-        self._client = paho.Client(CallbackAPIVersion.VERSION2)
+        self._heard: deque[bytes | Exception] = deque(maxlen=MESSAGES)
+        self._news = threading.Condition()
+        self._client = _BoundedClient(self._hear)
         if spec.user is not None:
             self._client.username_pw_set(spec.user, secret(spec.password_from or ""))
         if spec.tls:
@@ -39,17 +57,16 @@ class Subscription:
     def read(self) -> Mapping[str, Amount]:
         """The newest of what came since the last look, or the next to come. Raises Refused, OSError, ValueError."""
         spec = self._spec
-        try:
-            newest = self._heard.get(timeout=max(asked.PATIENCE_S, 3 * spec.every))
-            while not self._heard.empty():
-                newest = self._heard.get_nowait()
-        except queue.Empty as error:
-            raise TimeoutError from error
+        with self._news:
+            if not self._news.wait_for(lambda: self._heard, max(asked.PATIENCE_S, 3 * spec.every)):
+                raise TimeoutError
+            newest = self._heard.pop()
+            self._heard.clear()
         if isinstance(newest, Exception):
             raise newest
         text = newest.decode("utf-8", "replace")
         try:
-            document = json.loads(text)
+            document = json_of(newest)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which is neither a number nor JSON") from error
         found, _ = number_at({"all": document}, "all") if spec.value is None else number_at(document, spec.value)
@@ -64,15 +81,20 @@ class Subscription:
 
     def _connected(self, client: paho.Client, _data: object, _flags: object, reason: object, _properties: object) -> None:
         if str(reason) in _NOT_LET_IN:
-            self._heard.put(Refused(f"the broker refuses us ({reason})"))
+            self._hear(Refused(f"the broker refuses us ({reason})"))
         elif str(reason) != "Success":
-            self._heard.put(ConnectionError(f"the broker says {reason}"))
+            self._hear(ConnectionError(f"the broker says {reason}"))
         else:
             client.subscribe(self._spec.topic)
 
     def _came(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
         if not message.retain:
-            self._heard.put(bytes(message.payload))
+            self._hear(bytes(message.payload))
+
+    def _hear(self, heard: bytes | Exception) -> None:
+        with self._news:
+            self._heard.append(heard)
+            self._news.notify()
 
 
 def make(spec: MqttSensor, site: SensorSite) -> Asked:

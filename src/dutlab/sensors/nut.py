@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import socket
+import time
 from collections.abc import Mapping
 
 from dutlab.sensors import asked
@@ -27,7 +28,11 @@ class Upsd:
         """Raises OSError, ValueError."""
         spec, said = self._spec, b""
         self._line.sendall(f"GET VAR {spec.ups} {spec.variable}\n".encode())
+        until_s = time.monotonic() + asked.PATIENCE_S
         while not said.endswith(b"\n"):
+            if (left_s := until_s - time.monotonic()) <= 0:
+                raise TimeoutError
+            self._line.settimeout(left_s)
             part = self._line.recv(_MOST_BYTES)
             if not part or len(said) > _MOST_BYTES:
                 raise ConnectionError("it broke the connection off" if not part else "its answer does not end")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean
 from typing import NamedTuple
+
+from dutlab.bounds import LARGEST_NUMBER, QUANTITIES, RANGES
 
 SILENT_S, SILENT_PERIODS = 5.0, 3
 STUCK_S, STUCK_READINGS = 30.0, 20
@@ -20,6 +22,48 @@ class Amount(NamedTuple):
 
     value: float
     unit: str
+
+
+class FaultTally:
+    """The first fault of a sensor in a trial, and how many there were: a device that is never right fills no memory."""
+
+    def __init__(self) -> None:
+        self._first, self._count = "", 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, *faults: str) -> None:
+        """Each in words."""
+        self._first = self._first or next(iter(faults), "")
+        self._count += len(faults)
+
+    @property
+    def words(self) -> list[str]:
+        """One sentence, or none."""
+        return [f"{self._first}{f' ({self._count} times)' if self._count > 1 else ''}"] if self._count else []
+
+
+def as_number(value: float | str) -> float:
+    """A number of a device as a float. Raises ValueError for what is not one, or has more digits than a float holds."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"it says a number of {len(str(value)):,} digits") from None
+
+
+def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[str]]:
+    """Those that are finite and in the range of their unit, and each other one in words."""
+    good, odd = dict[str, Amount](), list[str]()
+    if (more := len(quantities) - QUANTITIES) > 0:
+        odd.append(f"it tells {len(quantities)} readings at once; {more} are left out")
+    for name, amount in islice(quantities.items(), QUANTITIES):
+        low, high = RANGES.get(amount.unit, (-LARGEST_NUMBER, LARGEST_NUMBER))
+        if low <= amount.value <= high:  # also false of NaN
+            good[name] = amount
+        else:
+            odd.append(f"{name} says {amount.value:g} {amount.unit}, which nothing here has")
+    return good, odd
 
 
 def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: float, ended_s: float, *, every_s: float) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dutlab.sensors.asked import Asked
-from dutlab.sensors.oddities import Amount
+from dutlab.sensors.oddities import Amount, as_number
 from dutlab.sensors.sensor import SensorSite, limit_name
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import RedfishSensor
@@ -86,7 +86,7 @@ def _list(document: Any, key: str) -> list[Any]:  # noqa: ANN401
 def _number(of: Any, key: str) -> float | None:  # noqa: ANN401
     """None where the controller says `null`: it has no reading now, as of a server that is off."""
     found = of.get(key) if isinstance(of, dict) else None
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return as_number(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 def _id(link: object) -> str:

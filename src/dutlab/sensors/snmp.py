@@ -48,7 +48,7 @@ class SnmpAgent:
 
     def __init__(self, spec: SnmpSensor) -> None:
         self._spec, self._who = spec, _credentials(spec)
-        self._loop, self._engine = asyncio.new_event_loop(), SnmpEngine()
+        self._loop, self._engine = _quiet_loop(), SnmpEngine()
         self._before: tuple[float, int, float] | None = None
         """When a counter was read, what it was, and how long the agent ran then."""
 
@@ -72,11 +72,18 @@ class SnmpAgent:
 
 def asked_once(device: SnmpDevice, value: int | None = None) -> float:
     """The number that the object is, after it was set to `value`. Raises Refused, OSError, ValueError."""
-    loop, engine = asyncio.new_event_loop(), SnmpEngine()
+    loop, engine = _quiet_loop(), SnmpEngine()
     try:
         return loop.run_until_complete(_exchange(engine, _credentials(device), device, value))[0]
     finally:
         _close(engine, loop)
+
+
+def _quiet_loop() -> asyncio.AbstractEventLoop:
+    """A loop that ignores a datagram that cannot be parsed, and prints no traceback of it."""
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    return loop
 
 
 def _close(engine: SnmpEngine, loop: asyncio.AbstractEventLoop) -> None:

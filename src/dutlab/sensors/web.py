@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import secrets
+import socket
 import ssl
 import time
 from collections.abc import Mapping
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from dutlab.bounds import ANSWER_BYTES
+from dutlab.outside import json_of
 from dutlab.sensors import asked
 from dutlab.sensors.asked import SHOWN, Refused, secret
 from dutlab.spec.devices import HttpDevice
 
-_MOST_BYTES = 1_048_576
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
 _UNAUTHORIZED = 401
 _REFUSED = (_UNAUTHORIZED, 403)
 _OK, _ELSEWHERE = (200, 204), (301, 302, 303, 307)
@@ -68,7 +75,7 @@ def ask(
 ) -> bytes:
     """The same as it is; `kind` is that of `content`. Raises Redirected, and as get_json()."""
     headers = {"Accept": _JSON} | ({} if content is None else {"Content-Type": kind}) | ({"Cookie": cookie} if cookie else {})
-    question = _Question(method, target, content, headers)
+    question = _Question(method, target, content, headers, time.monotonic() + asked.PATIENCE_S)
     try:
         return _ask(device, question, kept)
     except _Stale:  # it closed what was open meanwhile
@@ -80,7 +87,7 @@ def as_json(said: bytes) -> Any:  # noqa: ANN401 any JSON
     if not said:
         return None
     try:
-        return json.loads(said)
+        return json_of(said)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace')!r}, which is not JSON") from error
 
@@ -94,6 +101,43 @@ class _Question(NamedTuple):
     target: str
     content: bytes | None
     headers: Mapping[str, str]
+    until_s: float
+    """The deadline of the whole exchange, by time.monotonic()."""
+
+    def left_s(self) -> float:
+        """Raises TimeoutError once nothing is left."""
+        if (left_s := self.until_s - time.monotonic()) <= 0:
+            raise TimeoutError
+        return left_s
+
+
+class _BeforeDeadline(io.RawIOBase):
+    """Bytes of a connection until the deadline of a question, however slowly they come: each read may take what is left."""
+
+    def __init__(self, connection: socket.socket, question: _Question) -> None:
+        self._connection, self._question = connection, question
+        self._stream = connection.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Buffer, /) -> int | None:
+        """Raises TimeoutError, OSError."""
+        self._connection.settimeout(self._question.left_s())
+        return self._stream.readinto(into)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _Answer(HTTPResponse):
+    """An answer whose head, `100 Continue`s, body and trailers have one deadline together."""
+
+    def __init__(self, connection: socket.socket, *words: Any, question: _Question, **named: Any) -> None:  # noqa: ANN401 - those of HTTPResponse
+        super().__init__(connection, *words, **named)
+        self.fp.close()
+        self.fp = io.BufferedReader(_BeforeDeadline(connection, question))
 
 
 class _Stale(Exception):
@@ -102,7 +146,8 @@ class _Stale(Exception):
 
 def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -> bytes:
     was_open = kept.take() if kept is not None else None
-    connection = was_open or _connection(device)
+    connection = was_open or _connection(device, question.left_s())
+    connection.response_class = cast("type[HTTPResponse]", partial(_Answer, question=question))
     keeps = False
     try:
         if was_open is None:
@@ -123,17 +168,17 @@ def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -
 
 def _answered(device: HttpDevice, connection: HTTPConnection, question: _Question, *, was_open: bool) -> tuple[bytes, bool]:
     """What it says, and whether it leaves the connection open. Raises _Stale, and as get_json()."""
-    (method, target, body, headers), until_s = question, time.monotonic() + asked.PATIENCE_S
+    method, target, body, headers, _ = question
     login = _basic(device) if device.user is not None and device.login == "basic" else None
     answer: HTTPResponse | None = None
     try:
         if connection.sock is not None:
-            connection.sock.settimeout(asked.PATIENCE_S)
+            connection.sock.settimeout(question.left_s())
         connection.request(method, target, body, {**headers, **({"Authorization": login} if login else {})})
         answer = connection.getresponse()
         challenge = answer.getheader("WWW-Authenticate", "")
         if answer.status == _UNAUTHORIZED and login is None and device.user is not None and challenge.lower().startswith("digest "):
-            _body(answer, connection, until_s)
+            _body(answer)
             connection.request(method, target, body, {**headers, "Authorization": _digest(device, method, target, challenge)})
             answer = connection.getresponse()
         if answer.status in _REFUSED:
@@ -142,7 +187,7 @@ def _answered(device: HttpDevice, connection: HTTPConnection, question: _Questio
             raise Redirected(f"it answered {answer.status} {answer.reason}")
         if answer.status not in _OK:
             raise ValueError(f"it answered {answer.status} {answer.reason}")
-        said = _body(answer, connection, until_s)
+        said = _body(answer)
         return said, (answer.isclosed() or answer.length == 0) and not answer.will_close
     except (ConnectionError, HTTPException) as error:
         if was_open and answer is None and not isinstance(error, TimeoutError):
@@ -153,28 +198,24 @@ def _answered(device: HttpDevice, connection: HTTPConnection, question: _Questio
             answer.close()  # one that was not read to its end holds the socket
 
 
-def _body(answer: HTTPResponse, connection: HTTPConnection, until_s: float) -> bytes:
+def _body(answer: HTTPResponse) -> bytes:
     said = b""
-    while (part := answer.read1(_MOST_BYTES)) and len(said) <= _MOST_BYTES:
+    while (part := answer.read1(ANSWER_BYTES)) and len(said) <= ANSWER_BYTES:
         said += part
-        if (left_s := until_s - time.monotonic()) <= 0:
-            raise TimeoutError
-        if connection.sock is not None:
-            connection.sock.settimeout(left_s)
-    if len(said) > _MOST_BYTES:
-        raise ValueError(f"its answer is longer than {_MOST_BYTES} bytes")
+    if len(said) > ANSWER_BYTES:
+        raise ValueError(f"its answer is longer than {ANSWER_BYTES} bytes")
     return said
 
 
-def _connection(device: HttpDevice) -> HTTPConnection:
+def _connection(device: HttpDevice, within_s: float) -> HTTPConnection:
     url = urlsplit(device.url)
     host, port = url.hostname or "", url.port
     if device.url.startswith("http:"):
-        return HTTPConnection(host, port, timeout=asked.PATIENCE_S)
+        return HTTPConnection(host, port, timeout=within_s)
     context = ssl.create_default_context()
     if device.certificate:  # what is pinned needs no name and no authority
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return HTTPSConnection(host, port, timeout=asked.PATIENCE_S, context=context)
+    return HTTPSConnection(host, port, timeout=within_s, context=context)
 
 
 def _insist_on_certificate(device: HttpDevice, connection: HTTPConnection) -> None:

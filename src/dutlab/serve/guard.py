@@ -7,6 +7,7 @@ our pages have). With a token every address but the login needs a session.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -22,14 +23,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dutlab.bounds import FAILED_LOGINS, FAILED_LOGINS_S, FORM_BYTES, SENDERS, SLOW_ANSWER_S
 from dutlab.report.pages.html import script_hash
 
-LARGEST_BODY = 64 << 10
-"""Bytes of a request; forms are small."""
 _SESSION_S = 12 * 3600
 _MOST_SESSIONS = 1000
-_FAILED_LOGINS, _WINDOW_S = 5, 60.0
-"""So many failed logins within so many seconds, from wherever they come, close the login until the first of them is older."""
 COOKIE = "dutlab_session"
 OPEN = ("/login", "/static/")
 """What needs no session."""
@@ -53,7 +51,7 @@ _HEADERS = {
 
 
 class TooLarge(Exception):
-    """A request's body is longer than LARGEST_BODY."""
+    """A request's body is longer than FORM_BYTES."""
 
 
 @dataclass
@@ -63,17 +61,28 @@ class Logins:
     token: str
     now: Callable[[], float] = time.monotonic
     _sessions: dict[str, float] = field(default_factory=dict)
-    _failed: deque[float] = field(default_factory=lambda: deque(maxlen=_FAILED_LOGINS))
+    _failed: dict[str, deque[float]] = field(default_factory=dict)
+    """Sender → when it sent its last wrong tokens."""
 
-    def wait_s(self) -> float:
-        """Until the next try is taken; 0 if it is now."""
-        full = len(self._failed) == _FAILED_LOGINS
-        return max(0.0, self._failed[0] + _WINDOW_S - self.now()) if full else 0.0
+    def wait_s(self, sender: str) -> float:
+        """How long a sender of wrong tokens is answered slowly; 0 for others."""
+        failed = self._failed.get(sender)
+        return max(0.0, failed[0] + FAILED_LOGINS_S - self.now()) if failed and len(failed) == FAILED_LOGINS else 0.0
 
-    def enter(self, token: str) -> str | None:
+    def is_right(self, token: str, sender: str) -> bool:
+        """Whether it is the token, which lets anybody in, whatever was sent before; a wrong one is counted."""
+        if hmac.compare_digest(token.encode(errors="replace"), self.token.encode()):
+            return True
+        failed = self._failed.pop(sender, None) or deque(maxlen=FAILED_LOGINS)
+        self._failed[sender] = failed
+        failed.append(self.now())
+        if len(self._failed) > SENDERS:
+            del self._failed[next(iter(self._failed))]
+        return False
+
+    def enter(self, token: str, sender: str) -> str | None:
         """The new session's name; None if the token is another."""
-        if not hmac.compare_digest(token.encode(errors="replace"), self.token.encode()):
-            self._failed.append(self.now())
+        if not self.is_right(token, sender):
             return None
         while len(self._sessions) >= _MOST_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
@@ -126,12 +135,11 @@ class Guard:
 
         The page is shown again by its caller where the token is wrong (status 403).
         """
-        if wait_s := self.logins.wait_s():
-            return PlainTextResponse("Too many failed logins. Wait a minute.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
+        sender = sender_of(request.scope)
         given = await fields_of(request) if request.method == "POST" else request.query_params
-        session = self.logins.enter(given.get("token", "").strip())
+        session = self.logins.enter(given.get("token", "").strip(), sender)
         if session is None:
-            return PlainTextResponse("Wrong token.\n", 403)
+            return await self.slowly(sender) or PlainTextResponse("Wrong token.\n", 403)
         answer = RedirectResponse(f"{self.prefix}/", 303)
         answer.set_cookie(
             COOKIE, session, max_age=_SESSION_S, path=self.prefix or "/", secure=self.secure, httponly=True, samesite="strict"
@@ -145,19 +153,27 @@ class Guard:
         answer.delete_cookie(COOKIE, path=self.prefix or "/", secure=self.secure, httponly=True, samesite="strict")
         return answer
 
-    def refused(self, path: str, headers: Headers) -> Response | None:
+    async def slowly(self, sender: str) -> Response | None:
+        """The late answer to who sends wrong tokens again and again; None for others, at once."""
+        if not (wait_s := self.logins.wait_s(sender)):
+            return None
+        await asyncio.sleep(SLOW_ANSWER_S)
+        return PlainTextResponse("Too many wrong tokens. The right one is taken at any time.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
+
+    async def refused(self, path: str, headers: Headers, sender: str) -> Response | None:
         """The answer to who may not ask; None for who may."""
         if not self.token:
             name = headers.get("host", "").rpartition(":")[0] if _has_port(headers.get("host", "")) else headers.get("host", "")
             known = name.lower() in self.hosts
             return None if known else PlainTextResponse("This name is not served. Start dutlab serve with --host NAME.\n", 421)
-        bearer = headers.get("authorization", "").removeprefix("Bearer ").encode(errors="replace")
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if any(path.startswith(start) for start in OPEN) or self.logins.knows(_session(headers)):
             return None
-        if "authorization" in headers and not self.logins.wait_s():
-            if hmac.compare_digest(bearer, self.token.encode()):
+        if "authorization" in headers:
+            if self.logins.is_right(bearer, sender):
                 return None
-            self.logins.enter("")  # counts as a failed login
+            if (late := await self.slowly(sender)) is not None:
+                return late
         asks_page = "text/html" in headers.get("accept", "")
         return RedirectResponse(f"{self.prefix}/login", 303) if asks_page else PlainTextResponse("Log in first.\n", 401)
 
@@ -188,7 +204,7 @@ class Guarded:
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal = self._guard.refused(scope["path"], headers)
+        refusal = await self._guard.refused(scope["path"], headers, sender_of(scope))
         if refusal is None and _is_long(headers.get("content-length", "0")):
             refusal = PlainTextResponse("The request is too large.\n", 413)
         await (self._inner if refusal is None else refusal)(scope, receive, with_headers)
@@ -199,11 +215,16 @@ async def fields_of(request: Request) -> dict[str, str]:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST_BODY:
+        if len(body) > FORM_BYTES:
             raise TooLarge
     return {
         name: values[-1] for name, values in parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=200).items()
     }
+
+
+def sender_of(scope: Scope) -> str:
+    """The address that a request came from; empty through a Unix socket."""
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _session(headers: Headers) -> str:
@@ -219,4 +240,4 @@ def _has_port(host: str) -> bool:
 
 
 def _is_long(length: str) -> bool:
-    return not length.isdigit() or int(length[:12]) > LARGEST_BODY
+    return not length.isdigit() or int(length[:12]) > FORM_BYTES

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dutlab.events import EventTail, TrialEnded
+from dutlab.outside import UnfitFile
 from dutlab.report.model.trial_words import LIVE_RATES, ended_words
 from dutlab.report.model.words import duration_words, plural, unit_for
 from dutlab.store.find import is_running
@@ -118,7 +119,7 @@ class RunState:
         try:
             self.last = datetime.fromisoformat(str(event["at"]))
             self._hear(event)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError):
             return
 
     def _hear(self, event: Mapping[str, Any]) -> None:
@@ -207,8 +208,8 @@ class Following:
                 self.state = RunState(self._run)
             for event in events:
                 self.state.hear(event)
-        except OSError as error:
-            fault = f"The run's events cannot be read: {error.strerror}."
+        except (OSError, UnfitFile) as error:
+            fault = f"The run's events cannot be read: {error.strerror if isinstance(error, OSError) else error.what}."
         running, finished = is_running(self._run), (self._run / MANIFEST).exists()
         if fault and finished:
             fault = "This run has no events. Its report has what was measured."

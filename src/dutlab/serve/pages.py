@@ -27,10 +27,9 @@ from dutlab.report.model.contests import CompareRequest
 from dutlab.report.model.table import Table, word_table
 from dutlab.report.model.words import plural
 from dutlab.report.pages.html import SitePlace, environment, html
-from dutlab.report.plots.of_report import plots_of
 from dutlab.report.questions.compared import compare_modes, compare_runs
 from dutlab.report.questions.compared_words import compared_rows, compared_words
-from dutlab.report.questions.histories import histories, history_plot, level_words
+from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows
 from dutlab.report.questions.ratio_rows import compared_plot
 from dutlab.report.questions.sides import insist_different, open_run, side_names
 from dutlab.serve.live import RunState
@@ -102,7 +101,7 @@ class Pages:
         crumbs = [("All runs", f"{self.root}/"), ("Watch", f"{self.root}/runs/{name}/live"), ("Files", f"{self.root}/runs/{name}/")]
         crumbs.append(("Its modes compared", f"{self.root}/compare?{urlencode({'run': name})}"))
         place = SitePlace(tuple(crumbs), described=f"Measurements of {found.experiment}.")
-        made = html([found], {found.name: plots_of(found)}, place)
+        made = html([found], site=place)
         with self._lock:
             self._reports[key] = made
             while len(self._reports) > 1 and sum(map(len, self._reports.values())) > _KEPT_BYTES:
@@ -156,9 +155,8 @@ class Pages:
         if experiment and not rows:
             raise InputError(f"no run of {experiment} has a result", remedy="choose another experiment")
         found = histories(rows, [figure] if figure else ()) if rows else ()
-        lines = [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), level_words(h)) for h in found]
         drawn = [(p, h) for n, h in enumerate(found[:_MOST_SHOWN], 1) if (p := history_plot(h, n)) is not None]
-        table = _words(("cell", "figure", "runs", "levels", "newest level"), lines, right={2, 3})
+        table = _words(HEADS, history_rows(found), right={2, 3})
         return self.page("history", experiment=experiment, known=known, lines=table, found=found, drawn=drawn, figure=figure)
 
     def testbeds(self) -> str:
@@ -213,9 +211,7 @@ _LIMITS = {
 
 def _ethernet(given: Mapping[str, str]) -> Sequence[Ceiling]:
     sizes = given["frames"].replace(",", " ").split()[:32]
-    return ethernet_ceilings(
-        BpsL1(parse_bit_rate(given["speed"])), {s: Mix.model_validate(s).mean for s in sizes}, vlan_tags=int(given["vlan"])
-    )
+    return ethernet_ceilings(BpsL1(parse_bit_rate(given["speed"])), {s: Mix.model_validate(s).mean for s in sizes})
 
 
 def _goodput(given: Mapping[str, str]) -> Sequence[Ceiling]:

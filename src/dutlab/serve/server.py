@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import stat
+from asyncio import constants
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,15 +14,16 @@ from pathlib import Path
 
 import uvicorn
 
+from dutlab.bounds import REQUEST_HEAD_S
 from dutlab.errors import InputError
 from dutlab.serve.app import application
+from dutlab.serve.connections import BACKLOG, BoundedServer, Crowd, capacity, protocol_for
 from dutlab.serve.control import Control
 from dutlab.serve.guard import Guard
 from dutlab.serve.pages import Pages
 from dutlab.serve.served_runs import FleetRuns, FolderRuns
 from dutlab.store.fleet_database import FleetDatabase
 
-_MOST_CONNECTIONS = 1200
 _ENDS_S = 3
 
 
@@ -107,17 +109,23 @@ def _is_left_over(path: Path) -> bool:
     return False
 
 
-def run(asked: ServeRequest, listens: socket.socket) -> None:
-    """Answers until Ctrl-C. Who holds a stream open then is cut off."""
+def server_of(asked: ServeRequest) -> BoundedServer:
+    """The server of the pages, which runs once it is told on what it listens."""
     guard = Guard(asked.token, prefix=asked.prefix, secure=asked.tls_cert is not None)
     guard.hosts = (*guard.hosts, *(name.lower() for name in asked.names))
     control = Control(asked.runs, asked.experiments) if asked.with_control else None
     shown = FolderRuns(asked.runs) if asked.fleet is None else FleetRuns(asked.runs, asked.fleet)
     pages = Pages(shown, asked.prefix, has_login=bool(asked.token), has_control=control is not None)
+    constants.SSL_HANDSHAKE_TIMEOUT = REQUEST_HEAD_S  # asyncio's; uvicorn has no setting for it
     settings = uvicorn.Config(
-        application(pages, guard, control), log_level="warning", access_log=False, server_header=False, proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=_ENDS_S, timeout_keep_alive=15, lifespan="off",
-        ssl_certfile=asked.tls_cert, ssl_keyfile=asked.tls_key, ws="none",
+        application(pages, guard, control), log_level="error", access_log=False, server_header=False, proxy_headers=False,
+        timeout_graceful_shutdown=_ENDS_S, timeout_keep_alive=15, lifespan="off", backlog=BACKLOG,
+        ssl_certfile=asked.tls_cert, ssl_keyfile=asked.tls_key, ws="none", http=protocol_for(Crowd(capacity())),
     )  # fmt: skip
+    return BoundedServer(settings)
+
+
+def run(asked: ServeRequest, listens: socket.socket) -> None:
+    """Answers until Ctrl-C. Who holds a stream open then is cut off."""
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has ended
-        uvicorn.Server(settings).run(sockets=[listens])
+        server_of(asked).run(sockets=[listens])

@@ -3,7 +3,7 @@
     hosts:
       server: {ssh: root@192.0.2.20, drives: {
         d1: {by-id: nvme-ACME_X1_S3RIAL0001, destroy: yes, rated: {read_iops: 610200, write_iops: 75000}},
-        d2: {serial: S3RIAL0002}}}
+        d2: {serial: S3RIAL0002}}, array: {chunk: 64k, stripe-cache: 4096, group-threads: 4}}
 
 A name such as /dev/sdb is refused: letters are given anew at each boot. `file` is a file of a file system in place of a drive; what is
 measured is then the file system, and every record says so.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict
 from pydantic_core import InitErrorDetails
@@ -132,3 +132,18 @@ class DriveSpec(SpecModel):
         if made is not None and made.file is not None and (made.size or 0) < LEAST_SIZE:
             faults.append(fault(("size",), "missing or below 1M; write how large the file is to be, as in 4G", FaultKind.MISSING))
         return faults
+
+
+class ArraySpec(SpecModel):
+    """What the arrays of a host are made with; what is not said is the engine's default."""
+
+    chunk: Annotated[Size | None, Field()] = None
+    """Bytes on one drive before the next (mdadm --chunk, lvcreate --stripesize)."""
+    bitmap: Literal["none", "internal"] = "none"
+    """Whether md keeps a record of what is being written (mdadm --bitmap)."""
+    stripe_cache: Annotated[int | None, Strict(), Field(alias="stripe-cache", ge=17, le=32768)] = None
+    """Entries of md's stripe cache of RAID 5 and 6 (stripe_cache_size)."""
+    group_threads: Annotated[int | None, Strict(), Field(alias="group-threads", ge=0, le=1024)] = None
+    """Threads of md that work on stripes beside the first (group_thread_cnt)."""
+    rebuild_bytes_per_s: Positive | None = None
+    """How fast it is rebuilt while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""

@@ -8,15 +8,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from dutlab.spec.arrays import drives_fault, engine_of
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, INSIDE_ONLY, MDRAID, RUN_ENGINE
+from dutlab.spec.known import FAMILY_MODES, MDRAID, RUN_ENGINE, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
-from dutlab.systems.system import HOST_IPSEC, WRAPPING, XFRM_IPSEC
+from dutlab.systems.modes import DeclaredMode
 
 MOST_TRIALS = 100_000
 
@@ -28,8 +27,9 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     """Every reason why the experiment, as written, cannot run on `bed`; parts that are wrong by themselves are passed over."""
     modes = experiment.get("modes")
     factors = experiment.get("factors")
-    yield from _mode_misfits(factors, modes if isinstance(modes, Mapping) else {}, bed)
-    arrays = _arrays(factors, modes if isinstance(modes, Mapping) else {}, bed)
+    own = modes if isinstance(modes, Mapping) else {}
+    arrays = _arrays(factors, own, bed)
+    yield from (*_mode_misfits(factors, own, bed), *_no_array(arrays, bed))
     yield from level_misfits(experiment, bed)
     bed = replace(bed, bounds=with_least_mtu(bed.bounds, factors))
     workloads = experiment.get("workloads")
@@ -70,36 +70,38 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
             ends = " and ".join(bed.bounds[name].ends)
             yield f"{ends} of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
-    modes = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *getattr(workload, "to", ()))}
-    closed = sorted(modes & set(INSIDE_ONLY) & set(FAMILY_MODES.get(bed.family, ())))
+    named = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *getattr(workload, "to", ()))}
+    modes = [mode for name, mode in FAMILY_MODES.get(bed.family, {}).items() if name in named]
+    tunnels = {mode.name: mode.tunnel for mode in sorted(modes, key=lambda mode: mode.name) if mode.tunnel}
+    closed = sorted(mode.name for mode in modes if not mode.behaviour.admits_unsolicited)
     if getattr(workload, "directions", "forward") == "both" and closed:
         yield (
             f"sends in both directions at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every "
             "frame from the sink; write directions: forward, or drive these modes in an experiment of their own"
         )
-    if workload.own_frames and (encrypting := sorted(modes & set(XFRM_IPSEC))):
+    if workload.own_frames and (encrypting := [name for name, of in tunnels.items() if of.drops_clear]):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
-    if workload.own_frames and (wrapping := sorted(modes & set(WRAPPING))):
+    if workload.own_frames and (wrapping := [name for name, of in tunnels.items() if of.between == "networks" and not of.drops_clear]):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
-    if workload.goes_to_sink and (host_to_host := sorted(modes & set(HOST_IPSEC))):
+    if workload.goes_to_sink and (host_to_host := [name for name, of in tunnels.items() if of.between == "hosts"]):
         yield f"goes on to the sink, which is past the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"
 
 
-def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, str]:
+def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, DeclaredMode]:
     """Place → mode, of those that make one array of all drives: the family's, and those of the user's own that name its device."""
     levels = factors.get("mode") if isinstance(factors, Mapping) and bed.family == MDRAID else None
-    said = {name for name, mode in own.items() if isinstance(mode, Mapping) and mode.get("array")}
+    known = modes_of(bed.family, {name: str(mode.get("array") or "") for name, mode in own.items() if isinstance(mode, Mapping)})
     written = enumerate(levels if isinstance(levels, list) else ())
-    return {i: mode for i, mode in written if isinstance(mode, str) and (engine_of(mode) or mode in said)}
+    return {i: known[mode] for i, mode in written if isinstance(mode, str) and mode in known and known[mode].array}
 
 
-def _not_of_array(workload: WorkloadModel, arrays: Sequence[str], bed: TestbedShape) -> Iterator[tuple[str, str]]:
+def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: TestbedShape) -> Iterator[tuple[str, str]]:
     """Key and fault: sets of drives that are not what an array is made of, and a purge of it."""
-    sets = getattr(workload, "drives_", ())
-    if arrays and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
-        yield "drives", f"mode {arrays[0]} makes one array of all drives: write [together]"
-    if arrays and getattr(workload, "purge", "none") != "none":
-        yield "purge", f"erases drives, and mode {arrays[0]} makes an array of them: leave it out, or purge in an experiment of as-found"
+    sets, made = getattr(workload, "drives_", ()), arrays[0].name if arrays else ""
+    if made and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
+        yield "drives", f"mode {made} makes one array of all drives: write [together]"
+    if made and getattr(workload, "purge", "none") != "none":
+        yield "purge", f"erases drives, and mode {made} makes an array of them: leave it out, or purge in an experiment of as-found"
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
@@ -146,22 +148,20 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     written = levels if isinstance(levels, list) else []
-    if bed.family == MDRAID:
-        yield from _no_array(_arrays(factors, own, bed), bed)
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
 
 
-def _no_array(modes: Mapping[int, str], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+def _no_array(modes: Mapping[int, DeclaredMode], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     """Modes of which the drives make no array, and drives that none may be made of."""
     drives = bed.bounds.drives
     kept = [name for name, drive in drives.items() if not drive.destroy]
     for i, mode in modes.items():
-        if what := drives_fault(mode, len(drives)):
-            yield ("factors", "mode", i), what
+        if mode.array and (what := mode.array.misfit(len(drives))):
+            yield ("factors", "mode", i), f"mode {mode.name} {what}"
         if kept:
-            yield ("factors", "mode", i), f"mode {mode} writes to {kept[0]}, and the testbed does not say `destroy: yes` there"
+            yield ("factors", "mode", i), f"mode {mode.name} writes to {kept[0]}, and the testbed does not say `destroy: yes` there"
         if files := [name for name, drive in drives.items() if drive.file is not None]:
-            yield ("factors", "mode", i), f"mode {mode} is made of drives, and {files[0]} is a file"
+            yield ("factors", "mode", i), f"mode {mode.name} is made of drives, and {files[0]} is a file"
 
 
 def _unknown_links(raw: object, at: Loc, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

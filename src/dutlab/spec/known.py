@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.system import FIREWALL, HOST_IPSEC, WRAPPING, XFRM_IPSEC
+from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, WIREGUARD, DeclaredMode, ModeArray
 
 ROLES = ("source", "dut", "sink")
 
@@ -20,8 +20,10 @@ MDRAID = linux.MDRAID.name
 EXACT = linux.EXACT.name
 WITHOUT_LINKS = frozenset({MDRAID, EXACT})
 """Families whose modes need no path through the DUT."""
-FAMILY_MODES: Mapping[str, tuple[str, ...]] = MappingProxyType({name: system.modes for name, system in SYSTEMS.items()})
-"""Family → the modes that it brings along."""
+FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = MappingProxyType(
+    {name: {mode.name: mode for mode in system.modes} for name, system in SYSTEMS.items()}
+)
+"""Family → the modes that it brings along, by name."""
 WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)
 """Families that no command reaches."""
 OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
@@ -29,8 +31,16 @@ OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.por
 RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
 
-INSIDE_ONLY = ("filter-default", "nat")
-"""Modes that admit no flow from outside: frames from the sink pass as answers only, so what is generated there is dropped by rule."""
+
+def mode_of(family: str, name: str) -> DeclaredMode:
+    """The record of a family's mode; of any other, one that says nothing but its name."""
+    return FAMILY_MODES.get(family, {}).get(name) or DeclaredMode(name)
+
+
+def modes_of(family: str, own: Mapping[str, str | None]) -> dict[str, DeclaredMode]:
+    """All modes that an experiment may name: the family's, and its own, of which `own` says the device of the array that each makes."""
+    arrays = {name: ModeArray(OWN, "", 0, device=device) if device else None for name, device in own.items()}
+    return {**FAMILY_MODES.get(family, {}), **{name: DeclaredMode(name, array=array) for name, array in arrays.items()}}
 
 
 @dataclass(frozen=True)
@@ -61,13 +71,11 @@ class KnownLab:
         return tuple(dict.fromkeys((*(host for hosts in self.links.values() for host in hosts), *self.drives)))
 
 
-_NO_FILTER = dict.fromkeys((name for name in FIREWALL if name != "router"), "the guest's kernel has no nf_tables for IP")
+_NO_FILTER = dict.fromkeys((mode.name for mode in FIREWALL if mode != ROUTER), "the guest's kernel has no nf_tables for IP")
 """Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
-_NO_WIREGUARD = {"wireguard": "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
+_NO_WIREGUARD = {WIREGUARD.name: "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
 _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
-    dict.fromkeys(
-        (*XFRM_IPSEC, *HOST_IPSEC, *WRAPPING), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}"
-    )
+    dict.fromkeys((mode.name for mode in TUNNELS), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
     for other in ("uml-two-sites", "qemu-two-sites")
 )
 LABS: Mapping[str, KnownLab] = MappingProxyType(

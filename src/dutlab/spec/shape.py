@@ -116,7 +116,7 @@ def bounds_of(testbed: Testbed) -> TestbedBounds:
             is_segment=bool(link.segment),
             shares_with=frozenset(other.name for other in testbed.links.values() if other.name != name and {*other.ports} & {*link.ports}),
             through_dut=testbed.dut in link.forwarders,
-            isolated=link.isolated or testbed.lab is not None,
+            isolated=testbed.isolates(link),
             most_sources=most_sources(link.source_address, [address.ip for address in link.addresses]),
         )
         for name, link in testbed.links.items()

@@ -26,8 +26,8 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
-from dutlab.spec.arrays import ArraySpec
-from dutlab.spec.drives import DriveSpec
+from dutlab.spec.account import AccountSpec
+from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN
@@ -59,6 +59,8 @@ class HostSpec(SpecModel):
     """Storage of it that is measured."""
     array: ArraySpec = ArraySpec()
     """What the arrays that modes make of the drives are made with."""
+    account: AccountSpec = AccountSpec()
+    """What else is the device there, so that its processor time is not taken for that of other work."""
     power: Power = None
     """What switches it on and off."""
 
@@ -177,6 +179,10 @@ class Testbed(SpecModel):
     def through_dut(self) -> Self:
         """The same with those links alone whose path goes through the DUT: all that a mode is about."""
         return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
+
+    def isolates(self, link: Link) -> bool:
+        """Whether nothing but the testbed is on a link: its file says so, or the link is a lab's."""
+        return link.isolated or self.lab is not None
 
     def ports_of(self, host: str) -> list[str]:
         """Its interfaces on all links, in the order of links and ports."""

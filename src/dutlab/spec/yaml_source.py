@@ -18,10 +18,12 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from dutlab import outside
+from dutlab.bounds import INPUT
 from dutlab.errors import Fault, FaultKind, SpecRefused
+from dutlab.outside import AtLink, Unfit, UnfitFile
 from dutlab.spec.model import Loc
 
-MOST_BYTES = 256 * 1024
 MOST_NODES = 5_000
 """After aliases are followed: a page of them can otherwise stand for more than memory holds."""
 DEEPEST = 20
@@ -76,18 +78,14 @@ def printable(text: str) -> str:
 
 
 def read_file(path: Path) -> bytes:
-    """The whole of an input file. Raises SpecRefused when it cannot be read or is far too large for one."""
+    """The whole of an input file. Raises SpecRefused when it cannot be read or is not an input file."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        return outside.read(path, INPUT, AtLink.FOLLOWED)
+    except UnfitFile as error:
+        what, kind = error.what.removeprefix(f"{path}: "), FaultKind.SYNTAX if error.kind is Unfit.TOO_LARGE else FaultKind.UNREADABLE
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
-        what = getattr(error, "strerror", None) or str(error)
-        raise SpecRefused([Fault(printable(str(path)), 1, 1, "file", f"cannot be read: {what}", FaultKind.UNREADABLE)]) from error
-    if len(raw) > MOST_BYTES:
-        raise SpecRefused(
-            [Fault(str(path), 1, 1, "file", f"larger than {MOST_BYTES // 1024} KiB; this is not an input file", FaultKind.SYNTAX)]
-        )
-    return raw
+        what, kind = f"cannot be read: {getattr(error, 'strerror', None) or error}", FaultKind.UNREADABLE
+    raise SpecRefused([Fault(printable(str(path)), 1, 1, "file", what, kind)])
 
 
 def parse(raw: bytes, file: str) -> Source:

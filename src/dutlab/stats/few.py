@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, isinf, log, sqrt
+from math import exp, log, sqrt
 from statistics import fmean, quantiles, variance
 
-from dutlab.stats.runs import RunLevels
+from dutlab.stats.runs import RunLevels, drawn_together
 
 FEWEST = 3
 """Repeats a side: of two, both too often meet one state of the box."""
 _LEAST_SD = 0.001
 """Of the logarithm. Values that are nearer to each other are so by the steps of a clock or a counter."""
-_MOST_FREEDOM = 1e6
 CELLS_FOR_PRIOR = 3
 """Fewer cells tell nothing of each other."""
 
@@ -32,7 +31,7 @@ class SharedSpread:
     variance: float
     """That all cells seem to share."""
     freedom: float
-    """How many degrees of freedom it is worth beside a cell's own; infinite where the cells differ by no more than chance."""
+    """How many degrees of freedom it is worth beside a cell's own: many where the cells differ by no more than chance."""
     floor: float
     """The upper quartile over the cells."""
 
@@ -41,10 +40,10 @@ class SharedSpread:
         logs = [[log(v) for v in side] for side in (first, second)]
         own = sum(len(side) - 1 for side in logs)
         squares = sum(variance(side) * (len(side) - 1) for side in logs)
-        shared = self.variance if isinf(self.freedom) else (self.freedom * self.variance + squares) / (self.freedom + own)
+        shared = (self.freedom * self.variance + squares) / (self.freedom + own)
         error = sqrt(max(shared, self.floor) * sum(1 / len(side) for side in logs))
         a, b = (exp(fmean(side)) for side in logs)
-        return RunLevels(a, b, ((error, min(self.freedom + own, _MOST_FREEDOM)),))
+        return RunLevels(a, b, ((error, self.freedom + own),))
 
 
 def shared_spread(cells: Sequence[Sequence[float]]) -> SharedSpread:
@@ -53,26 +52,4 @@ def shared_spread(cells: Sequence[Sequence[float]]) -> SharedSpread:
     floor = quantiles(found, n=4, method="inclusive")[2] if len(found) > 1 else found[0]
     if len(found) < CELLS_FOR_PRIOR:
         return SharedSpread(1.0, 0.0, floor)
-    from scipy.special import digamma, polygamma  # noqa: PLC0415 - 0.1 s that only this needs
-
-    freedom = [(len(cell) - 1) / 2 for cell in cells]
-    scores = [log(s) - float(digamma(f)) + log(f) for s, f in zip(found, freedom, strict=True)]
-    beyond_chance = variance(scores) - fmean(float(polygamma(1, f)) for f in freedom)
-    if beyond_chance <= 0:
-        return SharedSpread(exp(fmean(scores)), inf, floor)
-    half = _trigamma_inverse(beyond_chance)
-    return SharedSpread(exp(fmean(scores) + float(digamma(half)) - log(half)), 2 * half, floor)
-
-
-def _trigamma_inverse(value: float) -> float:
-    """The x > 0 of which trigamma is `value`, by Newton's method on 1/trigamma, which is convex and nearly a line."""
-    from scipy.special import polygamma  # noqa: PLC0415 - as above
-
-    x = 0.5 + 1 / value
-    for _ in range(50):
-        at = float(polygamma(1, x))
-        step = at * (1 - at / value) / float(polygamma(2, x))
-        x += step
-        if abs(step) < 1e-9 * x:
-            break
-    return x
+    return SharedSpread(*drawn_together(found, [len(cell) - 1.0 for cell in cells]), floor)

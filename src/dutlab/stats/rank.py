@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from math import comb, floor, prod, sqrt
+from math import comb, floor, sqrt
 from statistics import NormalDist
+
+from dutlab.stats.summary import median
 
 LARGEST_EXACT = 20
 """Values a side up to which p is exact."""
@@ -46,7 +48,7 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> RankTest:
     exact = max(n, m) <= LARGEST_EXACT
     return RankTest(
         u=u,
-        p=_exact_p(first, second) if exact else _normal_p_within([(first, second)], u),
+        p=_exact_p(first, second) if exact else _normal_p(first, second, u),
         least_p=least_p(n, m),
         delta=2 * u / (n * m) - 1,
     )
@@ -61,35 +63,20 @@ Strata = Sequence[tuple[Sequence[float], Sequence[float]]]
 """The two samples of each run."""
 
 
-def within_runs(strata: Strata) -> RankTest:
-    """The second samples against the first, each compared within its own run only: the sum of U over runs.
+def over_runs(strata: Strata, least: float) -> RankTest:
+    """The second samples against the first by the runs in which their median lies beyond it by more than `least`: a sign test.
 
-    Without a difference every way to divide a run's values is as likely, whatever changed between runs (Lehmann, as above, section 3.3, on
-    data from several blocks). Raises ValueError for an empty sample, and where there is no run.
+    Raises ValueError for an empty sample, and where there is no run.
     """
     if not strata:
         raise ValueError("no run has both samples")
-    found = [mann_whitney(first, second) for first, second in strata]
-    pairs = sum(len(first) * len(second) for first, second in strata)
-    u = sum(test.u for test in found)
-    exact = all(max(len(first), len(second)) <= LARGEST_EXACT for first, second in strata)
-    p = _exact_p_within(strata) if exact else _normal_p_within(strata, u)
-    return RankTest(u=u, p=p, least_p=least_p_within_runs([(len(a), len(b)) for a, b in strata]), delta=2 * u / pairs - 1)
-
-
-def beyond_within_runs(strata: Strata, least: float) -> float:
-    """Two-sided p of a difference by more than `least`: the first samples are moved by that much towards the second; 1 without a run."""
-    if not strata:
-        return 1.0
-    up = within_runs([([v * (1 + least) for v in first], second) for first, second in strata])
-    down = within_runs([([v / (1 + least) for v in first], second) for first, second in strata])
-    return min([test.p for test, shown in ((up, up.delta > 0), (down, down.delta < 0)) if shown], default=1.0)
-
-
-def least_p_within_runs(sizes: Sequence[tuple[int, int]]) -> float:
-    """The two-sided p of samples that overlap in no run: 3 and 3 in each of three runs: 2 / 20^3 = 0.00025."""
-    ways = prod(comb(n + m, n) for n, m in sizes)
-    return min(2 / ways, 1.0)
+    medians = [(median(first), median(second)) for first, second in strata]
+    more, less = (sum(max(ends) > min(ends) * (1 + least) and (b > a) is up for ends in medians for a, b in [ends]) for up in (True, False))
+    runs, most = len(medians), max(more, less)
+    p = min(2 * sum(comb(runs, k) for k in range(most, runs + 1)) / 2**runs, 1.0)
+    delta = (more - less) / runs
+    pairs = sum(len(first) for first, _ in strata) * sum(len(second) for _, second in strata)
+    return RankTest(u=(delta + 1) / 2 * pairs, p=p, least_p=2 / 2**runs, delta=delta)
 
 
 def repeats_needed(level: float = 0.05) -> int:
@@ -140,32 +127,14 @@ def _exact_p(first: Sequence[float], second: Sequence[float]) -> float:
     return reached / comb(len(ranks), len(second))
 
 
-def _exact_p_within(strata: Strata) -> float:
-    """Over every way to divide the values of each run."""
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
-
-    ways, middle, reached = np.ones(1), 0, 0
-    for first, second in strata:
-        ranks, of_value = _doubled_ranks(first, second)
-        own = np.array(_rank_sums(ranks, len(second)), float)
-        ways = np.convolve(ways, own / own.sum())
-        middle += len(second) * (len(ranks) + 1)
-        reached += sum(of_value[v] for v in second)
-    far = np.abs(np.arange(len(ways)) - middle)
-    return min(float(ways[far >= abs(reached - middle)].sum()), 1.0)
-
-
-def _normal_p_within(strata: Strata, u: float) -> float:
-    """By the variance of each run's U, corrected for ties (Lehmann, section 1.4), with a correction for continuity."""
-    mean, variance = 0.0, 0.0
-    for first, second in strata:
-        n, m, both = len(first), len(second), len(first) + len(second)
-        ties = sum(count**3 - count for count in Counter([*first, *second]).values())
-        mean += n * m / 2
-        variance += n * m / 12 * (both + 1 - ties / (both * (both - 1)))
+def _normal_p(first: Sequence[float], second: Sequence[float], u: float) -> float:
+    """By the variance of U, corrected for ties (Lehmann, section 1.4), with a correction for continuity."""
+    n, m, both = len(first), len(second), len(first) + len(second)
+    ties = sum(count**3 - count for count in Counter([*first, *second]).values())
+    variance = n * m / 12 * (both + 1 - ties / (both * (both - 1)))
     if variance == 0:
         return 1.0
-    z = max(abs(u - mean) - 0.5, 0.0) / sqrt(variance)
+    z = max(abs(u - n * m / 2) - 0.5, 0.0) / sqrt(variance)
     return min(2 * NormalDist().cdf(-z), 1.0)
 
 

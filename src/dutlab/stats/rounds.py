@@ -2,10 +2,10 @@
 
 In each round one block of either run was measured, and chance alone decided which of the two came first. Were there no change beyond the
 least that counts, every round could as well have come out the other way round; so all ways to swap rounds are tried, and p is the share in
-which a change shows at least as clearly as in fact (R. A. Fisher, The Design of Experiments, 1935, section 21). That holds for any noise:
-drift, spells, autocorrelation. All cells of a round are swapped together, and each is held against the clearest of all that are left
-(P. H. Westfall, S. S. Young, 1993, algorithm 2.8), so what cells share costs nothing, and six rounds can prove something among any number
-of cells.
+which a change shows at least as clearly as in fact (R. A. Fisher, The Design of Experiments, 1935, section 21). That holds for any noise
+of rounds: drift, spells, autocorrelation. What the set-up of a run did to all of its rounds is part of the change. All cells of a round are
+swapped together, and each is held against the clearest of all that are left (P. H. Westfall, S. S. Young, 1993, algorithm 2.8), so what
+cells share costs nothing, and six rounds can prove something among any number of cells.
 """
 
 from __future__ import annotations

@@ -14,13 +14,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dutlab import outside
+from dutlab.bounds import ADDITION, PART
 from dutlab.errors import InputError
+from dutlab.outside import AtLink, UnfitFile
 from dutlab.store.manifest import ADDITIONS
-from dutlab.store.read import read_plain
 from dutlab.store.replace import file_name, folder_in
 from dutlab.store.write import write_once
 
-MOST_BYTES = 64 * 2**20
 LONGEST_NOTE = 20_000
 
 
@@ -66,8 +67,8 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
     """Those of a run, in order. What cannot be read, or is not the file that was added, is a fault."""
     for path in sorted((run / ADDITIONS).glob("[0-9][0-9][0-9][0-9].json")):
         try:
-            found = Addition.model_validate_json(read_plain(path))
-            if found.file is not None and hashlib.sha256(read_plain(path.parent / found.file)).hexdigest() != found.sha256:
+            found = Addition.model_validate_json(outside.read(path, PART))
+            if found.file is not None and hashlib.sha256(outside.read(path.parent / found.file, ADDITION)).hexdigest() != found.sha256:
                 faults.append(f"{ADDITIONS}/{found.file} is not the file that was added: its hash differs")
                 continue
         except (OSError, ValidationError, ValueError) as error:
@@ -78,9 +79,8 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
 
 def _content(file: Path) -> bytes:
     try:
-        content = read_plain(file.resolve())  # the user's own file may be a link
+        return outside.read(file, ADDITION, AtLink.FOLLOWED)
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
-    if len(content) > MOST_BYTES:
-        raise InputError(f"{file}: has {len(content) / 2**20:.0f} MiB", remedy=f"attach at most {MOST_BYTES // 2**20} MiB, a smaller copy")
-    return content
+    except UnfitFile as error:
+        raise InputError(error.what, remedy=f"attach a plain file of at most {ADDITION.most_bytes >> 20} MiB") from error

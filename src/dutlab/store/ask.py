@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dutlab.bounds import DATABASE_MEMORY
 from dutlab.errors import InputError, StoreError
 from dutlab.store.index import question_columns
 from dutlab.store.packs import discard_damaged, packs_of, place_of_file, sample_file
@@ -37,7 +38,6 @@ _DTYPES = {"VARCHAR": "O", "BIGINT": "int64", "DOUBLE": "float64"}
 _SHOW = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _DESCRIBE = re.compile(rf"\s*(?:describe|desc|show)\s+({'|'.join(TABLES)})\s*;?\s*", re.IGNORECASE)
 _BATCH = 100_000
-_MEMORY_LIMIT = "2GB"
 _NO_SAMPLES = "SELECT '' AS run, 0 AS trial, 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, '' AS unit, 0.0 AS value WHERE false"
 _ZONED = "WITH TIME ZONE"
 QUESTION_THREAD = "question"
@@ -154,7 +154,7 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
     import duckdb  # noqa: PLC0415 - as above
 
     with duckdb.connect(
-        ":memory:", config={"memory_limit": _MEMORY_LIMIT, "temp_directory": "", "python_enable_replacements": False}
+        ":memory:", config={"memory_limit": DATABASE_MEMORY, "temp_directory": "", "python_enable_replacements": False}
     ) as connection:
         for table in _FROM_INDEX:
             if table in question.lower():
@@ -168,7 +168,7 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
             return _ended_by_ctrl_c(connection, lambda: _fetched(connection, question))
         except duckdb.OutOfMemoryException as error:
             raise InputError(
-                f"the question needs more than {_MEMORY_LIMIT} of memory", remedy="ask for fewer rows, or for sums and medians of them"
+                f"the question needs more than {DATABASE_MEMORY} of memory", remedy="ask for fewer rows, or for sums and medians of them"
             ) from error
         except duckdb.Error as error:
             if isinstance(error, duckdb.IOException | duckdb.InvalidInputException) or type(error) is duckdb.Error:

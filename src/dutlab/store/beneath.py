@@ -11,7 +11,6 @@ import ctypes
 import enum
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from dutlab import outside
+from dutlab.bounds import RAW, FileBound
 from dutlab.errors import StoreError
 
 _OPENAT2 = 437
@@ -95,12 +96,20 @@ class Beneath:
                 raise OutsideFolder(name, NameFault.LINK, self._path) from None
             raise
 
-    def open_plain(self, name: str) -> BinaryIO:
-        """A plain file for reading. A pipe or a device is refused, not waited for. Raises OutsideFolder, OSError."""
+    def read(self, name: str, bound: FileBound) -> bytes:
+        """The whole of a plain file. Raises OutsideFolder, UnfitFile, OSError."""
+        with self.open_plain(name, bound) as file:
+            return outside.read_within(file.fileno(), self._path / name, bound)
+
+    def open_plain(self, name: str, bound: FileBound) -> BinaryIO:
+        """A plain file for reading. A pipe or a device is refused, not waited for. Raises OutsideFolder, UnfitFile, OSError."""
         handle = self.open(name, os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise OutsideFolder(name, NameFault.NOT_PLAIN, self._path)
+        if os.fstat(handle).st_size > bound.most_bytes:
+            os.close(handle)
+            raise outside.UnfitFile(self._path / name, outside.Unfit.TOO_LARGE, bound)
         return os.fdopen(handle, "rb")
 
     def make_folder(self, name: str) -> None:
@@ -129,11 +138,17 @@ class Beneath:
             os.close(handle)
 
     def write_new(self, name: str, source: BinaryIO) -> None:
-        """Write a new file, and make the folders on the way. Raises OutsideFolder, OSError, FileExistsError for one that is there."""
+        """Write a new file, and make the folders on the way.
+
+        Raises OutsideFolder, UnfitFile for a source that is too large, OSError, FileExistsError for one that is there.
+        """
         if above := "/".join(parts_of(name)[:-1]):
             self.make_folder(above)
         with os.fdopen(self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            shutil.copyfileobj(source, file, _AT_ONCE_BYTES)
+            while part := source.read(_AT_ONCE_BYTES):
+                if file.tell() + len(part) > RAW.most_bytes:
+                    raise outside.UnfitFile(self._path / name, outside.Unfit.TOO_LARGE, RAW)
+                file.write(part)
 
     def _walked(self, parts: tuple[str, ...], flags: int, mode: int) -> int:
         """The same as openat2(2), a part at a time."""

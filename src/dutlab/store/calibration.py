@@ -16,8 +16,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from dutlab import outside
+from dutlab.bounds import PART
 from dutlab.errors import StoreError
 from dutlab.methods.calibrate import RigPoint
+from dutlab.outside import UnfitFile
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json
@@ -85,8 +88,8 @@ def cached(
     experiment says: only where disturbed trials count does a disturbed calibration.
     """
     try:
-        found = Calibration.model_validate_json(cache_file(facts, folder).read_bytes())
-    except (OSError, ValidationError):
+        found = Calibration.model_validate_json(outside.read(cache_file(facts, folder), PART))
+    except (OSError, UnfitFile, ValidationError):
         return None
     if found.facts != dict(facts) or now - found.measured > LASTS:
         return None
@@ -99,8 +102,8 @@ def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[s
     same = []
     for path in folder.glob("*.json"):
         try:
-            found = Calibration.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError):
+            found = Calibration.model_validate_json(outside.read(path, PART))
+        except (OSError, UnfitFile, ValidationError):
             continue
         if all(found.facts.get(key) == facts.get(key) for key in _SAME_RIG):
             same.append(found)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
+from datetime import UTC
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dutlab.errors import InputError, StoreError
 from dutlab.store.manifest import JOURNAL
 
+if TYPE_CHECKING:
+    from dutlab.store.run_folder import RunFolder
+
 _MOST = 2**63 - 1
 """What SQLite holds (sqlite.org/datatype3.html); some file systems number beyond it."""
+_MINUTE = len("2026-11-21T0801Z")
+"""So much of a name is the time."""
 
 
 def run_names(runs: Path) -> list[str]:
@@ -70,6 +79,8 @@ def is_running(run: Path) -> bool:
 def older_like(where: Path, run: Path, most: int) -> list[Path]:
     """`where` itself if it is a run, else the newest `most` runs in it that are older than `run` and of the same experiment, oldest first.
 
+    A name says the minute; of runs of one minute the record says which was started first.
+
     Raises InputError when there is none, StoreError.
     """
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- a quarter of a second that only this needs
@@ -79,7 +90,8 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
     wanted = RunFolder.open(run)
     experiment = wanted.plan.get("experiment")
     found: list[Path] = []
-    for path in (where / name for name in reversed(run_names(where)) if name < wanted.name):
+    names = [name for name in run_names(where) if name[:_MINUTE] <= wanted.name[:_MINUTE] and name != wanted.name]
+    for path in (path for _, same in groupby(reversed(names), lambda name: name[:_MINUTE]) for path in _newest_first(where, same, wanted)):
         try:
             if RunFolder.open(path).plan.get("experiment") == experiment:
                 found.append(path)
@@ -90,3 +102,23 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
     if not found:
         raise InputError(f"{where}: holds no run of {experiment} older than {wanted.name}", remedy="name a run as the baseline")
     return found[::-1]
+
+
+def _newest_first(where: Path, names: Iterable[str], before: RunFolder) -> list[Path]:
+    """Runs of one minute that were started before another; only where there are several is any of them read."""
+    paths = [where / name for name in names]
+    if paths[0].name[:_MINUTE] != before.name[:_MINUTE]:
+        return paths if len(paths) == 1 else sorted(paths, key=_started, reverse=True)
+    last = _started(before.path)
+    return [path for started, path in sorted(((_started(path), path) for path in paths), reverse=True) if started < last]
+
+
+def _started(run: Path) -> tuple[str, str]:
+    """When the first trial of a run was started, and its name; a run that cannot be read has its name alone."""
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- as above
+
+    try:
+        records = list(RunFolder.open(run).readable_records([]))
+    except (InputError, StoreError):
+        records = []
+    return min((r.started.astimezone(UTC).isoformat() for r in records), default=""), run.name

@@ -23,7 +23,7 @@ from dutlab.store.run_readers import FoundRun, KnownRun, found_runs
 from dutlab.store.run_rows import FINISHED, damaged_rows
 
 INDEX = ".index.sqlite"
-_VERSION = 6
+_VERSION = 7
 _TABLES = "; ".join(statement.format(**IN_FOLDER) for statement in INDEX_TABLES)
 _KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
 _OF_THE_INDEX = frozenset({"seen", "folder"})
@@ -180,7 +180,8 @@ def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]
     rows = connection.execute(
         "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
         "JOIN trials t ON t.run = r.name JOIN figures f ON f.run = t.run AND f.trial = t.trial "
-        "WHERE r.experiment = ? AND t.counts = 1 AND f.value IS NOT NULL ORDER BY t.run, t.trial, length(f.link) DESC, f.link, f.figure",
+        "WHERE r.experiment = ? AND t.counts = 1 AND f.value IS NOT NULL "
+        "ORDER BY r.started, t.run, t.trial, length(f.link) DESC, f.link, f.figure",
         (experiment,),
     )
     for run, mode, factors, workload, links, link, frame_size, figure, value in rows:

@@ -11,10 +11,12 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
+from dutlab import bounds, outside
 from dutlab.errors import StoreError
-from dutlab.store.read import read_plain
 
 MANIFEST = "MANIFEST.sha256"
 DERIVED = "report"
@@ -53,7 +55,7 @@ def compare(run: Path) -> ManifestDifference:
     """The folder against its manifest. Raises StoreError when there is none or it cannot be read."""
     path = run / MANIFEST
     try:
-        text = read_plain(path).decode(errors="surrogateescape")
+        text = outside.read(path, bounds.MANIFEST).decode(errors="surrogateescape")
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing", remedy="the run has not finished: `dutlab resume` finishes it") from None
     except OSError as error:
@@ -98,7 +100,10 @@ def is_temporary(name: str) -> bool:
 def _hash(path: Path) -> str:
     if path.is_symlink():  # hashed as a link: a file swapped for a link to its copy is a change
         return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
-    if not path.is_file():  # a pipe or a device would be waited for
+    try:
+        with outside.opened(path, most=bounds.RAW) as f:
+            return hashlib.file_digest(cast("BufferedReader", f), "sha256").hexdigest()
+    except outside.UnfitFile as error:  # a pipe or a device has no content to compare
+        if error.kind is outside.Unfit.TOO_LARGE:
+            raise
         return hashlib.sha256(b"no plain file").hexdigest()
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()

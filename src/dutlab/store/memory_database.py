@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from dutlab.bounds import DATABASE_MEMORY
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -32,7 +34,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     import duckdb  # noqa: PLC0415 - as above
 
     if os.getpid() not in _made:
-        database = _made[os.getpid()] = duckdb.connect(":memory:")
+        database = _made[os.getpid()] = duckdb.connect(":memory:", config={"memory_limit": DATABASE_MEMORY, "temp_directory": ""})
         with suppress(duckdb.CatalogException):  # before 1.3 there is no such cache
             database.execute("SET enable_external_file_cache = false")  # files are read as they are now
     return _made[os.getpid()]

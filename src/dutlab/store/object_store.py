@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from dutlab import bounds
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add, how_to_install
 from dutlab.store.beneath import Beneath, parts_of
@@ -23,7 +24,6 @@ from dutlab.store.write import as_store_error, locked_folder, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 """Stores with keys, whose first part fsspec would make for us: a bucket that was mistyped must stay away."""
-_LARGEST_MANIFEST = 64 << 20
 """In bytes; some 600 000 files."""
 
 
@@ -91,10 +91,10 @@ def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes: 
     """The manifest of a run in a store that has all of its files and no others. Raises OutsideFolder, NotItsManifest, StoreError."""
     for file in there:
         parts_of(file)
-    if there[MANIFEST] > _LARGEST_MANIFEST:
-        raise StoreError(f"{url}: its manifest is larger than {_LARGEST_MANIFEST >> 20} MiB", remedy="ask who put it there")
+    if there[MANIFEST] > bounds.MANIFEST.most_bytes:
+        raise StoreError(f"{url}: its manifest is larger than {bounds.MANIFEST.most_bytes >> 20} MiB", remedy="ask who put it there")
     with fs.open(f"{root}/{MANIFEST}", "rb") as file:
-        manifest = bytes(file.read(_LARGEST_MANIFEST))
+        manifest = bytes(file.read(bounds.MANIFEST.most_bytes))
     named = hashes_of(manifest.decode(errors="surrogateescape"), Path(MANIFEST)).keys()
     unhashed = {name for name in there if name in (MANIFEST, JOURNAL) or name.startswith((f"{DERIVED}/", f"{ADDITIONS}/"))}
     difference = ManifestDifference(

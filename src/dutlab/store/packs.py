@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dutlab.bounds import DATABASE_MEMORY
 from dutlab.store.samples import damaged_samples, interruptible, literal_glob
 
 PACKS = ".index.samples"
@@ -162,7 +163,7 @@ def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
 def _copy(runs: Path, pack: Path, trials: Sequence[Trial]) -> None:
     import duckdb  # noqa: PLC0415 - as above
 
-    with duckdb.connect(":memory:", config={"memory_limit": "2GB", "temp_directory": ""}) as connection:
+    with duckdb.connect(":memory:", config={"memory_limit": DATABASE_MEMORY, "temp_directory": ""}) as connection:
         connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(sample_file(runs, trial)) for trial in trials]})
         read = "read_parquet(getvariable('globs'), filename = true)"
         select = f"SELECT {place_of_file('filename')}, t_s, host, sensor, name, unit, value FROM {read}"  # noqa: S608 - our own words

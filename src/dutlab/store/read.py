@@ -6,55 +6,23 @@ the others from being read.
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from dutlab import outside
+from dutlab.bounds import PART, FileBound
 from dutlab.errors import DutlabError, StoreError
 
 CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
-_AT_ONCE_BYTES = 1 << 20
-_LARGEST = 2**64
-"""No count, size or time of ours needs an integer beyond it."""
 
 
-class NotPlain(StoreError):
-    """A link, a pipe or a device is in the place of a file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path}: is not a plain file", remedy=CHANGED)
-        self.path = path
-
-
-def read_plain(path: Path) -> bytes:
-    """What a plain file of a run holds. A link in its place is not followed, a pipe or device not waited for. Raises OSError, NotPlain."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ELOOP and path.is_symlink():
-            raise NotPlain(path) from None
-        raise
-    try:  # without a Python file around it: a report reads tens of thousands
-        if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
-            raise NotPlain(path)
-        read = os.read(handle, found.st_size + 1)
-        if len(read) == found.st_size:
-            return read
-        return read + b"".join(iter(lambda: os.read(handle, _AT_ONCE_BYTES), b""))
-    finally:
-        os.close(handle)
-
-
-def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
+def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
     """What `path` holds. Raises StoreError naming the file when it is absent or no JSON; NaN, infinity and huge numbers are none."""
     try:
-        read = read_plain(path)
-        return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
+        read = outside.read(path, bound)
+        return outside.json_of(read)
     except FileNotFoundError:
         raise StoreError(f"{path}: is missing", remedy="the folder is not a whole run; verify it with its MANIFEST.sha256") from None
     except OSError as error:
@@ -78,24 +46,6 @@ def reading(what: Path) -> Iterator[None]:
         raise StoreError(f"{what}: cannot be read: {said}", remedy="verify the run with its MANIFEST.sha256") from error
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number of JSON")
-
-
-def _integer(digits: str) -> int:
-    if (found := int(digits)) > _LARGEST or found < -_LARGEST:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return found
-
-
-def _number(text: str) -> float:
-    if (found := float(text)) in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large")
-    return found
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_number)
-"""Made once: an index reads three files of each of a hundred thousand runs."""
 _DUT = "dut"
 _PORTS_OF_A_WIRE = 2
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import lru_cache
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
@@ -52,7 +52,7 @@ class SubjectFigures(_Strict):
     """Measure → value."""
 
 
-@cache
+@lru_cache(4096)
 def _subject(places: tuple[str, ...], way: Way, part: str) -> Subject:
     return Subject(places, way, part)
 

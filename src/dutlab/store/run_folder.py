@@ -30,13 +30,15 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from dutlab import outside
+from dutlab.bounds import PART, PLAN, RECORD, FileBound
 from dutlab.errors import InputError, StoreError
 from dutlab.store.attempts import Attempt, AttemptReason, attempts_in, set_aside
 from dutlab.store.beneath import Beneath
 from dutlab.store.judged import as_disturbed, judged
 from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
-from dutlab.store.read import CHANGED, read_json, read_plain, reading
+from dutlab.store.read import CHANGED, read_json, reading
 from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
@@ -144,7 +146,7 @@ class RunFolder:
     @property
     def plan(self) -> dict[str, Any]:
         """plan.json. Raises StoreError."""
-        return _object(self.path / "plan.json")
+        return _object(self.path / "plan.json", PLAN)
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -330,7 +332,7 @@ def _read_record(folder: Path, trial: int) -> TrialRecord:
     path = folder / "record.json"
     with reading(path):
         try:
-            found = TrialRecord.model_validate_json(read_plain(path))
+            found = TrialRecord.model_validate_json(outside.read(path, RECORD))
         except (ValidationError, OSError):
             found = _record_of(path)  # says what is wrong, and tells a newer version from damage
     if found.trial != trial:
@@ -347,7 +349,7 @@ def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
 
 
 def _record_of(path: Path) -> TrialRecord:
-    found = _object(path)
+    found = _object(path, RECORD)
     try:
         return TrialRecord.model_validate(found, context=FROM_FILE)
     except ValidationError as error:
@@ -356,9 +358,9 @@ def _record_of(path: Path) -> TrialRecord:
         raise StoreError(f"{path}: {where}: {first['msg']} ({error.error_count()} faults)", remedy=CHANGED) from error
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path, bound: FileBound = PART) -> dict[str, Any]:
     """A JSON object. One with another schema_version than ours is refused before anything else is read into it."""
-    found = read_json(path)
+    found = read_json(path, bound)
     if not isinstance(found, dict):
         raise StoreError(f"{path}: not a JSON object", remedy=CHANGED)
     version = found.get("schema_version", SCHEMA_VERSION)

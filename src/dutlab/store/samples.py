@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dutlab.bounds import SAMPLE_ROWS
 from dutlab.errors import StoreError
 from dutlab.store.memory_database import in_memory
 from dutlab.store.write import as_store_error, disk_full, publish
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_AT_ONCE = 10_000
 _COLUMNS = ("t_s", "host", "sensor", "name", "unit", "value")
 
 
@@ -98,8 +100,37 @@ def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> li
             with interruptible():
                 return connection.execute(select).fetchall()
     except duckdb.Error as error:
-        what = f"samples cannot be read: {str(error).splitlines()[0]}"
-        raise StoreError(what, remedy="verify the run with its MANIFEST.sha256") from error
+        raise _unreadable(error) from error
+
+
+class ManySamples(StoreError):
+    """A trial has more samples than a program takes in at once."""
+
+    def __init__(self, path: Path, rows: int) -> None:
+        what = f"{path}: has {rows} samples, and at most {SAMPLE_ROWS} of a trial are taken in at once"
+        super().__init__(what, remedy="ask for means with `dutlab query`, or export the run with `dutlab export parquet`")
+        self.path, self.rows = path, rows
+
+
+def samples_in_order(path: Path) -> Iterator[tuple[float, str, str, str, str, float]]:
+    """Rows t_s, host, sensor, name, unit, value of a trial's file, by host, sensor, name and time. Raises ManySamples, StoreError."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    try:
+        with in_memory() as connection, interruptible():
+            counted = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($path)", {"path": literal_glob(path)}).fetchone()
+            if counted is not None and (rows := int(counted[0] or 0)) > SAMPLE_ROWS:
+                raise ManySamples(path, rows)
+            select = f"SELECT {', '.join(_COLUMNS)} FROM read_parquet($path) ORDER BY host, sensor, name, t_s"  # noqa: S608 - our own words
+            found = connection.execute(select, {"path": literal_glob(path)})
+            while some := found.fetchmany(_AT_ONCE):
+                yield from some
+    except duckdb.Error as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> StoreError:
+    return StoreError(f"samples cannot be read: {str(error).splitlines()[0]}", remedy="verify the run with its MANIFEST.sha256")
 
 
 def damaged_samples(paths: Sequence[Path], *, columns: Sequence[str] = _COLUMNS) -> dict[Path, str]:

@@ -18,15 +18,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dutlab import bounds, outside
+from dutlab.bounds import PART, PLAN, SECRET_BYTES
 from dutlab.errors import StoreError
-from dutlab.store.read import read_plain
 
 SEAL = "seal.json"
 SEALED = ("resolved.json", "plan.json")
 """What resume and undo go by, beside the journal."""
 MAC = "mac"
 _KEY_BYTES = 32
-_LARGEST_SECRET = 1 << 16
 
 
 def own_key() -> bytes | None:
@@ -57,7 +57,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:  # noqa: PTH123 - as above
             about = os.fstat(f.fileno())
-            content = f.read(_LARGEST_SECRET)
+            content = f.read(SECRET_BYTES)
     except OSError:
         return path, None
     return path, content if about.st_uid == os.geteuid() and not about.st_mode & 0o077 else None
@@ -111,7 +111,7 @@ def is_ours(folder: Path) -> bool:
     try:
         begun = key is not None and hmac.compare_digest(said.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
         journal = folder / "journal.jsonl"
-        lines = read_plain(journal).split(b"\n") if journal.exists() else []
+        lines = outside.read(journal, bounds.JOURNAL).split(b"\n") if journal.exists() else []
     except (OSError, StoreError):
         return False
     seal = LineSeal(folder, b"")
@@ -133,7 +133,7 @@ def _entry(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _beginning(folder: Path, token: str) -> bytes:
-    digests = [hashlib.sha256(read_plain(folder / name)).digest() for name in SEALED]
+    digests = [hashlib.sha256(outside.read(folder / name, PLAN)).digest() for name in SEALED]
     return b"".join([b"run ", token.encode(), b"\n", *digests])
 
 
@@ -148,7 +148,7 @@ def _mac(key: bytes | None, message: bytes) -> str:
 
 def _read(folder: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(read_plain(folder / SEAL))
+        found = json.loads(outside.read(folder / SEAL, PART))
     except (OSError, StoreError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.systems.linux import LINUX
-from dutlab.systems.system import FIREWALL
+from dutlab.systems.modes import AS_FOUND, FIREWALL_UNTRACKED
 
 # Nothing of a shell is ever asked of them.
 BLACK_BOX = replace(
@@ -13,7 +13,7 @@ BLACK_BOX = replace(
     name="black-box",
     title="black box",
     kernel="",
-    modes=("as-found",),
+    modes=(AS_FOUND,),
     ports=(),
     has_way_in=False,
     kernel_tables=False,
@@ -21,4 +21,4 @@ BLACK_BOX = replace(
     counters=None,
     cores=None,
 )
-MANUAL = replace(BLACK_BOX, name="manual", title="device that a person sets", modes=FIREWALL)
+MANUAL = replace(BLACK_BOX, name="manual", title="device that a person sets", modes=FIREWALL_UNTRACKED)

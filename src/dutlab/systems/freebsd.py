@@ -12,8 +12,9 @@ from dataclasses import replace
 from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
 from dutlab.systems.bsd_facts import BsdFacts
 from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.modes import FIREWALL_UNTRACKED, IPSEC
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
-from dutlab.systems.system import FIREWALL, IPSEC, PingWords, System
+from dutlab.systems.system import PingWords, System
 from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
 _KENV = {"machine.vendor": "smbios.system.maker", "machine.product": "smbios.system.product", "machine.bios": "smbios.bios.version"}
@@ -107,5 +108,5 @@ FREEBSD = System(
     counters=BSD_COUNTERS,
     cores=FREEBSD_CPU,
 )
-FREEBSD_PF = replace(FREEBSD, name="freebsd-pf", title="FreeBSD with pf", modes=(*FIREWALL, *IPSEC))
+FREEBSD_PF = replace(FREEBSD, name="freebsd-pf", title="FreeBSD with pf", modes=(*FIREWALL_UNTRACKED, *IPSEC))
 PFSENSE = replace(FREEBSD_PF, name="pfsense", title="pfSense")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
+from dutlab.systems.modes import ARRAYS, AS_FOUND, BRIDGE, FILTER_OWN, FIREWALL, FLOWTABLE, IPSEC, TUNNELS
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
-from dutlab.systems.system import FIREWALL, HOST_IPSEC, IPSEC, MD_ARRAYS, OTHER_ARRAYS, WRAPPING, XFRM_IPSEC, PingWords, System
+from dutlab.systems.system import PingWords, System
 
 # iputils ping(8).
 _PING = ("ping", "-n", "-c", "1", "-W", "0.5", "-M", "do", "-s")
@@ -20,7 +21,7 @@ LINUX = System(
     listens=listens,
     is_listening=is_listening,
     install="Debian: apt install {}",
-    modes=(*FIREWALL, *XFRM_IPSEC, *HOST_IPSEC, *WRAPPING),
+    modes=(*FIREWALL, *TUNNELS),
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,
@@ -30,15 +31,13 @@ LINUX = System(
     runs_engine=True,
 )
 VYOS = replace(LINUX, name="vyos", title="VyOS", modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
-MDRAID = replace(
-    LINUX, name="mdraid", title="Linux with arrays", modes=("as-found", *MD_ARRAYS, *OTHER_ARRAYS), kernel_tables=False, runs_engine=False
-)
+MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=(AS_FOUND, *ARRAYS), kernel_tables=False, runs_engine=False)
 """What a Linux host with drives is where a testbed has no path through a DUT: its modes are the arrays that its drives can make."""
 EXACT = replace(
     LINUX,
     name="linux-exact",
     title="Linux on a simulated processor",
-    modes=(*(mode for mode in FIREWALL if mode != "filter-own"), "bridge", "flowtable"),
+    modes=(*(mode for mode in FIREWALL if mode is not FILTER_OWN), BRIDGE, FLOWTABLE),
     kernel_tables=False,
     runs_engine=False,
 )

@@ -14,8 +14,9 @@ from dataclasses import replace
 from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
 from dutlab.systems.bsd_facts import BsdFacts
 from dutlab.systems.facts import Answers, FactTree, Question
+from dutlab.systems.modes import FIREWALL_UNTRACKED, IPSEC
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
-from dutlab.systems.system import FIREWALL, PingWords, System
+from dutlab.systems.system import PingWords, System
 from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
 _RELINKED = ("ls", "/var/db/kernel.SHA256")
@@ -96,4 +97,4 @@ OPENBSD = System(
     cores=OPENBSD_CPU,
 )
 # ipsecctl(8) takes no fixed keys for AES-GCM.
-OPENBSD_PF = replace(OPENBSD, name="openbsd-pf", title="OpenBSD with pf", modes=(*FIREWALL, "ipsec-cbc"))
+OPENBSD_PF = replace(OPENBSD, name="openbsd-pf", title="OpenBSD with pf", modes=(*FIREWALL_UNTRACKED, IPSEC[1]))

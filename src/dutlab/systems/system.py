@@ -8,44 +8,8 @@ from dataclasses import dataclass
 
 from dutlab.errors import MeasurementError
 from dutlab.systems.facts import OwnFacts
+from dutlab.systems.modes import DeclaredMode
 from dutlab.systems.watched import Counting, CpuWatch
-
-IPSEC = ("ipsec", "ipsec-cbc")
-"""Modes in which only what a host's own kernel sends is encrypted, and nothing else passes."""
-XFRM_IPSEC = {
-    "ipsec": "esp-aes-gcm",
-    "ipsec-cbc": "esp-aes-cbc-sha256",
-    "ipsec-null": "esp-null-sha256",
-    "ipsec-3des-md5": "esp-3des-md5",
-    "ipsec-aes-cbc-sha1": "esp-aes-cbc-sha1",
-    "ipsec-aes-cbc-sha2-512": "esp-aes-cbc-sha512",
-    "ipsec-aes-gcm-256": "esp-aes-gcm",
-    "ipsec-chacha20-poly1305": "esp-chacha20-poly1305",
-}
-"""The same in every cipher that Linux is asked for, and what the tunnel adds to a packet: a name of analysis/ceilings/tunnel.py."""
-XFRM_IPSEC |= {mode.replace("ipsec", "ikev2"): tunnel for mode, tunnel in XFRM_IPSEC.items()} | {"ipsec-require": XFRM_IPSEC["ipsec"]}
-HOST_IPSEC = ("ikev2-host",)
-"""Modes in which only what passes between the source and the DUT itself is encrypted; what goes on to the sink is not."""
-PLAIN_TUNNELS = ("gre", "ipip", "vxlan")
-"""Modes in which only what the source's own kernel sends is wrapped; names of analysis/ceilings/tunnel.py too."""
-WRAPPING = (*PLAIN_TUNNELS, "wireguard")
-"""The same, with those that encrypt it by other means than ESP."""
-FIREWALL = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "filter-own", "nat", "nat-open")
-"""With the filters of RFC 2544 section 11.4; `filter-own` keeps the ruleset that the system loads by itself, `nat-open` translates and
-filters nothing."""
-
-MD_STATES = ("", "-degraded", "-rebuilding", "-rebuilt")
-MD_ARRAYS = ("raid0", *(f"{level}{state}" for level in ("raid1", "raid10", "raid5", "raid6", "raid50", "raid60") for state in MD_STATES))
-"""Modes that make one array of all drives of a host; RAID 0 cannot lose a drive."""
-OTHER_ARRAYS = (
-    "lvm-raid0",
-    *(f"lvm-{level}{state}" for level in ("raid1", "raid10", "raid5", "raid6") for state in MD_STATES),
-    "btrfs-raid0",
-    *(f"btrfs-{level}{state}" for level in ("raid1", "raid10") for state in ("", "-degraded", "-rebuilt")),
-    "zfs-stripe",
-    *(f"zfs-{level}{state}" for level in ("mirror", "raidz1", "raidz2") for state in MD_STATES),
-)
-"""Those of other engines; how fast btrfs rebuilds cannot be set, so it would be over before it is measured."""
 
 _HINT = re.compile(r"(?:too long|frag(?:mentation)? needed|packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL | re.IGNORECASE)
 _IPV6 = 6
@@ -135,8 +99,8 @@ class System:
     """How a person installs a program there; `{}` stands for the package."""
     kernel: str = ""
     """What `uname -s` prints."""
-    modes: tuple[str, ...] = ()
-    """The names of the modes that dut/NAME.py brings along; without any, each mode is written out in the experiment."""
+    modes: tuple[DeclaredMode, ...] = ()
+    """Those that dut/NAME.py applies and verifies; without any, each mode is written out in the experiment."""
     ports: Argv = ()
     """Prints the names of all interfaces; empty where a testbed's names of ports are others."""
     spaced_ports: bool = False

@@ -1,6 +1,7 @@
 """VPP, a router in user space on a Linux, whose ports are its own. It has counters beside those of its Linux.
 
-Words: `show interface` and `show errors` of VPP's CLI. Tried against transcripts of documented outputs only, never on a machine.
+Words: `show interface`, `show errors` and `show runtime` of VPP's CLI. Tried against transcripts of documented outputs only, never on
+a machine.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from dataclasses import replace
 
 from dutlab.systems import linux_proc
 from dutlab.systems.linux import LINUX
+from dutlab.systems.modes import FILTER_OWN, FIREWALL, IPSEC, NAT_OPEN
 from dutlab.systems.plain import plain
-from dutlab.systems.system import FIREWALL, IPSEC
-from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
+from dutlab.systems.watched import CALLS, CONNTRACK_ENTRIES, VECTORS, Counting, sections
 
 SCRIPT = r"""
 ask() { vppctl "$@" 2>/dev/null || sudo -n vppctl "$@" 2>/dev/null; }
 part vpp_interfaces; ask show interface
 part vpp_errors; ask show errors
+part vpp_runtime; ask show runtime
 part vpp_sessions; ask show acl-plugin sessions; ask show nat44 summary
 """
 """Goes before the end of the script of a Linux host, whose part() it uses."""
@@ -26,11 +28,15 @@ _COUNTERS = {
     "rx packets": "rx_packets", "rx bytes": "rx_bytes", "tx packets": "tx_packets", "tx bytes": "tx_bytes", "drops": "rx_dropped",
     "rx-miss": "rx_missed", "rx-error": "rx_errors", "tx-error": "tx_errors", "rx-no-buf": "rx_no_buffers", "punt": "punted",
 }  # fmt: skip
-_LACKING = ("filter-own", "nat-open")
+_LACKING = (FILTER_OWN, NAT_OPEN)
 """VPP loads no lists of its own, and nat44 drops what comes from outside without a session (nat44_ed_out2in.c)."""
 _NAME = re.compile(r"^(\S+)\s+\d+\s+(?:up|down)\b")
 _COUNTER = re.compile(r"\s(" + "|".join(_COUNTERS) + r")\s+(\d+)\s*$")
 _ERROR = re.compile(r"^\s*(\d+)\s+(\S+)\s+(\S.*?)(?:\s+(?:error|info|warn|none)\s*)?$")
+_POLLING = re.compile(r"^\s*(\S+)\s+polling\s+(\d+)\s+(\d+)\s")
+"""Name, Calls and Vectors of an input node that polls (format_vlib_node_stats in vlib/cli.c); a vector has the frames of one call."""
+MOST_A_CALL = 256
+"""Frames of a vector at most (VLIB_FRAME_SIZE)."""
 _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MULTILINE)
 
 
@@ -48,6 +54,10 @@ def parse_counters(text: str) -> dict[str, float]:
         if m := _ERROR.match(line):
             key = re.sub(r"[^a-z0-9]+", "_", f"{m[2]} {m[3]}".lower()).strip("_")
             found[f"vpp_{key}"] = found.get(f"vpp_{key}", 0.0) + float(m[1])
+    for line in part.get("vpp_runtime", "").splitlines():
+        if m := _POLLING.match(line):  # a node has a line for each thread
+            for what, number in ((CALLS, m[2]), (VECTORS, m[3])):
+                found[f"vpp_{m[1]}{what}"] = found.get(f"vpp_{m[1]}{what}", 0.0) + float(number)
     if sessions := _SESSIONS.findall(part.get("vpp_sessions", "")):
         found[CONNTRACK_ENTRIES] = float(max(map(int, sessions)))
     return found

@@ -14,6 +14,7 @@ from dutlab.spec.experiment import CustomMode
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import ModeArray
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
 
@@ -32,13 +33,10 @@ class GeneratorSite:
     engine: Engine
     tell: Tell = nobody
     """Told what a program that works does meanwhile."""
+    arrays: Mapping[str, ModeArray] = field(default_factory=dict)
+    """Mode → the array that it makes of the drives of a host, which is larger than each of them."""
     modes: Mapping[str, CustomMode] = field(default_factory=dict)
     """Those of the experiment's own."""
-
-    @property
-    def arrays(self) -> Mapping[str, str]:
-        """Mode of the experiment's own → the device that it makes of the drives, where it makes one."""
-        return {name: mode.array for name, mode in self.modes.items() if mode.array is not None}
 
     @property
     def paths(self) -> list[Link]:

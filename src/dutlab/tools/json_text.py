@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-LONGEST_OUTPUT = 64 * 2**20
-"""Bytes; an hour of 32 streams of iperf3 stays below it. More is not a report that should be taken apart in memory."""
-_LARGEST, _MOST_DIGITS = 1e30, 30
-"""No program counts beyond it; sums and units of more could leave what a float holds."""
+from dutlab.bounds import LARGEST_NUMBER, OUTPUT_BYTES
+
+_MOST_DIGITS = 30
 _NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)\n]{0,40}\))?(?=\s*[,}\]])", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """One that is never closed reaches to the end of the text, which is therefore looked through once."""
@@ -74,11 +73,11 @@ def number(document: Mapping[str, Any], key: str) -> float | None:
         found = float(value)
     except OverflowError:
         return None
-    return found if 0 <= found <= _LARGEST else None
+    return found if 0 <= found <= LARGEST_NUMBER else None
 
 
 def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, Any], list[str]]:
-    if len(output) > LONGEST_OUTPUT:
+    if len(output) > OUTPUT_BYTES:
         raise UnreadableError(f"it printed {len(output)} bytes, more than any report has", Unreadable.TOO_LARGE)
     text = output.decode("utf-8", "replace").strip()
     if not text:

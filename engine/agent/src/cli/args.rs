@@ -244,7 +244,7 @@ pub struct Traffic {
     /// The next hop [default: what the routing table says]
     #[arg(long, value_name = "IP", conflicts_with = "mac")]
     pub gateway: Option<IpAddr>,
-    /// Bytes with FCS: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), 64..1518/2 (one of each, in steps), aaafg (RFC 6985),
+    /// Bytes with FCS and any tags: 64, 64,594,1518 (in this order), 64:7,594:4 (by weight), 64..1518/2 (one of each, in steps), aaafg (RFC 6985),
     /// imix, imix-csit, …
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = quantity::sizes)]
     pub size: Sizes,

@@ -110,8 +110,7 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
         _ => why,
     };
     drive.end();
-    let told: Vec<_> =
-        sent.streams.iter().map(|s| StreamSent { stream: s.stream, frames: s.sent, numbered: s.numbered }).collect();
+    let told: Vec<StreamSent> = sent.streams.iter().map(Into::into).collect();
     let received = sink.settle(&told)?;
     let mut doubts = verdict::of_sender(&sent, a.traffic.rate == Some(Asked::Max));
     doubts.extend(verdict::of_receiver(&received, true));

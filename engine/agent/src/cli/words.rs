@@ -124,8 +124,8 @@ pub fn received(streams: &[&ReceivedStream], lost_head: &str, lost: impl Fn(&Rec
                 s.received.to_string(),
                 lost(s),
                 s.duplicated.to_string(),
-                s.reordered.to_string(),
-                s.reorder_extent_max.to_string(),
+                reordered(s),
+                or_dash(s.reorder_extent_max, |n| n.to_string()),
                 or_dash(s.late, |n| n.to_string()),
                 s.corrupted.to_string(),
                 or_dash(pps, |p| si(p.0, "pps")),
@@ -133,6 +133,11 @@ pub fn received(streams: &[&ReceivedStream], lost_head: &str, lost: impl Fn(&Rec
         })
         .collect();
     table(&["stream", "received", lost_head, "duplicated", "reordered", "extent", "late", "corrupted", "rate"], &rows)
+}
+
+/// Frames out of order, or at least how many where it is not known.
+fn reordered(s: &ReceivedStream) -> String {
+    s.reordered.map_or_else(|| format!("≥ {}", s.reordered_at_least), |n| n.to_string())
 }
 
 /// Frames a second between the first and the last arrival.
@@ -177,7 +182,7 @@ pub fn latency(streams: &[&ReceivedStream], clocks: Clocks) -> String {
 pub fn verdict(verdict: Verdict, doubts: &[Doubt]) -> String {
     let mut text = verdict.word().to_owned() + "\n";
     for doubt in doubts {
-        text.extend(["  doubt: ", &doubt.text, "\n"]);
+        text.extend([if doubt.kind.is_note() { "  note: " } else { "  doubt: " }, &doubt.text, "\n"]);
     }
     text
 }

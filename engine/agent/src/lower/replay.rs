@@ -155,6 +155,7 @@ fn one(stream: u16, frames: u64, mean: f64) -> One {
         counters: Vec::new(),
         varied: Vec::new(),
         pace: port::Pace::Max,
+        after: Nanos::ZERO,
         frames,
     };
     One { stream, profile: Profile::Max, link: None, mean, sizes: Vec::new() }

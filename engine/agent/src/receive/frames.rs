@@ -6,7 +6,7 @@
 
 use super::{Job, WAIT, publish};
 use dutlab_measure::{Account, Arrival, InOrder};
-use dutlab_port::{BurstReceiver, PortError, clock, cpu};
+use dutlab_port::{Arrived, BurstReceiver, Order, PortError, clock, cpu};
 use dutlab_units::Nanos;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -88,9 +88,10 @@ fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> R
     let mut last = None;
     let mut counted = Nanos::ZERO;
     let mut from = clock::monotonic();
+    let order = rx.order();
     loop {
         let wait = if last.is_some() { LAST_WAIT } else { WAIT };
-        let n = rx.receive(wait, &mut |a| taker.take(Arrival::read(a.bytes, a.length, a.at)))?;
+        let n = rx.receive(wait, &mut |a| taker.take(read(&a, order)))?;
         let now = clock::monotonic();
         taker.looked(from, now, n);
         if T::IS_ONE_OF_SEVERAL && (1..FEW).contains(&n) && rx.stamps() {
@@ -110,6 +111,17 @@ fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> R
     }
     taker.dropped(clock::monotonic(), rx.dropped()?);
     Ok(())
+}
+
+#[inline]
+fn read(a: &Arrived<'_>, order: Order) -> Arrival {
+    let arrival = Arrival::read(a.bytes, a.length, a.at);
+    match order {
+        Order::Link => arrival,
+        Order::Queue(number) => arrival.on(Some(number.into())),
+        Order::Flow => arrival.on_its_flow(),
+        Order::Nothing => arrival.on(None),
+    }
 }
 
 /// Enters frames into the account as they come.
@@ -238,7 +250,7 @@ impl Merge<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dutlab_port::{Arrived, Watch};
+    use dutlab_port::Watch;
     use dutlab_wire::Probe;
     use dutlab_wire::frame::FrameRepr;
     use std::sync::Arc;

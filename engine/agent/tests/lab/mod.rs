@@ -136,13 +136,19 @@ impl Lab {
     /// source → router → sink.
     #[must_use]
     pub fn routed() -> Self {
+        Self::routed_with_queues(1)
+    }
+
+    /// The same where the cable to the sink has several queues at either end: the router spreads flows over them.
+    #[must_use]
+    pub fn routed_with_queues(queues: u32) -> Self {
         let lab =
             Self { source: unique("source"), dut: unique("dut"), sink: unique("sink"), routed: true, cards: None };
         for name in [&lab.source, &lab.dut, &lab.sink] {
             ip(&["netns", "add", name]);
         }
         cable(&lab.source, "eth-a", "172.16.0.2/24", &lab.dut, "in-a", "172.16.0.1/24");
-        cable(&lab.sink, "eth-a", "172.16.10.2/24", &lab.dut, "out-a", "172.16.10.1/24");
+        cable_of(queues, (&lab.sink, "eth-a", "172.16.10.2/24"), (&lab.dut, "out-a", "172.16.10.1/24"));
         ip(&["netns", "exec", &lab.dut, "sysctl", "-qw", "net.ipv4.ip_forward=1"]);
         let mac = mac(&lab.sink, "eth-a");
         let neighbour = ["neigh", "replace", "172.16.10.2", "lladdr", &mac, "dev", "out-a", "nud", "permanent"];
@@ -484,14 +490,15 @@ pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Valu
     (sending, received)
 }
 
-/// What the receiver is told of a sender's answer to `wait`: frames that were refused may have used numbers up.
+/// What the receiver is told of a sender's answer to `wait`: frames that were refused may have used numbers up, and several CPUs have sent.
 #[must_use]
 pub fn told(sending: &Value) -> Vec<Value> {
-    let streams = sending["streams"].as_array().unwrap().iter();
-    streams
-        .map(|s| match s.get("numbered") {
-            Some(numbered) => json!({"stream": s["stream"], "frames": s["sent"], "numbered": numbered}),
-            None => json!({"stream": s["stream"], "frames": s["sent"]}),
-        })
-        .collect()
+    let of = |s: &Value| {
+        let mut one = json!({"stream": s["stream"], "frames": s["sent"]});
+        for key in ["numbered", "unordered"].into_iter().filter(|key| !s[key].is_null()) {
+            one[key] = s[key].clone();
+        }
+        one
+    };
+    sending["streams"].as_array().unwrap().iter().map(of).collect()
 }

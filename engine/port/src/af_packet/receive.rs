@@ -7,9 +7,10 @@ use crate::card_clock::Ahead;
 use crate::card_times::{self, CardTimes};
 use crate::clock;
 use crate::error::PortError;
+use crate::feeds;
 use crate::iface::Interface;
 use crate::mapping::Mapping;
-use crate::port::{Arrived, BurstReceiver, By, Stamped};
+use crate::port::{Arrived, BurstReceiver, By, Order, Stamped};
 use crate::promiscuous;
 use crate::sys::{self, ETH_P_ALL};
 use dutlab_units::Nanos;
@@ -50,6 +51,8 @@ pub struct Ring {
     card: Option<CardTimes>,
     /// Whose times frames got since the trial began.
     stamped: Stamped,
+    /// Which of its frames are in the order of the link.
+    order: Order,
 }
 
 /// The receiving half of a port.
@@ -146,6 +149,7 @@ impl Ring {
             strangers: None,
             card: None,
             stamped: Stamped::default(),
+            order: feeds::of(iface.index).order(),
         };
         promiscuous::join(&ring.fd, name, iface.index)?;
         sys::bind_packet(&ring.fd, iface.index, ETH_P_ALL, name)?;
@@ -276,6 +280,10 @@ impl BurstReceiver for Ring {
 
     fn stamped(&self) -> Stamped {
         self.stamped
+    }
+
+    fn order(&self) -> Order {
+        self.order
     }
 
     fn holds_frames(&mut self) -> Result<bool, PortError> {

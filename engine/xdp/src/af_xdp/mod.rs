@@ -25,6 +25,7 @@ use crate::{down_note, probe, system};
 use dutlab_port::PortError;
 use dutlab_port::card_times::CardTimes;
 use dutlab_port::ethtool;
+use dutlab_port::feeds;
 use dutlab_port::iface::Interface;
 use dutlab_port::link;
 use dutlab_port::speed::{self, Speed};
@@ -191,8 +192,8 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     let receivers = receivers.map(|program| {
         notes.extend(program.notes());
         let program = Arc::new(program);
-        let numbered = (0..).zip(queues);
-        numbered.map(|(number, queue)| Rx::new(&iface.name, number, queue, Arc::clone(&program))).collect()
+        let (numbered, feeds) = ((0..).zip(queues), feeds::of(iface.index));
+        numbered.map(|(number, queue)| Rx::new(&iface.name, (number, feeds), queue, Arc::clone(&program))).collect()
     });
     Ok(Opened { senders, receivers, zero_copy, notes, times })
 }

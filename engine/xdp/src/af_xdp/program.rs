@@ -102,6 +102,7 @@ mod tests {
     use super::super::socket::Socket;
     use super::*;
     use dutlab_port::af_packet::Bursts;
+    use dutlab_port::feeds::Feeds;
     use dutlab_port::port::{BurstReceiver as _, BurstSender as _};
     use dutlab_port::{Stamped, link};
     use dutlab_units::Nanos;
@@ -136,7 +137,7 @@ mod tests {
                 let program =
                     Program::attach(&far, Kind { long, timed: true }, [queue.descriptor()].into_iter()).unwrap();
                 assert_eq!(program.attached.mode, AttachMode::Native);
-                let mut rx = Rx::new("far", 0, queue, Arc::new(program));
+                let mut rx = Rx::new("far", (0, Feeds::OneQueue), queue, Arc::new(program));
                 rx.begin().unwrap();
                 let mut tx = Bursts::open(&Interface::read("near").unwrap()).unwrap();
                 let mut sent = 0;

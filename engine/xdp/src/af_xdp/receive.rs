@@ -7,7 +7,8 @@ use dutlab_port::PortError;
 use dutlab_port::card_clock::Ahead;
 use dutlab_port::card_times::{self, CardTimes};
 use dutlab_port::clock;
-use dutlab_port::port::{Arrived, BurstReceiver, By, Stamped};
+use dutlab_port::feeds::Feeds;
+use dutlab_port::port::{Arrived, BurstReceiver, By, Order, Stamped};
 use dutlab_port::sys;
 use dutlab_units::Nanos;
 use rustix::net::sockopt::xdp_statistics;
@@ -186,6 +187,8 @@ pub struct Rx {
     iface: String,
     /// Its number.
     number: u32,
+    /// What feeds the port.
+    feeds: Feeds,
     queue: Queue,
     /// Attached for as long as a queue of the port is there.
     program: Arc<Program>,
@@ -196,8 +199,8 @@ pub struct Rx {
 }
 
 impl Rx {
-    pub(super) fn new(iface: &str, number: u32, queue: Queue, program: Arc<Program>) -> Self {
-        Self { iface: iface.to_owned(), number, queue, program, dropped: 0, passed: 0 }
+    pub(super) fn new(iface: &str, (number, feeds): (u32, Feeds), queue: Queue, program: Arc<Program>) -> Self {
+        Self { iface: iface.to_owned(), number, feeds, queue, program, dropped: 0, passed: 0 }
     }
 
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
@@ -238,6 +241,10 @@ impl BurstReceiver for Rx {
 
     fn stamps(&self) -> bool {
         self.queue.stamped.engine == 0
+    }
+
+    fn order(&self) -> Order {
+        self.feeds.order_of_queue(self.number)
     }
 
     fn stamped(&self) -> Stamped {

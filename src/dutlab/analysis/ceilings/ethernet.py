@@ -62,21 +62,20 @@ def udp_goodput(speed: BpsL1, *, mtu: int = 1500, ip: Ip = Ip.V4, vlan_tags: int
     return _goodput(speed, mtu, ip.value + UDP_HEADER_BYTES, vlan_tags)
 
 
-def ethernet_ceilings(speed: BpsL1, sizes: Mapping[str, float], *, vlan_tags: int = 0) -> tuple[Ceiling, ...]:
-    """Frames a second and both bit rates for each of `sizes`: name → mean bytes with FCS, before the tags are added.
+def ethernet_ceilings(speed: BpsL1, sizes: Mapping[str, float]) -> tuple[Ceiling, ...]:
+    """Frames a second and both bit rates for each of `sizes`: name → mean bytes with FCS and tags, as the engine counts.
 
     Raises ValueError.
     """
-    insist([positive(speed, "the speed"), _tags_fault(vlan_tags), *(_frame_fault(name, size) for name, size in sizes.items())])
+    insist([positive(speed, "the speed"), *(_frame_fault(name, size) for name, size in sizes.items())])
     out = []
     for name, size in sizes.items():
-        tagged = size + VLAN_TAG_BYTES * vlan_tags
-        limit = frames(speed, tagged)
+        limit = frames(speed, size)
         about = f"{name} B" if name.isdigit() else f"{name}, {size:.2f} B on average"
         out += [
-            Ceiling("frames_pps", about, "frames a second", limit.pps, "pps", f"{number(speed)} / (({tagged:.7g} + 20) × 8)", _FRAMES),
-            Ceiling("rate_bps_l2", about, "L2 rate", limit.bps_l2, "bit/s", f"{number(limit.pps)} × {tagged:.7g} × 8", _FRAMES),
-            Ceiling("rate_bps_l1", about, "L1 rate", limit.bps_l1, "bit/s", f"{number(limit.pps)} × ({tagged:.7g} + 20) × 8", _FRAMES),
+            Ceiling("frames_pps", about, "frames a second", limit.pps, "pps", f"{number(speed)} / (({size:.7g} + 20) × 8)", _FRAMES),
+            Ceiling("rate_bps_l2", about, "L2 rate", limit.bps_l2, "bit/s", f"{number(limit.pps)} × {size:.7g} × 8", _FRAMES),
+            Ceiling("rate_bps_l1", about, "L1 rate", limit.bps_l1, "bit/s", f"{number(limit.pps)} × ({size:.7g} + 20) × 8", _FRAMES),
         ]
     return tuple(out)
 

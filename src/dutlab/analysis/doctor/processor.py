@@ -138,7 +138,9 @@ def busy(p: Inventory) -> Iterator[Finding]:
         said = ", ".join(f"core {n} {percent:.0f} % busy" for n, percent in cores.items())
         yield Finding(
             "busy-cpu",
-            "other programs use the processor already",
+            "cores are busy without load: other programs run, or the device polls there"
+            if host == p.dut and not p.one_machine
+            else "other programs use the processor already",
             Price(cores[most], "its busiest core", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
             (host,),
             (Evidence(host, CORE_TIMES, said),),

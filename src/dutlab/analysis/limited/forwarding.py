@@ -17,6 +17,8 @@ BUSY, NEARLY_BUSY, IDLE = 95.0, 90.0, 80.0
 """Percent of a core."""
 NO_LOSS = 0.001
 FEW_REFUSED = 0.05
+FULL_CALLS = 0.75
+"""Share of the most frames a call from which on a device that polls has no time left: it finds more each time that it looks."""
 ALL_TAKEN, MOSTLY_TAKEN = 0.999, 0.9
 """Shares of a set rate."""
 SAME_PPS = 1.6
@@ -94,6 +96,10 @@ class Facts:
     sink_core: float | None = None
     """Percent of their busiest core."""
     dut_cores: Sequence[Core] = ()
+    polling: frozenset[int] = frozenset()
+    """Those of the DUT's cores that were busy without load: what they are busy with under load says nothing."""
+    call_share: float | None = None
+    """Of such a device the frames that it found when it looked, as a share of the most that it takes at once."""
     shared_cores: str = ""
     """Why the DUT's cores are not its own, as in an embedded lab."""
     places: Mapping[str, float] = field(default_factory=dict)
@@ -139,7 +145,7 @@ def what_limited(facts: Facts) -> LimitFinding:
     """
     if facts.void:
         return no_verdict(facts.void, "remove what the doubts name, then repeat")
-    found, refuted = _on_a_line_that_holds(facts)
+    found, refuted = _on_a_line_that_holds(replace(facts, dut_cores=[c for c in facts.dut_cores if c.number not in facts.polling]))
     if found.line and exceeds(found.value, found.line, found.unit):
         said = f"{found.text(found.value)} is {found.value / found.line:.1%} of the {found.text(found.line)} that the link carries"
         said += f" with {facts.assumed}" if facts.assumed else ""
@@ -297,6 +303,17 @@ def _cores(f: Facts) -> LimitFinding | None:
     )
 
 
+def _polling(f: Facts) -> LimitFinding | None:
+    """A core that polls is always busy; only how much it finds at once tells whether it keeps up."""
+    if not f.polling or f.call_share is None or f.call_share < FULL_CALLS:
+        return None
+    cores = ", ".join(map(str, sorted(f.polling)))
+    why = (f"the DUT polls on core {cores}, and found {f.call_share:.0%} of the most frames that it takes at once", *_pressure(f))
+    sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
+    limit = LimitCause.ONE_CORE if len(f.polling) == 1 else LimitCause.ALL_CORES
+    return LimitFinding(limit, sure, why, "give it more cores that poll; the rate should follow", f"core {cores}, polling")
+
+
 def _pressed_dut(f: Facts) -> LimitFinding | None:
     """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place.startswith("DUT"))
@@ -367,14 +384,15 @@ def _mode(f: Facts) -> LimitFinding | None:
 
 
 RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (
-    _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _tcp, _per_packet, _mode, _pressed_dut,
+    _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _polling, _tcp, _per_packet, _mode, _pressed_dut,
 )  # fmt: skip
 
 
 def _missing(f: Facts) -> list[str]:
     """What nobody knows of this result, most telling first."""
     known = {
-        "load of the DUT's cores": bool(f.dut_cores),
+        "frames a call of the DUT's cores that poll": not f.polling or f.call_share is not None,
+        "load of the DUT's cores": bool(f.dut_cores) or bool(f.polling),
         "speed of the link": f.line is not None,
         "other packet sizes": bool(f.neighbours),
         "other modes": bool(f.other_modes),

@@ -17,7 +17,7 @@ DROPS, DOUBLES, SWAPS, CORRUPTS = 7, 11, 10, 5
 BURST, BURST_S = 400, 0.1
 
 
-def counting(name: str, every: int, figure: str, of: Callable[[Flow], int]) -> Case:
+def counting(name: str, every: int, figure: str, of: Callable[[Flow], int | None]) -> Case:
     """A device that does wrong by each `every`-th frame; `of` reads from a flow how many were."""
 
     async def measure(bench: Bench, device: FaultyDevice) -> list[Known]:

@@ -39,6 +39,7 @@ class Paced:
         self.facts: dict[str, str] = {}
         self._doubted, self._trials = Counter[DoubtKind](), 0
         self._wrong = Counter[str]()
+        self._unordered = 0
         self.raw: Mapping[str, bytes] = {}
         """Name → raw output of the last trial."""
 
@@ -54,14 +55,18 @@ class Paced:
         self._doubted.update({doubt.kind for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow)))})
         self.raw = outcome.raw
         for flow in outcome.flows:
-            self._wrong.update(reordered=flow.reordered_frames, duplicated=flow.duplicated_frames, corrupted=flow.corrupted_frames)
+            at_least = flow.reordered_at_least_frames if flow.reordered_frames is None else flow.reordered_frames
+            self._wrong.update(reordered_at_least=at_least, duplicated=flow.duplicated_frames, corrupted=flow.corrupted_frames)
+        self._unordered += any(flow.reordered_frames is None for flow in outcome.flows)
         await self.sleep(self._rest)
         return outcome
 
     @property
     def arrivals(self) -> Row:
         """What section 10 has reported beside the frames that were lost, of all trials together."""
-        return {"trials": self._trials} | {f"{name}_frames": float(count) for name, count in self._wrong.items()}
+        counts: Row = {f"{name}_frames": float(count) for name, count in self._wrong.items()}
+        known = None if self._unordered else counts.get("reordered_at_least_frames", 0.0)
+        return {"trials": self._trials, "trials_order_unknown": self._unordered, "reordered_frames": known, **counts}
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:

@@ -1,15 +1,15 @@
 """System recovery (RFC 2544 section 26.5): after an overload the load drops to half; how long are frames still lost?
 
-Both instants are read from what the generator counts in time, so the answer is as fine as the time between readings. The drop is found
-in them too: in the reading that it falls into, the rate lies between the two. The test is repeated, and the mean of the repeats is the
-answer, as the section has it; a repeat without an answer leaves none.
+Both instants are read from what the generator counts in time, so the answer is as fine as the time between readings: READINGS_EVERY_S
+where it can. The drop is found in them too: in the second that it falls into, the rate lies between the two. The test is repeated, and the
+mean of the repeats is the answer, as the section has it; a repeat without an answer leaves none.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -24,6 +24,10 @@ AFTER_S = 30.0
 """Long enough for the slowest recovery that is worth the name; the text has no length."""
 LEAST_S = 5.0
 """However short a scaled stretch would be: it must hold some readings, which come once a second."""
+READINGS_EVERY_S = 0.05
+"""The time between readings: a back end in the kernel is read no more often."""
+_SECOND_S = 0.9
+"""The drop is looked for in readings so far apart at least: in finer ones a sender that hesitates looks like it."""
 SETTLED = 0.5
 """A reading with less than this share of the drop in rate behind it is one of the overload still."""
 
@@ -54,7 +58,9 @@ async def _one(stand: SuiteContext, throughput: Pps) -> tuple[dict[str, float | 
     low = Pps(high / 2)
     before, after = (Seconds(max(stand.setting.seconds(s), LEAST_S)) for s in (OVERLOAD_S, AFTER_S))
     profile = (Stretch(before, high, high), Stretch(after, low, low))
-    outcome, short = await stand.offer_in_full(stand.load(None, Seconds(before + after), profile=profile))
+    outcome, short = await stand.offer_in_full(
+        replace(stand.load(None, Seconds(before + after), profile=profile), readings_every=Seconds(READINGS_EVERY_S))
+    )
     row: dict[str, float | None] = {
         "overload_pps": high,
         "after_pps": low,
@@ -84,7 +90,7 @@ def recovered(readings: Sequence[ToolReading], *, high: Pps, low: Pps) -> Recove
 
 
 def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: Pps) -> Recovered:
-    made = [(at, row["offered_pps"] + row.get("backpressure_pps", 0.0)) for at, row in series if "offered_pps" in row]
+    made = _by_second([(at, row["offered_pps"] + row.get("backpressure_pps", 0.0)) for at, row in series if "offered_pps" in row])
     edge = low + (high - low) * SETTLED
     dropped = next((i for i in range(1, len(made)) if made[i - 1][1] > edge and made[i][1] <= high * 0.98), None)
     if dropped is None:
@@ -93,6 +99,19 @@ def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: P
     share = min(max((made[dropped][1] - low) / (high - low), 0.0), 1.0)
     instant = start + share * (end - start)
     failing = [at for at, row in series if at > instant and row.get("lost_pps", 0.0) + row.get("backpressure_pps", 0.0) > 0]
-    apart = max(b[0] - a[0] for a, b in pairwise(made))
-    ongoing = bool(failing) and failing[-1] >= series[-1][0]
+    told = [at for at, row in series if "lost_pps" in row] or [at for at, _ in made]
+    apart = max(b - a for a, b in pairwise(told))
+    ongoing = bool(failing) and failing[-1] >= told[-1]
     return Recovered(failing[-1] - instant if failing else 0.0, apart, ongoing)
+
+
+def _by_second(rates: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The mean rates over readings that are taken together until they are a second long; a rest that is shorter is left out."""
+    out = list(rates[:1])
+    frames, since = 0.0, rates[0][0] if rates else 0.0
+    for (before, _), (at, rate) in pairwise(rates):
+        frames += rate * (at - before)
+        if at - since >= _SECOND_S:
+            out.append((at, frames / (at - since)))
+            frames, since = 0.0, at
+    return out

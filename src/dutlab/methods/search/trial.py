@@ -36,7 +36,7 @@ class Mark(enum.Enum):
     SILENT = "next to nothing came back on a link"
     REPEATED = "offered once more because the trial before it told nothing"
     NO_ACCOUNT = "the generator gave no account"
-    DISTURBED = "other work on the testbed disturbed it, so it was offered again"
+    DISTURBED = "other work on the testbed disturbed it, or a link went down, so it was offered again"
     IDLE = "the generator sent nothing on a link"
 
 

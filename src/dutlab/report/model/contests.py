@@ -19,7 +19,7 @@ from dutlab.analysis.together import Together, overall
 from dutlab.errors import DirectionUnknown, InputError
 from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
-from dutlab.report.model.words import alike_names, setting_words
+from dutlab.report.model.words import alike_names, better_of, setting_words
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, key_of, name_words
 from dutlab.subject import sums_first
 from dutlab.workloads import main_figures
@@ -135,19 +135,28 @@ def _levels(cell: Cell, varied: Iterable[str]) -> tuple[str, ...]:
 
 def _entrant(runs: Sequence[CellsOfRun], c: CellFigures, varied: set[str], name: str, figure: str) -> Entrant:
     key = key_of(c.cell)
-    readings: list[tuple[CellFigure, ...]] = [of[key].readings(name, figure) if key in of else () for of in runs]
+    readings = [of[key].readings(name, figure) if key in of else () for of in runs]
+    return _with_readings(entrant_label(c.cell, varied), readings, _levels(c.cell, c.cell.factors.keys() - {"mode"}))
+
+
+def _with_readings(label: str, readings: Sequence[Sequence[CellFigure]], levels: tuple[str, ...] = ()) -> Entrant:
     return Entrant(
-        entrant_label(c.cell, varied),
+        label,
         tuple(tuple(r.value for r in of) for of in readings),
         tuple(tuple(r.repeat for r in of) for of in readings),
-        _all_levels(c.cell),
+        levels,
         any(r.at_least for of in readings for r in of),
         sum(r.disturbed for of in readings for r in of),
     )
 
 
-def _all_levels(cell: Cell) -> tuple[str, ...]:
-    return tuple(f"{name} {level}" for name, level in cell.factors.items() if name != "mode")
+def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> Standing:
+    """The standing of what are not modes or levels of one cell, such as generators and drives, by the name of each."""
+    moments = {name: [r.started for r in of] for name, of in named.items()}
+    stretches = frozenset((a, b) for a, b in combinations(moments, 2) if not in_turn([(moments[a], moments[b])]))
+    entrants = tuple(_with_readings(name, [of]) for name, of in named.items())
+    (standing,) = decide([Contest("", figure, entrants, better_of(figure) or "higher", stretches=stretches)])
+    return standing
 
 
 def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, str]]:

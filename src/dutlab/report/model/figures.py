@@ -45,7 +45,8 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
-        return Missing(why, tuple(group.planned))
+        greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}
+        return Missing(why, tuple(group.planned), figure_of(greyed, len(group.planned)) if greyed else None)
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
     bound = any(is_bound(r, link, figure) for r in have)
@@ -71,6 +72,12 @@ def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
     """The unit in which the answer's table prints `figure` of these cells, for the sentences beside it."""
     found = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
     return unit_for(figure, [value for value in found if value is not None])
+
+
+def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:
+    """A dash in place of a figure that a measured cell cannot have, such as a percentile that too few samples lie beyond."""
+    found = value_of(group, link or group.cell.link_label, figure, book)
+    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:

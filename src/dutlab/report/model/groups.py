@@ -10,8 +10,10 @@ from typing import Any
 
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import SIZES, asked_words, size_order
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
+from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 from dutlab.subject import whole_of
 from dutlab.workloads import main_figures
@@ -33,11 +35,23 @@ class Group:
         return [r for r in self.records if counts(r)]
 
     @cached_property
+    def disturbed(self) -> list[TrialRecord]:
+        """Those that other work disturbed, which do not count; to be asked for in the same way."""
+        return [r for r in self.records if r.status == DISTURBED]
+
+    @cached_property
     def main(self) -> tuple[str, str]:
         """The figure that is judged, and of what: the links together, and of a load that goes in both directions, both."""
-        link = whole_of((place for r in self.measured for place in r.figures), self.cell.link_label)
+        link = whole_of((place for r in self.measured or self.disturbed for place in r.figures), self.cell.link_label)
         there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
         return (there[0], link) if there else ("", link)
+
+    @property
+    def size(self) -> str:
+        """The frame size, or its mix; of an imported table of goodput, the MTU that it tells."""
+        setting = self.cell.setting
+        mtu = setting.mtu if isinstance(setting, ImportedSetting) else None
+        return setting.size or ("" if mtu is None else f"MTU {mtu}")
 
     @cached_property
     def asked(self) -> str:

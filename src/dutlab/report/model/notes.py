@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_answers import RunAnswers
-from dutlab.report.model.run_report import GRADES, DoubtNote
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
-from dutlab.subject import apart
+from dutlab.subject import apart, back_of
 
 FIRST_INTERVAL_N = 6
 """Repeats from which a 95 % interval exists (stats.summary)."""
 MOST_DETAILS = 8
 _Key = tuple[str, str, str, str]
+GradeWord = Literal["note", "warning", "severe"]
+GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
+
+
+@dataclass(frozen=True)
+class DoubtNote:
+    """One doubt of the page, with the number that marks the figures it touches."""
+
+    number: int
+    kind: str
+    grade: GradeWord
+    text: str
+    remedy: str
+    details: tuple[str, ...]
+    """What single trials said of it, each once."""
+    trials: tuple[int, ...]
 
 
 class NoteBook:
@@ -82,11 +99,11 @@ def _key(doubt: DoubtRecord) -> _Key:
 def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) -> bool:
     """A doubt about one link touches sums that it is part of; one about something we do not know touches everything."""
     about = doubt.about
-    if not about or about in (link, figure, f"{link}.{figure}") or about in apart(link):
+    if not about or about in (link, figure) or about in apart(link):
         return True
     links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
     figures = {name for of_link in record.figures.values() for name in of_link}
-    elsewhere = about in links or about in figures or about.partition(".")[0] in links
+    elsewhere = about in links or about in figures or about in map(back_of, links)
     return not elsewhere
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations
 
-from dutlab.analysis.answers import Contest, Entrant, Standing, decide
-from dutlab.analysis.design import in_turn
+from dutlab.analysis.answers import Standing
 from dutlab.analysis.together import Together
-from dutlab.measures import Better
-from dutlab.report.model.contests import CellsOfRun, CompareRequest, PlacedContest, contests_of, decided, overall_of
+from dutlab.report.model.contests import CellsOfRun, CompareRequest, PlacedContest, alone, contests_of, decided, overall_of
 from dutlab.report.model.table import Figure
-from dutlab.report.model.words import better_of
-from dutlab.store.cell_figures import cells_of, is_bound
+from dutlab.store.cell_figures import CellFigure, CellFigures, cells_of
 from dutlab.store.record import TrialRecord
 
 _Where = tuple[str, str, frozenset[int]]
@@ -41,7 +37,7 @@ class RunAnswers:
             if len(known) == len(named) and len({id(standing) for standing, _ in known}) == 1:
                 names = {label: name for (_, label), (name, _) in zip(known, named, strict=True)}
                 return known[0][0].among(names), names
-        return self._alone(figure, named), {name: name for name, _ in named}
+        return alone(figure, {name: self._readings(value, figure) for name, value in named}), {name: name for name, _ in named}
 
     @cached_property
     def overall(self) -> Mapping[tuple[str, str], Together]:
@@ -71,24 +67,6 @@ class RunAnswers:
             for key, e in zip(of.keys, of.contest.entrants, strict=True):
                 yield (figure, of.name, frozenset(r.trial for r in self._cells[key].readings(of.name, figure))), (standing, e.label)
 
-    def _alone(self, figure: str, named: Sequence[tuple[str, Figure]]) -> Standing:
-        """A contest of these cells only."""
-        held = {name: self._of(value, figure) for name, value in named}
-        entrants = tuple(
-            Entrant(
-                name,
-                (tuple(r.figures[value.link][figure] for r in held[name]),),
-                (tuple(r.cell.repeat for r in held[name]),),
-                at_least=any(is_bound(r, value.link, figure) for r in held[name]),
-            )
-            for name, value in named
-        )
-        moments = {name: [r.started for r in of] for name, of in held.items()}
-        stretches = frozenset((a, b) for a, b in combinations(moments, 2) if not in_turn([(moments[a], moments[b])]))
-        better: Better = better_of(figure) or "higher"
-        (standing,) = decide([Contest("", figure, entrants, better, stretches=stretches)])
-        return standing
-
-    def _of(self, value: Figure, figure: str) -> list[TrialRecord]:
+    def _readings(self, value: Figure, figure: str) -> tuple[CellFigure, ...]:
         found = sorted((self._records[t] for t in value.trials if t in self._records), key=lambda r: (r.started, r.trial))
-        return [r for r in found if figure in r.figures.get(value.link, ())]
+        return CellFigures(found[0].cell, tuple(found)).readings(value.link, figure) if found else ()

@@ -6,19 +6,51 @@ only the writers turn them into the unit that reads best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from dutlab.plan.cell import Cell
 from dutlab.report.model.curve import Curve
 from dutlab.report.model.flame import Flame
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import Unit
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A run folder, read: what every form of report is made from."""
+
+    run: RunFolder
+    resolved: Mapping[str, Any]
+    experiment: Mapping[str, Any]
+    testbed: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    planned: Mapping[int, Cell]
+    records: list[TrialRecord]
+    aside: list[TrialRecord]
+    """Of attempts that do not count."""
+    lost: list[TrialRecord]
+    """Of those the ones that lost a host."""
+    facts: Mapping[str, Mapping[str, Any]]
+    """Of hosts."""
+    findings: tuple[Finding, ...]
+    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    groups: Sequence[Group]
+    labels: tuple[str, ...]
+    """In their order."""
+    book: NoteBook
+    faults: list[str]
+    """What could not be read."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +79,7 @@ class Answer:
     """A row a result with what limited it; where modes were measured at several places, a row a mode and a column a place."""
 
 
-GradeWord = Literal["note", "warning", "severe"]
 PERCENT = Unit("%", 1.0, 1)
-GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
-
-
-@dataclass(frozen=True)
-class DoubtNote:
-    """One doubt of the page, with the number that marks the figures it touches."""
-
-    number: int
-    kind: str
-    grade: GradeWord
-    text: str
-    remedy: str
-    details: tuple[str, ...]
-    """What single trials said of it, each once."""
-    trials: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -322,6 +338,51 @@ class Conditions:
 
 
 @dataclass(frozen=True)
+class ModeCost:
+    """What a frame costs in one mode."""
+
+    mode: str
+    times: float
+    """Of the cost in the cheapest mode, over all cells."""
+    proven: bool
+    """That it costs more than in the cheapest mode."""
+    ns_per_frame: float | None
+    """Of the cells whose figure is in frames, the geometric mean of their medians; None without such a cell."""
+    instructions_per_frame: float | None = None
+    """Of the same cells; None where the machine does not count them."""
+
+
+@dataclass(frozen=True)
+class CpuCost:
+    """The modes of a run by processor time per frame, the cheapest first."""
+
+    modes: tuple[ModeCost, ...]
+    cells: int
+    """Settings that every mode was measured with."""
+    attempts: int
+    disturbed: int
+    """Attempts that other work disturbed; they count."""
+    forwarding: bool
+    """The time is that of the threads that forward; else of all threads of the testbed."""
+
+    @property
+    def words(self) -> str:
+        """The verdict in sentences."""
+        first, *others = self.modes
+        told = [f"{of.mode} costs {of.times:.2f} × {first.mode}{'' if of.proven else ' (not proven)'}" for of in others]
+        whose = "the threads that forward" if self.forwarding else "all threads of the testbed"
+        spent = ", ".join(f"{of.mode} {of.ns_per_frame:.0f}" for of in self.modes if of.ns_per_frame is not None)
+        each = f" In ns a frame: {spent}." if spent else ""
+        counted = ", ".join(f"{of.mode} {of.instructions_per_frame:.0f}" for of in self.modes if of.instructions_per_frame is not None)
+        each += f" In instructions a frame: {counted}." if counted else " This machine counts no instructions." if spent else ""
+        cells = f"{self.cells} {'cell' if self.cells == 1 else 'cells'}"
+        return (
+            f"By processor time per frame of {whose}, over {cells} and {self.attempts} attempts, "
+            f"{self.disturbed} of them disturbed: {', '.join(told)}.{each}"
+        )
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One run."""
 
@@ -351,8 +412,8 @@ class RunReport:
     """That other work left nearly nothing to be measured, in a sentence; it comes before every answer."""
     repeated: str = ""
     """How many trials other work disturbed or lost a host, in sentences."""
-    per_cpu: tuple[str, ...] = ()
-    """Then, of each cell in a sentence, its rate per CPU second of the testbed's own threads."""
+    cpu_cost: CpuCost | None = None
+    """Then the modes by processor time per frame, over all attempts; None where they cannot be compared."""
     spread: str = ""
     """How well repeats agree, in a sentence."""
     faults: tuple[str, ...] = field(default=())
@@ -382,6 +443,13 @@ class RunReport:
     def unsuccessful(self) -> tuple[TrialLine, ...]:
         """Trials without a result."""
         return tuple(sorted((t for t in self.trials if t.status != "measured"), key=lambda t: t.number))
+
+    @property
+    def answered(self) -> bool:
+        """Whether modes can be compared although trials were disturbed: by rates, or by processor time per frame."""
+        if not any(t.status == "disturbed" for t in self.trials):
+            return True
+        return self.cpu_cost is not None and {label.split(" · ")[0] for label in self.labels} <= {of.mode for of in self.cpu_cost.modes}
 
     @property
     def severe(self) -> tuple[DoubtNote, ...]:

@@ -65,6 +65,8 @@ class Missing:
 
     why: str
     trials: tuple[int, ...] = ()
+    greyed: Figure | None = None
+    """Of trials that other work disturbed: shown with less weight, and part of no median or verdict."""
 
 
 Value = Figure | Missing
@@ -243,7 +245,7 @@ class Table:
         first = next((n for n, cell in enumerate(cells) if isinstance(cell, Missing)), None)
         if first is None or first == len(cells) - 1:
             return None
-        rest = {cell.why if isinstance(cell, Missing) else cell for cell in cells[first:] if cell != ""}
+        rest = {cell.why if isinstance(cell, Missing) and cell.greyed is None else cell for cell in cells[first:] if cell != ""}
         return first if len(rest) == 1 else None
 
     def shade_percent(self, cell: Cell) -> int:
@@ -317,6 +319,7 @@ def _to_spread(cell: Figure, unit: Unit) -> Unit:
 
 def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
     """The unit of `cells` together: of bit rates the one that all were published in; else, as of frame rates, one that suits them."""
+    cells = [cell.greyed if isinstance(cell, Missing) and cell.greyed is not None else cell for cell in cells]
     if measure_unit(figure) not in BIT_RATES:
         return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     found = [cell for cell in cells if isinstance(cell, Figure)]

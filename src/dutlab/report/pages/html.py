@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dutlab.report.model.glossary import meaning
-from dutlab.report.model.run_report import DoubtNote, RunReport, Section
+from dutlab.report.model.notes import DoubtNote
+from dutlab.report.model.run_report import RunReport, Section
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import duration_words, folded, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
+from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
 
@@ -46,8 +48,9 @@ class SitePlace:
     """Trial that stands for its cell → the page that lists it; empty where the page lists all trials itself."""
 
 
-def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]], site: SitePlace | None = None) -> str:
-    """The page of `runs`; `plots` by the run's name. `site` is where the page lies in a published site."""
+def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]] | None = None, site: SitePlace | None = None) -> str:
+    """The page of `runs`; `plots` by the run's name, without any all of each. `site` is where the page lies in a published site."""
+    plots = {r.name: plots_of(r) for r in runs} if plots is None else plots
     words = page_words(runs, site)
     return environment().get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet(), site=site, **words)
 

@@ -62,7 +62,6 @@ def _answer(r: RunReport) -> Iterable[str]:
     steps = [f"{text(step.words)}{f' `{step.command}`' if step.command and '`' not in step.command else ''}" for step in r.answer.next[:2]]
     yield f"**What next.** {' '.join(steps)}" if steps else ""
     yield from _tables(r.answer.tables, r)
-    yield "\n".join(f"- {text(words)}" for words in r.per_cpu)
 
 
 def _section(r: RunReport, s: Section) -> Iterable[str]:
@@ -88,6 +87,8 @@ def _cell(r: RunReport | None, t: Table, i: int, cell: Cell) -> str:
         return " ".join(text(words) if to.startswith("#") or r is None else f"[{text(words)}]({r.folder}/{to})" for words, to in cell.links)
     if isinstance(cell, str):
         return text(cell)
+    if isinstance(cell, Missing) and cell.greyed is not None:
+        return f"*({text(number_text(cell.greyed, t.units[i]))}, disturbed)*"
     if isinstance(cell, Missing):
         return f"*no result: {text(cell.why)}*" if r else "no result"
     spread = spread_text(cell, t.units[i])

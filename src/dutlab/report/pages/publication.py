@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from dutlab.choices import STYLES
 from dutlab.errors import InputError
-from dutlab.report.gather import ReadRun
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.model.words import plural
 from dutlab.report.plots.plot import Plot

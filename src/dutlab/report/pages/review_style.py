@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dutlab.report.gather import ReadRun
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
 from dutlab.report.pages.publication import Contents

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dutlab.report.gather import ReadRun
+from dutlab.measures import MeasureUnit, bare_name, measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
 from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of
 from dutlab.report.pages.publication import Contents
@@ -22,13 +22,14 @@ from dutlab.subject import figure_name
 _WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
 _FIGURES = re.compile(r"(.*_)?(iops|bytes_per_s|clat_mean_ns|clat_p\d+_ns|latency_ns|capacity_bytes|cpu\w*_(ratio|cores))")
 """What such tests print, of figures in our own words."""
-_UNITS = {
-    "gbytes_per_s": "GB/s", "mbytes_per_s": "MB/s", "bytes_per_s": "B/s", "gbytes": "GB", "tbytes": "TB", "bytes": "bytes",
-    "kiops": "kIOPS",    "iops": "IOPS", "percent": "percent", "ratio": "ratio", "ms": "ms", "us": "µs", "ns": "ns", "cores": "cores",
+_SYMBOLS = {MeasureUnit.BYTES: "B", MeasureUnit.BYTES_PER_S: "B/s"}
+_SCALES: Mapping[object, str] = {
+    1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 2.0**10: "Ki", 2.0**20: "Mi", 2.0**30: "Gi", 2.0**40: "Ti",
 }  # fmt: skip
-"""What a name ends with → the unit as it is printed; longer ends first."""
+_TIME_SCALES: Mapping[object, str] = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
 _NONE = ("", ("", ""))
-_RATES, _TIMES = ("iops", "bytes_per_s"), ("latency_ns", "clat_p99_ns", "clat_mean_ns")
+_RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
+_TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -51,9 +52,9 @@ def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> li
     """A sentence a rate of the arrays that were asked the same."""
     found = []
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
-        for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and name.endswith(_RATES)):
+        for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and measure_unit(name) in _RATES):
             named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
-            about = ", ".join(word for word in (asked, _split(name)[0].replace("_", " ")) if word)
+            about = ", ".join(word for word in (asked, (bare_name(name) or name).replace("_", " ")) if word)
             if (line := compared(about, named, name, read.book)) is not None:
                 found.append(f"{line.about}: {line.sentence}")
     return found
@@ -85,7 +86,7 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
         texts = {name: _text(g, name, read) for name in _names(g)}
         text_later, (_, unit_later) = next((texts[n] for end in _TIMES for n in texts if n.endswith(end)), _NONE)
         for name, (text, (_, unit)) in texts.items():
-            if name.endswith(_RATES):
+            if measure_unit(name) in _RATES:
                 params = (str(g.cell.params.get(k, "")) for k in asked)
                 drives = (g.cell.link_label,) if several else ()
                 rows.append(Row("", (*params, *drives, g.label, text, unit, text_later, unit_later)))
@@ -120,14 +121,15 @@ def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]
         return _NONE
     row = _published(group, name)
     if value.published and row is not None:
-        return value.published, _split(str(row["column"]))
+        return value.published, (bare_name(name) or name, _printed_in(name, row.get("scale")))
     unit = unit_of(name)
-    return number_text(value, unit), (_split(name)[0], unit.name)
+    return number_text(value, unit), (bare_name(name) or name, unit.name)
 
 
-def _split(name: str) -> tuple[str, str]:
-    """`random_read_latency_ms` → what it is, and in which unit."""
-    part, measure = figure_name(name)
-    end = next((end for end in sorted(_UNITS, key=len, reverse=True) if measure == end or measure.endswith(f"_{end}")), "")
-    bare = "" if measure == end else measure.removesuffix(f"_{end}")
-    return "_".join(filter(None, (part, bare))) or measure, _UNITS.get(end, "")
+def _printed_in(name: str, scale: object) -> str:
+    """The unit of a table's column that holds a figure, whose own unit is so many times as large."""
+    unit = measure_unit(name)
+    if unit is MeasureUnit.RATIO:
+        return "ratio" if scale == 1 else "percent"
+    prefix, symbol = _SCALES.get(scale, ""), _SYMBOLS.get(unit, unit.symbol)
+    return _TIME_SCALES.get(scale, "") if unit is MeasureUnit.NS else "bytes" if prefix + symbol == "B" else prefix + symbol

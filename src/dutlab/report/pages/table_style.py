@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from dutlab.report.gather import ReadRun
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
 from dutlab.report.pages.publication import Contents

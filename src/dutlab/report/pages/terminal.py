@@ -95,12 +95,14 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
 def _reasons(table: Table) -> Iterator[str]:
     """Why figures are missing: those that differ in their numbers only are told once."""
     alike: dict[str, list[str]] = {}
+    greyed = {cell.why for row in table.rows for cell in row.cells if isinstance(cell, Missing) and cell.greyed is not None}
     for cell in (cell for row in table.rows for cell in row.cells):
         if isinstance(cell, Missing):
             alike.setdefault(re.sub(r"\d+", "#", cell.why), []).append(cell.why)
     for first, *others in alike.values():
         more = sum(why != first for why in others)
-        yield f"no result: {first}{f' (with other numbers: {more} more)' if more else ''}"
+        head = "(in brackets)" if first in greyed else "no result"
+        yield f"{head}: {first}{f' (with other numbers: {more} more)' if more else ''}"
 
 
 def _row(table: Table, n: int, *, colour: bool) -> list[_Place]:
@@ -112,7 +114,7 @@ def _row(table: Table, n: int, *, colour: bool) -> list[_Place]:
         shade = table.shade_percent(cell) if colour else 0
         field = _SHADES[table.columns[i].better][min(2, shade * 3 // 100)] if shade else 0
         parts = () if gap is not None and place > gap else _parts(table, i, cell)
-        out.append(_Place(parts, right=table.columns[i].numeric and not isinstance(cell, Missing), field=field))
+        out.append(_Place(parts, right=table.columns[i].numeric and not (isinstance(cell, Missing) and cell.greyed is None), field=field))
     return out
 
 
@@ -120,7 +122,7 @@ def _parts(table: Table, i: int, cell: Cell) -> tuple[str, ...]:
     if isinstance(cell, str):
         return (_clean(cell),)
     if isinstance(cell, Missing):
-        return ("no result",)
+        return ("no result" if cell.greyed is None else f"({number_text(cell.greyed, table.units[i])})",)
     marks = "".join(f" [{m}]" for m in cell.marks if m not in table.common_marks) if isinstance(cell, Figure) else ""
     spread = spread_text(cell, table.units[i]) if table.columns[i].spread else ""
     return (f"{number_text(cell, table.units[i])}{marks}", *([spread] if spread else []))

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab import outside
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
+from dutlab.bounds import TABLE
 from dutlab.errors import InputError
 from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
 from dutlab.report.model.words import plural
@@ -60,16 +62,11 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
     return replace(ruled, rests_on=said) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
 
 
-def cells_of_run(run: ComparedRun, figure: str) -> tuple[FactorCell, ...]:
+def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
     """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
 
-    Raises InputError when no trial has the figure.
+    Each with the cell of the run and what of it the figure is of. Raises InputError when no trial has the figure.
     """
-    return tuple(cell for cell, _, _ in _placed_cells(run, figure))
-
-
-def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
-    """With the cell of the run and of what of it the figure is."""
     found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
     places: dict[tuple[tuple[str, str], ...], tuple[CellKey, str]] = {}
@@ -102,7 +99,7 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
     Raises InputError naming the line.
     """
     try:
-        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+        rows = csv.DictReader(io.StringIO(outside.read_given(path, TABLE).decode("utf-8-sig")))
         columns = rows.fieldnames or []
         if response not in columns:
             said = "which column holds the values? Name it with --figure" if response is None else f"has no column {response!r}"

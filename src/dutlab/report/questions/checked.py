@@ -117,7 +117,8 @@ class Checked:
         if self.kind is CheckKind.CANNOT_TELL:
             return f"{self.kind.value}: {self._cannot_tell()}"
         said = "; ".join(self._failures()) if self.failed else self._passes()
-        return f"{self.kind.value}: {said}; {self.seen_words}"
+        unknown = "".join(f"; not known: {of.value}" for of in self.pair.not_known if self.failed)
+        return f"{self.kind.value}: {said}; {self.seen_words}{unknown}"
 
     @property
     def seen_words(self) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from dutlab import bounds, outside
+from dutlab.bounds import CARD
 from dutlab.errors import InputError, StoreError
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import HeadlineFigure, RunReport
@@ -20,12 +22,9 @@ from dutlab.spec.workloads.setting import Value
 from dutlab.stats.summary import Summary, summarise
 from dutlab.store.cell_figures import CellKey
 from dutlab.store.manifest import MANIFEST
-from dutlab.store.read import read_json, read_plain, reading
+from dutlab.store.read import read_json, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
-
-_LARGEST_CARD = 4 << 20
-"""Bytes. Cards come from strangers, and a card of a thousand cells takes half of it."""
 
 
 class ClaimedCell(BaseModel):
@@ -128,10 +127,8 @@ def _headlines(found: RunReport) -> tuple[Claimed, ...]:
 
 def read_card(path: Path) -> ClaimCard:
     """A card as it was written. Raises InputError, StoreError."""
-    if path.is_file() and path.stat().st_size > _LARGEST_CARD:
-        raise InputError(f"{path}: is too large for a claim card", remedy="have it written anew with `dutlab claims`")
     try:
-        return ClaimCard.model_validate(read_json(path))
+        return ClaimCard.model_validate(read_json(path, CARD))
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{path}: is not a claim card: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
@@ -159,7 +156,7 @@ def same(first: float, second: float) -> bool:
 def manifest_hash(run: RunFolder) -> str:
     """SHA-256 of the manifest itself. Raises StoreError when there is none."""
     try:
-        return hashlib.sha256(read_plain(run.path / MANIFEST)).hexdigest()
+        return hashlib.sha256(outside.read(run.path / MANIFEST, bounds.MANIFEST)).hexdigest()
     except OSError as error:
         raise StoreError(f"{run.path / MANIFEST}: cannot be read: {error.strerror}") from error
 

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from dutlab.analysis.compare import Comparison, Pair, compare
-from dutlab.analysis.design import RunOrder, in_turn
+from dutlab.analysis.design import NotKnown, RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
 from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
@@ -55,6 +55,11 @@ class ComparedPair:
     faults: tuple[str, ...]
     runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """The folders of either side; empty where modes of one run are compared."""
+
+    @property
+    def not_known(self) -> tuple[NotKnown, ...]:
+        """What the design leaves open; modes of one run share its set-up."""
+        return self.design.not_known if any(self.runs) else ()
 
 
 def compare_runs(

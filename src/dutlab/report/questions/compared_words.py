@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from dutlab.analysis.compare import Comparison, Verdict
+from dutlab.analysis.compare import WOULD_HAVE, Comparison, Verdict
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.together import Together
 from dutlab.printable import printable
@@ -14,7 +14,6 @@ from dutlab.stats.rank import p_words
 
 _LONGEST_HEAD = 24
 _UNPROVEN = "no difference proven"
-_WOULD = "would have been proven four times in five"
 
 
 def _repeats(pair: ComparedPair) -> set[int]:
@@ -51,13 +50,11 @@ def compared_words(pair: ComparedPair) -> Iterator[str]:
 
 _DESIGN = {
     RunOrder.IN_TURN: "Both took turns in one run, so drift affects both equally; changes beyond {least} count.",
-    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may still differ by {least} "
-    "(--least); compare several runs a side (--against) to know.",
+    RunOrder.INTERLEAVED: "Two runs that took turns: drift affects both equally. Two set-ups of one box may differ by {least} (--least).",
     RunOrder.ROUNDS: "Two runs that took turns, with a random order in each of {rounds} rounds: a round is compared as a pair, so "
-    "drift affects both equally. Two set-ups of one box may still differ by {least} (--least); compare several runs a side "
-    "(--against) to know.",
+    "drift affects both equally. Two set-ups of one box may differ by {least} (--least).",
     RunOrder.ONE_AFTER_THE_OTHER: "Measured one after the other: the intervals do not cover changes between the two runs, so only "
-    "changes beyond {least} count (--least). Compare several runs a side (--against) to see smaller ones.",
+    "changes beyond {least} count (--least).",
     RunOrder.RUNS: "Each run counts once; the intervals cover changes from run to run. Changes beyond {least} count.",
 }
 
@@ -73,9 +70,11 @@ def _about_design(pair: ComparedPair) -> str:
     most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
     said = _STRETCHES if pair.design is RunOrder.ONE_AFTER_THE_OTHER and not any(pair.runs) else _DESIGN[pair.design]
     alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
-    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone
+    unknown = "".join(f" Not known: {of.value}, since each was set up once; {_TELLS}." for of in pair.not_known)
+    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone + unknown
 
 
+_TELLS = "three runs a side (--against), set up for each, tell"
 _ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
 
 
@@ -92,14 +91,12 @@ def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
     said: dict[str, None] = {}
     for c in found:
-        first, *rest = (c.why if c.p is None else c.why.removeprefix(f"{p_words(c.p)} ")).split("; ")
-        parts = [first, *(part for part in rest if not part.endswith(_WOULD))]
-        said.setdefault(f"{'p' if first != c.why.split('; ')[0] else c.words}: {'; '.join(parts)}")
+        said.setdefault(f"{'p' if c.by_p else c.words}: {'; '.join(c.grounds)}")
     yield from said
     shares = [c.provable * 100 for c in found if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
     if shares:
         ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
-        yield f"{_UNPROVEN}: {' to '.join(ends)} {_WOULD}"
+        yield f"{_UNPROVEN}: {' to '.join(ends)} {WOULD_HAVE}"
 
 
 def _row(c: Comparison, *, counted: bool) -> tuple[str, ...]:

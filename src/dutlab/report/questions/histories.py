@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from dutlab.analysis.history import History, HistoryPoint, LevelChange, history
+from dutlab.analysis.history import Cause, History, HistoryPoint, LevelChange, SpreadOf, history
 from dutlab.errors import InputError
 from dutlab.measures import Better
 from dutlab.report.model.contests import CompareRequest, cell_label
@@ -15,12 +15,19 @@ from dutlab.report.model.words import unit_for, with_two_digits
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.stats.rank import p_words
+from dutlab.stats.summary import median
 from dutlab.store.cell_figures import name_words
 from dutlab.store.index import IndexedFigure
 from dutlab.subject import apart
 from dutlab.workloads import main_figures
 
 _MOST_TICKS = 10
+HEADS = ("cell", "figure", "runs", "levels", "newest level", "next run, 95 %")
+_HEADROOM = "headroom_ratio"
+_HELD_AGAINST_THE_RIG = (("throughput_pps", "reference_pps"), ("received_pps", "max_received_pps"))
+"""Rates that headroom is of: the first of these that a cell has."""
+_DIGITS = 9
+"""To which a rig's rate, from its headroom and the result, is the same for all trials."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,14 @@ class CellHistory:
     @property
     def sentences(self) -> tuple[str, ...]:
         """One a change, and what is in the way of one."""
-        said = [_change(c, self.better) for c in self.found.changes]
+        said = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.found.changes]
+        if (drift := self.found.drift) is not None:
+            ends = f"{self.found.points[0].run} to {self.found.points[-1].run}"
+            said.append(f"drifts: {_ratio(drift.ratio)}{_way(drift.ratio, self.better)}, little by little from {ends} ({p_words(drift.p)})")
+        said += [f"the rig changed, measured without the device: {_change(c, '')}" for c in self.found.rig]
+        for s in self.found.spreads:
+            what = "medians of runs spread" if s.of is SpreadOf.RUNS else "repeats of a run spread"
+            said.append(f"{what} {s.ratio:.2g} times as far, from {s.after} on ({p_words(s.p)})")
         for run in self.found.apart:
             newest = run == self.found.points[-1].run
             tail = "the runs before it; one more run will tell whether that stays" if newest else "the runs beside it"
@@ -54,14 +68,14 @@ def histories(
     Raises InputError when there is none.
     """
     asked = CompareRequest(figures, better=better or {})
-    by_cell: dict[str, dict[str, dict[str, list[float]]]] = {}
+    by_cell: dict[str, _Values] = {}
     workloads: dict[str, str] = {}
     for f in found:
         label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, apart(f.links), f.workload))
         workloads[label] = f.workload
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [
-        CellHistory(label, name, history([HistoryPoint(run, tuple(values)) for run, values in of_cell[name].items()]), asked.side_of(name))
+        CellHistory(label, name, history(list(_points(of_cell, name))), asked.side_of(name))
         for label, of_cell in by_cell.items()
         for name in figures or main_figures(workloads[label], of_cell)
         if name in of_cell
@@ -72,12 +86,31 @@ def histories(
     return tuple(out)
 
 
+_Values = dict[str, dict[str, list[float]]]
+"""Figure → run → the value of each trial."""
+
+
+def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
+    """The runs of a figure, each with the rate of the rig that its headroom tells; the rig says nothing of figures other than rates."""
+    rates = next((names for names in _HELD_AGAINST_THE_RIG if any(n in of_cell for n in names)), ())
+    for run, values in of_cell[name].items():
+        ratios = of_cell.get(_HEADROOM, {}).get(run, [])
+        results = [of for n in rates if n in of_cell and len(of := of_cell[n].get(run, [])) == len(ratios)]
+        rigs = [ratio * max(of) for ratio, *of in zip(ratios, *results, strict=True)] if results and name.endswith("_pps") else []
+        yield HistoryPoint(run, tuple(values), float(f"{median(rigs):.{_DIGITS}g}") if rigs else None)
+
+
+def history_rows(found: Iterable[CellHistory]) -> list[tuple[str, ...]]:
+    """Below HEADS."""
+    return [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), _level(h), _next(h)) for h in found]
+
+
 def history_plot(of: CellHistory, place: int) -> Plot | None:
     """Medians run by run, the levels they fall into, and an upright line at each change. `place` makes its name unique."""
     points = of.found.points
     runs = Line("median of a run", tuple((float(n), p.median) for n, p in enumerate(points, 1)))
     levels = [Line(f"level {n}", ((a.first + 1.0, a.value), (a.last + 1.0, a.value)), "asked") for n, a in enumerate(of.found.levels, 1)]
-    moments = [Moment(before.last + 1.5, _ratio(change)) for before, change in zip(of.found.levels, of.found.changes, strict=False)]
+    moments = [Moment(before.last + 1.5, _ratio(change.ratio)) for before, change in zip(of.found.levels, of.found.changes, strict=False)]
     curve = Curve(
         slug=f"history-{place}", title=f"{of.label}: {of.figure}", x_title="run, oldest first", x="runs", y_title=_axis(of), y=of.figure,
         lines=(runs, *levels), moments=tuple(moments),
@@ -88,12 +121,19 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
     return None if drawn is None else replace(drawn, source=f"{ends} · dutlab")
 
 
-def level_words(of: CellHistory) -> str:
+def _level(of: CellHistory) -> str:
     """The newest level with its unit."""
-    if not of.found.levels:
-        return "none"
-    value = of.found.levels[-1].value
-    return with_two_digits(unit_for(of.figure, [value]), value).text(value).strip()
+    return _figure(of.figure, of.found.levels[-1].value) if of.found.levels else "none"
+
+
+def _next(of: CellHistory) -> str:
+    """Where the next run will lie."""
+    inside = of.found.next_run
+    return "not known" if inside is None else f"{_figure(of.figure, inside.low)} to {_figure(of.figure, inside.high)}"
+
+
+def _figure(figure: str, value: float) -> str:
+    return with_two_digits(unit_for(figure, [value]), value).text(value).strip()
 
 
 def _axis(of: CellHistory) -> str:
@@ -101,11 +141,21 @@ def _axis(of: CellHistory) -> str:
 
 
 def _change(change: LevelChange, better: Better) -> str:
-    way = ""
-    if better and change.ratio is not None and change.ratio != 1:
-        way = ", for the better" if (change.ratio > 1) == (better == "higher") else ", for the worse"
-    return f"{_ratio(change)}{way}, between {change.before} and {change.after} ({p_words(change.p)})"
+    return f"{_ratio(change.ratio)}{_way(change.ratio, better)}, between {change.before} and {change.after} ({p_words(change.p)})"
 
 
-def _ratio(change: LevelChange) -> str:
-    return "from or to 0" if change.ratio is None else f"{change.ratio:.3f} ×"
+def _way(ratio: float | None, better: Better) -> str:
+    if not better or ratio is None or ratio == 1:
+        return ""
+    return ", for the better" if (ratio > 1) == (better == "higher") else ", for the worse"
+
+
+_CAUSES = {
+    Cause.DEVICE: "; the device changed: the rig, measured without it, did not",
+    Cause.RIG: "; the rig changed: measured without the device, it did the same",
+    Cause.UNKNOWN: "",
+}
+
+
+def _ratio(ratio: float | None) -> str:
+    return "from or to 0" if ratio is None else f"{ratio:.3f} ×"

@@ -66,13 +66,18 @@ def order_words(order: Standing) -> Iterator[str]:
     if order.could_prove:
         yield from _ties(order, runs)
     else:
-        yield f"So few repeats could prove no order of {len(order.places)} cells: repeat more often, or add runs."
+        few = "repeats" if runs == 1 else "runs that have both"
+        yield f"So few {few} could prove no order of {len(order.places)} cells: repeat more often, or add runs."
+    unseen = [c.provable for pair in order.ties if (c := pair.comparison).provable is not None]
+    if runs > 1 and unseen:
+        yield f"So many runs prove a difference of {max(unseen) * 100:.2g} % four times in five; for smaller ones add runs, not repeats."
 
 
 def method_words(order: Standing) -> str:
     """How it was found; the same of all orders of one question."""
     tests = plural(order.tests, "pair")
-    return f"Repeats are compared within each run (Mann-Whitney, Holm over {tests}); differences beyond {order.least * 100:g} % count."
+    how = "Each run counts once: t over runs" if len(order.places[0].medians) > 1 else "Repeats are compared: Mann-Whitney"
+    return f"{how}, Holm over {tests}; differences beyond {order.least * 100:g} % count."
 
 
 def _ties(order: Standing, runs: int) -> Iterator[str]:

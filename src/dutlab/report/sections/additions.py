@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from dutlab import outside
+from dutlab.bounds import ADDITION
 from dutlab.report.model.run_report import ShownAddition
 from dutlab.store.additions import additions_of
 from dutlab.store.manifest import ADDITIONS
-from dutlab.store.read import read_plain
 
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 _LARGEST_INSIDE = 4 * 2**20
@@ -24,7 +25,7 @@ def shown_additions(run: Path, folder: str, faults: list[str]) -> Iterator[Shown
         if of.file is None:
             yield ShownAddition(of.text, of.by, added)
             continue
-        content, href = read_plain(run / ADDITIONS / of.file), f"{folder}/{ADDITIONS}/{quote(of.file)}"
+        content, href = outside.read(run / ADDITIONS / of.file, ADDITION), f"{folder}/{ADDITIONS}/{quote(of.file)}"
         kind = next((kind for first, kind in _PICTURES.items() if content.startswith(first)), "")
         shown = kind and len(content) <= _LARGEST_INSIDE
         picture = f"data:image/{kind};base64,{b64encode(content).decode('ascii')}" if shown else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from dutlab.measures import is_exact, measure_unit
+from dutlab.measures import bare_name, is_exact
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -20,11 +20,11 @@ from dutlab.report.sections.headline import counted, overall_words, spread_sente
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.subject import figure_name, joined, share_of
+from dutlab.systems.modes import AS_FOUND
 from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
 """From more results on, and of several modes, a table has a column a place instead of a row a result."""
-_AS_FOUND = "as-found"
 _BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 MOST_SENTENCES = 4
@@ -79,7 +79,7 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
 def _judged_by(group: Group) -> list[str]:
     """Of a cell without the usual figures, the first three that have a direction."""
     link = group.main[1]
-    names = list(dict.fromkeys(name for r in group.measured for name in r.figures.get(link, ())))
+    names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
     found = main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
     return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
 
@@ -155,7 +155,7 @@ class _Cells:
         of = figure_words(figures[0])
         title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
         asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
-        first = "" if self.labels == [_AS_FOUND] else "mode"  # the only one there is, and none that was applied
+        first = "" if self.labels == [AS_FOUND.name] else "mode"  # the only one there is, and none that was applied
         return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, first=first, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
@@ -192,14 +192,11 @@ def figure_words(name: str) -> str:
         return f"{_AT_SHARE[measure]} at {part.removesuffix('%')} % load"
     if part and measure in _BOUNDS:
         return f"{part.upper() if part in {'ndr', 'pdr'} else part}{_BOUNDS[measure]}"
-    ending = measure_unit(name).ending
-    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
-    return " ".join(filter(None, (part, bare))).replace("_", " ") or measure
+    return bare_name(name).replace("_", " ") or measure
 
 
 def _size(group: Group) -> str:
-    setting, mtu = group.cell.setting, group.cell.params.get("mtu")
-    return setting.size or (" to ".join(setting.ends) if mtu is None else f"MTU {mtu}")
+    return group.size or " to ".join(group.cell.setting.ends)
 
 
 def _verdict(row: LimitRow | None) -> str:
@@ -211,6 +208,7 @@ def _verdict(row: LimitRow | None) -> str:
 def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook) -> Iterator[str]:
     if report.busy:
         yield report.busy
+        yield from _by_cpu_time(report)
         return
     yield from (sentence for section in report.sections for sentence in section.answer)
     if len(report.headlines) > MOST_SENTENCES:
@@ -226,9 +224,16 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
         elif workload not in about:
             yield from _ranges(table)
     yield from _without_rank(tables)
+    if any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells):
+        yield from _by_cpu_time(report)
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
         yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
+
+
+def _by_cpu_time(report: RunReport) -> Iterator[str]:
+    if report.cpu_cost is not None:
+        yield report.cpu_cost.words
 
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
@@ -381,7 +386,10 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     if rest["not done"]:
         yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
-        yield NextStep("Stop other programs on these machines, then measure again.", report.course.command)
+        yield NextStep(
+            "Stop other programs on these machines, then measure again; this waits until they are quiet.", _waiting(report.course.command)
+        )
+        yield NextStep("Or count disturbed trials, each with its doubt.", f"DUTLAB_DISTURBED=count {report.course.command}")
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.course.command)):
         yield NextStep("Repeat it, to learn how well it repeats.", again)
     elif len({row.label for row in report.limits}) > 1:
@@ -390,6 +398,11 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
     yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
     yield NextStep("Read every table and doubt.", f"dutlab report {run} --print")
+
+
+def _waiting(command: str) -> str:
+    """The same command, which waits for a quiet machine."""
+    return command if "--wait-quiet" in command or not command.startswith("dutlab ") else f"{command} --wait-quiet 10min"
 
 
 def with_repeats(command: str) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.run_report import Headline, ReadRun, Section
+from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.model.words import Unit, alike_names, latency_text, setting_words
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import part_figure
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
@@ -30,11 +29,13 @@ _MOMENTS = {"degraded": "lost", "rebuilding": "back", "rebuilt": "rebuilt"}
 _SHARE = Unit("%", 1.0, 0)
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A row a mode, load and phase; a timeline of each load's first repeat."""
-    del run
+    del read
     rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
-    rebuilds = [Row(g.label, (_asked(g, groups), *(_told(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups]
+    rebuilds = [
+        Row(g.label, (_asked(g, groups), *(value_or_dash(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups
+    ]
     loads = Column("asked", shown=any(_asked(g, groups) for g in groups))
     columns = (loads, Column("phase"), *_COLUMNS)
     marks = [v.marks for row in (*rows, *rebuilds) for v in row.cells if isinstance(v, Figure)]
@@ -55,13 +56,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 
 def _values(group: Group, phase: str, book: NoteBook) -> list[Value | str]:
-    return [_told(group, part_figure(phase, column.figure), book) for column in _COLUMNS]
-
-
-def _told(group: Group, figure: str, book: NoteBook) -> Value | str:
-    """A dash where a phase was too short, or too few I/Os lie beyond a percentile."""
-    found = value_of(group, group.cell.link_label, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
+    return [value_or_dash(group, part_figure(phase, column.figure), book) for column in _COLUMNS]
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
-from dutlab.report.sections.state_trials import COUNTER, Head, trials_table
+from dutlab.report.sections.state_trials import COUNTER, Head, notes_of, trials_table
 from dutlab.spec.workloads.connections import ConnectionsSetting
-from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
     ("new a second, lower bound (RFC 9411 section 7.2)", "connections_lower_per_s"),
@@ -50,9 +49,9 @@ counts when every request was answered in time. Concurrent connections count whe
 (RFC 3511 section 5.2). A reset is the sink's as far as its kernel sent as many; the others came from between the ends."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of results, and one of each test's trials."""
-    del run
+    del read
     groups = by_size(groups, labels)
     rows = [_row(g, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -66,7 +65,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             Table("connections", "Connections through the DUT", columns, tuple(rows), book.common(marks)),
             *(of_test for name in _TRIALS if (of_test := trials_table(name, _TRIALS[name], groups, _heads)) is not None),
         ),
-        words=tuple(_words(groups)),
+        words=tuple(notes_of(groups)),
         answer=tuple(bounds(groups, ("connections_lower_per_s", "concurrent_connections"), book, lambda _: NO_UPPER)),
         deviations=tuple(_short(groups)),
     )
@@ -82,12 +81,6 @@ def _heads(risen: Mapping[str, None]) -> Sequence[Head]:
     """Failures and counters that rose in no trial are left out."""
     counters = [(name.removesuffix(COUNTER), name) for name in risen if name.endswith(COUNTER) and name not in _OF_RISEN]
     return *_ALWAYS, *((head, name) for name, head in _OF_RISEN.items() if name in risen), *counters
-
-
-def _words(groups: Sequence[Group]) -> Iterator[str]:
-    for group in groups:
-        for note in dict.fromkeys(note for r in group.measured for note in r.notes):
-            yield f"{group.label}, link {group.cell.link_label}: {note}."
 
 
 def _short(groups: Sequence[Group]) -> Iterator[str]:

@@ -8,10 +8,9 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.spec.workloads.datagrams import DatagramsSetting
-from dutlab.store.run_folder import RunFolder
 
 _FIGURES = (
     ("packets each", "packets_per_datagram"),
@@ -22,9 +21,9 @@ _FIGURES = (
 )
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, link and length; a curve a link of what was received over the length."""
-    del run, book
+    del read, book
     columns = (Column("link"), Column("payload, bytes"), *(Column(head, figure) for head, figure in _FIGURES))
     notes = dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)
     return Section(

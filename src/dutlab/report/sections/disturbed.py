@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dutlab.analysis.disturbed import machine_too_busy
-from dutlab.report.model.groups import Group
-from dutlab.report.model.words import asked_words, numbers_words, plural
-from dutlab.stats.summary import median
+from dutlab.report.model.words import numbers_words, plural
 from dutlab.store.cell_figures import key_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
-from dutlab.units import si
-from dutlab.workloads import plug_of
-
-_PER_CPU = {"received_frames_per_cpu_s": "frames", "goodput_bits_per_cpu_s": "bit"}
 
 
 def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
@@ -24,9 +18,9 @@ def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[Tria
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """The same as a sentence with what to do. Cells that alone were disturbed hide no other figure: repeated() says how many."""
+    """The same as a sentence. Cells that alone were disturbed hide no other figure: repeated() says how many."""
     busy = nearly_nothing_left(records, set_aside)
-    return f"{busy}. Repeat the run on a quieter machine." if busy else ""
+    return f"{busy}. Rates are not known." if busy else ""
 
 
 def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
@@ -42,23 +36,3 @@ def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -
     measured = {key_of(r.cell) for r in records if r.status == "measured"}
     without = {key_of(r.cell) for r in records if r.status == DISTURBED} - measured
     return said + (f" No figure: {plural(len(without), 'cell')}." if without else "")
-
-
-def per_cpu(groups: Sequence[Group], set_aside: Sequence[TrialRecord]) -> tuple[str, ...]:
-    """Of each cell its rate per CPU second of the testbed's own threads, over all attempts; nothing where no trial was disturbed.
-
-    Disturbed attempts are among them: what a frame costs depends less on other work than how fast it went.
-    """
-    records = [*(r for g in groups for r in g.records), *set_aside]
-    if not any(r.status == DISTURBED for r in records):
-        return ()
-    out = []
-    for group in groups:
-        mine = [r.figures.get(r.cell.link_label, {}) for r in records if key_of(r.cell) == key_of(group.cell)]
-        for figure, unit in _PER_CPU.items():
-            if values := [figures[figure] for figures in mine if figure in figures]:
-                asked = asked_words(group.cell.setting, group.cell.tool)
-                what = f"{group.label}, {group.cell.workload} ({asked}), {plug_of(group.cell.workload).place} {group.cell.link_label}"
-                of = f"median of {plural(len(values), 'attempt')}"
-                out.append(f"{what}: {si(median(values), unit)} per CPU second of the testbed's threads, {of}")
-    return tuple(out)

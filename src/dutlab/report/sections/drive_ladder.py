@@ -15,15 +15,18 @@ from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
-from dutlab.spec.arrays import LVM, MD, SETS, engine_of, state_of
+from dutlab.report.sections.fio import drives_words
+from dutlab.spec.drives import is_size, parse_size
+from dutlab.spec.known import MDRAID, mode_of
+from dutlab.spec.workloads.on_drives import options_of
 from dutlab.stats.summary import median
+from dutlab.systems.modes import SETS
 from dutlab.units import si
 
-_BLOCK = 4096
+_BLOCK = "4k"
 """fio's own, where a job does not say it."""
 _WAYS = {"read": 0.0, "randread": 0.0, "write": 1.0, "randwrite": 1.0}
 """`rw` → share of writes; nothing is rated for mixes."""
-_POWERS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _RATED = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 _CHANNEL = re.compile(r"(?i)\bchannel[ _-]?\w+")
 
@@ -39,11 +42,9 @@ class DriveLadders:
 
     def load(self, group: Group) -> Load | None:
         """What was asked of the drives; None where no rating is of such requests."""
-        params = group.cell.params
-        share = _WAYS.get(str(params.get("rw"))) if "rw" in params else {"100": 0.0, "0": 1.0}.get(str(params.get("reads_percent")))
-        size = str(params.get("bs", _BLOCK)).lower()
-        number, power = (size[:-1], _POWERS[size[-1]]) if size[-1:] in _POWERS else (size, 1)
-        return Load(int(number) * power, share) if share is not None and number.isdecimal() and int(number) else None
+        way, size = (options_of(group.cell.setting).get(name, "") for name in ("rw", "bs"))
+        block = parse_size(size or _BLOCK) if is_size(size or _BLOCK) else 0
+        return Load(block, _WAYS[way]) if way in _WAYS and block else None
 
     def rating(self, group: Group) -> float | None:
         """That of all its drives added up; None where one has none for such requests."""
@@ -58,10 +59,10 @@ class DriveLadders:
         load, drives = self.load(group), group.cell.links
         if load is None or self.rating(group) is None or len({self._rated[name] for name in drives}) != 1:
             return None
-        level, state = state_of(group.cell.mode)
-        whole = engine_of(group.cell.mode) in (MD, LVM) and state in ("", "rebuilt")  # others write elsewhere than they were told
+        made, array = mode_of(MDRAID, group.cell.mode).array, None
         try:
-            array = Array(int(level.removeprefix("raid")), len(drives), SETS if level in ("raid50", "raid60") else None) if whole else None
+            if made and made.raid is not None and made.state in ("", "rebuilt"):  # others write elsewhere than they were told
+                array = Array(made.raid, len(drives), SETS if made.set_level else None)
             return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))
         except ValueError:  # an array's writes need a rating of reads too
             return ladder(len(drives), self._rated[drives[0]], load, path=self._path(drives))
@@ -132,11 +133,7 @@ def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[st
     shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
     rating, binds = found.rungs[0].iops, found.binds
     told = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
-    return Row(group.label, (_drives_words(group), setting, *told), links=group.cell.link_label, link=group.cell.link_label)
-
-
-def _drives_words(group: Group) -> str:
-    return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
+    return Row(group.label, (drives_words(group), setting, *told), links=group.cell.link_label, link=group.cell.link_label)
 
 
 def _before(place: str) -> str:

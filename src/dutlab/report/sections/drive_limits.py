@@ -13,6 +13,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.sections.drive_ladder import DriveLadders, value_of_main
 from dutlab.report.sections.watched import CoreMeans
+from dutlab.spec.workloads.on_drives import options_of
 
 
 def drive_limits(groups: Sequence[Group], ladders: DriveLadders, means: CoreMeans) -> tuple[LimitRow, ...]:
@@ -42,7 +43,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
         )
     )
     return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=str(group.cell.params.get("bs", "")), figure=figure,
+        label=group.label, workload=group.cell.workload, links=link, size=options_of(group.cell.setting).get("bs", ""), figure=figure,
         value=value_of_main(group), words=found.words, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing,
         others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
     )  # fmt: skip

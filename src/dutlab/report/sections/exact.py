@@ -14,12 +14,12 @@ from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.workloads.exact import ExactSetting
 from dutlab.store.run_folder import RunFolder
 
-_MAIN, _FIRST = "instructions_per_frame", "first_instructions_per_frame"
+_MAIN, _FIRST = "exact_instructions_per_frame", "exact_first_instructions_per_frame"
 _COLUMNS = (
     Column("router", _MAIN),
     Column("first frame of a flow", _FIRST),
-    Column("generator and sink", "rig_instructions_per_frame"),
-    Column("all together", "whole_instructions_per_frame"),
+    Column("generator and sink", "exact_rig_instructions_per_frame"),
+    Column("all together", "exact_whole_instructions_per_frame"),
 )
 _VARIED = ("flow_count", "rules", "routes", "mtu")
 _HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "mtu": "MTU"}

@@ -11,11 +11,12 @@ from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
+from dutlab.spec.workloads.on_drives import options_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 
@@ -30,11 +31,11 @@ MOST_LINES = 8
 """Lines in a plot; the eye cannot tell more apart."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """The tool's figures, then what of them is drawn."""
-    found = tool_figures.section(run, groups, labels, book)
+    found = tool_figures.section(read, groups, labels, book)
     table = _percentiles(groups)
-    curves = (*_over_depth(groups), *_distributions(groups), *_over_time(run, groups))
+    curves = (*_over_depth(groups), *_distributions(groups), *_over_time(read.run, groups))
     return replace(found, tables=(*found.tables, *table), curves=curves)
 
 
@@ -98,7 +99,7 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
         if lines := [line for line in lines if len(line.points) > 1][:MOST_LINES]:
             yield Curve(
                 slug=f"fio-latency-{way}-{links}",
-                title=f"Latency that a share of the {way}s stays below, {_drives(of[0][0])}",
+                title=f"Latency that a share of the {way}s stays below, {drives_words(of[0][0])}",
                 x_title="share of I/Os",
                 x="of_all",
                 y_title="completion latency",
@@ -121,9 +122,14 @@ def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
     return tuple(p for p in points if p[0] >= 2)  # noqa: PLR2004 - the median: below it nothing is to be seen on such an axis
 
 
+def _depth(group: Group) -> float | None:
+    told = options_of(group.cell.setting).get(_DEPTH, "")
+    return float(told) if told.isdecimal() else None
+
+
 def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
     """A line a mode and what else was asked, where depths differ."""
-    held = [g for g in groups if g.measured and isinstance(g.cell.params.get(_DEPTH), int | float)]
+    held = [g for g in groups if g.measured and _depth(g) is not None]
     for links in dict.fromkeys(g.cell.link_label for g in held):
         same = [g for g in held if g.cell.link_label == links]
         for figure, words, title in _OVER_DEPTH:
@@ -133,11 +139,11 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
                     values = [v for r in group.measured if (v := r.figures.get(links, {}).get(f"{way}_{figure}")) is not None]
                     if values:
                         label = _line(group, same, without=(_DEPTH,)) + (f", {way}s" if len(_ways(group)) > 1 else "")
-                        lines.setdefault(label, []).append((float(group.cell.params[_DEPTH] or 0), median(values)))
+                        lines.setdefault(label, []).append((_depth(group) or 0.0, median(values)))
             if kept := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
                 yield Curve(
                     slug=f"fio-depth-{figure.partition('_')[0]}-{links}",
-                    title=f"{words[0].upper()}{words[1:]} over depth: {_drives(same[0])}",
+                    title=f"{words[0].upper()}{words[1:]} over depth: {drives_words(same[0])}",
                     x_title="depth",
                     x="depth",
                     y_title=title,
@@ -158,7 +164,7 @@ def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
             same = [trial for trial in found if first[trial].cell.link_label == links]
             yield Curve(
                 slug=f"fio-{way}-over-time-{links}",
-                title=f"Bytes {'read' if way == 'read' else 'written'} over time, {_drives(first[same[0]])}",
+                title=f"Bytes {'read' if way == 'read' else 'written'} over time, {drives_words(first[same[0]])}",
                 x_title="time",
                 x="time_s",
                 y_title=f"{way}s",
@@ -172,7 +178,8 @@ def _ways(group: Group) -> set[str]:
     return {way for r in group.measured for of in r.figures.values() for way in ("read", "write") if f"{way}_iops" in of}
 
 
-def _drives(group: Group) -> str:
+def drives_words(group: Group) -> str:
+    """`d1`, `4 drives`."""
     return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
 
 

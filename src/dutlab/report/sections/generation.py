@@ -8,19 +8,19 @@ from statistics import median
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import size_order
-from dutlab.store.run_folder import RunFolder
+from dutlab.spec.workloads.generation import GenerationSetting
 
 _FIGURE = "made_pps"
 _WORK = {"frames": "frames", "copies": "frames and copies", "checksums": "frames, copies and checksums"}
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, link, kind of work and frame size; a column a number of streams."""
-    del run
-    counts = sorted({_streams(g) for g in groups})
+    del read
+    counts = sorted({_asked(g)[1] for g in groups})
     rows = [row for label in labels for row in _rows([g for g in groups if g.label == label], counts, book)]
     columns = [Column("link"), Column("work"), Column("frames")]
     columns += [Column(f"{n} stream{'s' if n > 1 else ''}", _FIGURE, name=f"made_{n}_streams_pps") for n in counts]
@@ -42,8 +42,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 def _rows(groups: Sequence[Group], counts: Sequence[int], book: NoteBook) -> Iterator[Row]:
     by_place: dict[tuple[str, str, str], dict[int, Group]] = {}
     for group in sorted(groups, key=_place):
-        work, size = str(group.cell.params.get("work")), group.cell.setting.size
-        by_place.setdefault((group.cell.link_label, work, size), {})[_streams(group)] = group
+        work, size = _asked(group)[0], group.cell.setting.size
+        by_place.setdefault((group.cell.link_label, work, size), {})[_asked(group)[1]] = group
     for (link, work, size), by_streams in by_place.items():
         label = next(iter(by_streams.values())).label
         values: list[Cell] = [value_of(by_streams.get(n), link, _FIGURE, book) for n in counts]
@@ -59,12 +59,15 @@ def _gain(by_streams: Mapping[int, Group], link: str, ends: tuple[int, int]) -> 
     return f"{median(most) / median(fewest):.2f}" if fewest and most and median(fewest) else ""
 
 
-def _streams(group: Group) -> int:
-    return int(group.cell.params.get("streams") or 1)
+def _asked(group: Group) -> tuple[str, int]:
+    """Kind of work and number of streams."""
+    setting = group.cell.setting
+    work = setting.work.value if isinstance(setting, GenerationSetting) else getattr(setting, "work", "")
+    return work or "", getattr(setting, "streams", None) or 1
 
 
 def _place(group: Group) -> tuple[str, int, tuple[int, float, str]]:
-    work = str(group.cell.params.get("work"))
+    work, _ = _asked(group)
     return (
         group.cell.link_label,
         list(_WORK).index(work) if work in _WORK else len(_WORK),

@@ -8,14 +8,13 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import load_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import by_words, size_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.generators import GeneratorsSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import back_of
 
 _FIGURES = (
@@ -31,9 +30,9 @@ _FIGURES = (
 _HEADS = ("generator", "frames", "link")
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a generator, number of streams, sending host, frame size and link; a curve over frame sizes a mode and link."""
-    del run
+    del read
     groups = sorted(groups, key=_place)
     rows = [_row(g, link, book) for g in groups for link in _flows(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]

@@ -12,11 +12,10 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import DrawnTable, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import joined
 from dutlab.workloads import plug_of
 
@@ -24,9 +23,9 @@ GOODPUT = "goodput_bps"
 CEILING = "ceiling of the link"
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a set of parameters."""
-    del run
+    del read
     workload, tables = groups[0].cell.workload, list[Table]()
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))
@@ -87,9 +86,14 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
     )
 
 
+def protocol_of(cell: Cell) -> str:
+    """`tcp` or `udp`."""
+    return getattr(cell.setting, "protocol", None) or "tcp"
+
+
 def departs(cell: Cell) -> str:
     """TCP, from all that sends frames; datagrams name their protocol."""
-    if cell.params.get("protocol", "tcp") != "tcp":
+    if protocol_of(cell) != "tcp":
         return ""
     return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 

@@ -8,21 +8,20 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import frame_rate_unit, latency_text
 from dutlab.report.sections import latency_times
 from dutlab.spec.workloads.latency import LatencySetting
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import part_figure, share_part
 
 _COLUMNS = (("typical, TL", "tl_ns"), ("worst case, WCL", "wcl_ns"), ("variation, PDV", "pdv_ns"), ("lost or not taken", "loss_ratio"))
 _FULL_S = 120.0
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size, link and share; one curve a mode, frame size and link."""
-    del run
+    del read
     groups = by_size(groups, labels)
     rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]

@@ -13,14 +13,17 @@ from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BY
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.groups import Group
-from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import DoubtNote, LimitRow
+from dutlab.report.model.notes import DoubtNote, NoteBook
+from dutlab.report.model.run_report import LimitRow
 from dutlab.report.model.words import folded, size_order
 from dutlab.report.sections.watched import CoreMeans
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
+from dutlab.systems.vpp import MOST_A_CALL
+from dutlab.systems.watched import CALLS, POLLING_CORES, VECTORS
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
@@ -66,7 +69,7 @@ def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
     measured = [g for g in groups if g.measured and measure_unit(g.main[0]) in _LIMITED]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
     near = _Near.of(measured, bed)
-    ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(_size(g))))
+    ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(g.size)))
     return tuple(_row(g, near, bed) for g in ordered)
 
 
@@ -93,7 +96,7 @@ class _Near:
         others: dict[_Place, list[Group]] = defaultdict(list)
         most: dict[tuple[str, int | None, float, str], float] = defaultdict(float)
         for group in groups:
-            place, size, (figure, link) = _place(group), _size(group), group.main
+            place, size, (figure, link) = _place(group), group.size, group.main
             of_label[place, group.label].append(group)
             others[place].append(group)
             if (key := _line_key(group, bed)) is not None:
@@ -112,19 +115,19 @@ def _row(group: Group, near: _Near, bed: LimitContext) -> LimitRow:
     figure, link = group.main
     found = what_limited(_facts(group, near, bed))
     return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=_size(group) or _pair(group), figure=figure,
+        label=group.label, workload=group.cell.workload, links=link, size=group.size or _pair(group), figure=figure,
         value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
         missing=found.missing, others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
     )  # fmt: skip
 
 
 def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
-    (figure, link), place, size = group.main, _place(group), _size(group)
+    (figure, link), place, size = group.main, _place(group), group.size
     line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
     tcp = figure == "goodput_bps"
     frames, steady = _is_frames(figure), figure in _ONE_LOAD
     flows = [f for r in group.measured for f in r.flows] if steady else []
-    streams = group.cell.params.get("streams")
+    streams = getattr(group.cell.setting, "streams", None)
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
     return Facts(
@@ -147,13 +150,15 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
+        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())),
+        call_share=_call_share(group, bed.dut),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
         table_size=_table_size(bed.hosts.get(bed.dut, {})),
         throttled=hot.get("THROTTLED", ""),
         power_limited=hot.get("POWER_LIMITED", ""),
-        streams=int(streams) if isinstance(streams, (int, float)) and not frames else None,
+        streams=streams if isinstance(streams, int) and not frames else None,
         neighbours=tuple(_neighbours(group, near, bed)),
         other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
         together=_together(group, near) if alone else None,
@@ -171,15 +176,25 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
     return tuple(out)
 
 
+def _call_share(group: Group, dut: str) -> float | None:
+    """Of the input that found the most frames: how many at each look, as a share of the most at once; the median over repeats."""
+    shares = []
+    for of in (r.counters.get(dut, {}) for r in group.measured):
+        found = [(of[name], of.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name in of if name.endswith(VECTORS)]
+        if found and max(found)[1] > 0:
+            shares.append(max(found)[0] / max(found)[1] / MOST_A_CALL)
+    return median(shares) if shares else None
+
+
 def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighbour]:
     """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
     figure, link = group.main
-    own = [g for g in near.of_label[_place(group), group.label] if _size(g) != _size(group)]
-    for other in own or [g for g in near.others.get(_place(group), ()) if _size(g) != _size(group)]:
+    own = [g for g in near.of_label[_place(group), group.label] if g.size != group.size]
+    for other in own or [g for g in near.others.get(_place(group), ()) if g.size != group.size]:
         mean, pps, value = _mean_bytes(other, bed.mtus), _pps(other, bed.mtus), _figure(other, link, figure)
         if mean and pps and value:
             line = _ceiling(other, link, figure)
-            name = f"{_size(other)}-byte frames" if _size(other).isdigit() else _size(other)
+            name = f"{other.size}-byte frames" if other.size.isdigit() else other.size
             yield Neighbour(
                 name if own else f"{name} in mode {other.label}", mean, pps, value / line if line else None, same_mode=bool(own)
             )
@@ -188,7 +203,7 @@ def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighb
 def _together(group: Group, near: _Near) -> float | None:
     """The sum over several links of which this one was a part, in the same mode."""
     workload, (link,), params = _place(group)
-    return max((value for links, value in near.sums.get((workload, params, group.label, _size(group)), ()) if link in links), default=None)
+    return max((value for links, value in near.sums.get((workload, params, group.label, group.size), ()) if link in links), default=None)
 
 
 def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
@@ -225,8 +240,9 @@ def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
     """Its level, as the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
-    told = group.cell.mtu(0) or group.cell.params.get("mtu")
-    if isinstance(told, int) and told > _HEADERS:
+    setting = group.cell.setting
+    told = group.cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
+    if told > _HEADERS:
         return told
     of_links = {mtus.get(link) for link in group.cell.links}
     return of_links.pop() if len(of_links) == 1 else None
@@ -267,8 +283,8 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
     """Of the frames, with FCS; where a method keeps no ledger of its whole trial, as asked for, or as its rates tell."""
     if flows := [f for r in group.measured for f in r.flows]:
         return median([f.mean_frame_bytes for f in flows])
-    if _size(group).isdigit():
-        return float(_size(group))
+    if group.size.isdigit():
+        return float(group.size)
     figure, link = group.main
     if figure == "goodput_bps" and (mtu := _mtu(group, mtus)):
         return float(mtu + AROUND_PACKET_BYTES - ETH_L1_OVERHEAD_BYTES)
@@ -280,7 +296,7 @@ def _generator_best(group: Group, near: _Near) -> float | None:
     """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
     figure, link = group.main
     if figure in _ONE_LOAD:
-        return max((v for v, _ in near.fastest.get((_place(group), _size(group), "offered_pps"), ())), default=None)
+        return max((v for v, _ in near.fastest.get((_place(group), group.size, "offered_pps"), ())), default=None)
     headroom, value = _figure(group, link, "headroom_ratio"), _figure(group, link, figure)
     return value * headroom if headroom is not None and value is not None else None
 
@@ -305,12 +321,6 @@ def _table_size(facts: Mapping[str, Any]) -> float | None:
     sysctls = facts.get("sysctls")
     said = sysctls.get(_TABLE_SIZE) if isinstance(sysctls, Mapping) else None
     return float(said) if isinstance(said, (str, int)) and str(said).isdigit() else None
-
-
-def _size(group: Group) -> str:
-    """The frame size, or its mix; of a table of goodput with several MTUs, that."""
-    mtu = group.cell.params.get("mtu")
-    return group.cell.setting.size or ("" if mtu is None else f"MTU {mtu}")
 
 
 def _pair(group: Group) -> str:

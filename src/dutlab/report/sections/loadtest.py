@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dutlab.plan.cell import Cell as Place
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import load_value, rate_unit, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
 from dutlab.report.sections.headline import bounds
+from dutlab.spec.workloads.loadtest import LoadtestSetting
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.units import si
 
@@ -39,16 +41,16 @@ _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, frame size and direction, the sum of both directions first; one curve a mode and frame size."""
-    del run
+    del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
     notes = [_answer(g, book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
     notes += [f"{g.label}, {g.cell.setting.size}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    thresholds = dict.fromkeys(f"{float(told):g} %" for g in groups if (told := g.cell.params.get("threshold_percent")) is not None)
+    thresholds = dict.fromkeys(f"{told:g} %" for g in groups if (told := ramp_of(g.cell).threshold_percent) is not None)
     above = f"above {' or '.join(thresholds)}" if thresholds else "too high"
     columns = (Column("profile"), Column("direction"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
@@ -83,16 +85,21 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
     return f"{said}{_ended(group)}." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
 
 
+def ramp_of(cell: Place) -> LoadtestSetting | ImportedSetting:
+    """The ramp that was asked for, or what a file of another tool says of it."""
+    return cell.setting if isinstance(cell.setting, ImportedSetting) else cell.setting_as(LoadtestSetting)
+
+
 def _ended(group: Group) -> str:
     """`the ramp ended at its target, 1 Gb/s, without saturation`; the target is each way."""
-    percent = group.cell.params.get("target_percent")
+    percent = ramp_of(group.cell).target_percent
     lines = [
         of["max_received_bps_l1"] / of["max_line_ratio"]
         for r in group.measured
         for of in r.figures.values()
         if of.get("max_line_ratio") and "max_received_bps_l1" in of
     ]
-    if not lines or not isinstance(percent, int | float):
+    if not lines or percent is None:
         return "the ramp ended without saturation"
     return f"the ramp ended at its target, {si(lines[0] * percent / 100, 'b/s')}, without saturation"
 
@@ -128,7 +135,10 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
 
 
 def _direction(name: str) -> str:
-    of = subject_of(name)
+    try:
+        of = subject_of(name)
+    except ValueError:  # a table that somebody changed
+        return name
     if len(of.places) > 1:
         return f"{plural(len(of.flows), 'direction')} together"
     return f"{of.places[0]}, {_WAYS[of.way]}"
@@ -143,7 +153,7 @@ def _curve(group: Group) -> Curve | None:
     for row in record.tables["seconds"]:
         by_direction.setdefault(str(row["direction"]), []).append(row)
     seconds = list(zip(*by_direction.values(), strict=False))
-    ramp_at = float(record.cell.params.get("warmup_s") or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
+    ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
     found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
     saturated = _saturated(record, joined(by_direction))

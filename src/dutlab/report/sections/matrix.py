@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
+from dutlab.report.sections.goodput import protocol_of
 from dutlab.report.sections.headline import compared
-from dutlab.spec.known import INSIDE_ONLY
-from dutlab.store.read import hosts_along
-from dutlab.store.run_folder import RunFolder
+from dutlab.spec.known import mode_of
+from dutlab.store.read import dut_of, hosts_along
 
 _SHOWN = {
     "tcp": (("goodput_bps", "Goodput"), ("retransmits", "Retransmits")),
@@ -21,9 +21,10 @@ _SHOWN = {
 }
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a figure, mode and link."""
-    way = hosts_along(run.resolved)
+    way = hosts_along(read.resolved)
+    family = str(read.testbed.get("hosts", {}).get(dut_of(read.resolved), {}).get("family", ""))
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
         (label, link, variant): kept
@@ -33,11 +34,12 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
     }
     several = len(variants) > 1
+    numbered = {variant: f"{n}: {variant}" if several else "" for n, variant in enumerate(variants, 1)}
     tables = [
-        _table(kept, link, shown, book, way, variant=f"{variants.index(variant) + 1}: {variant}" if several else "")
+        _table(kept, link, shown, book, way, family=family, variant=numbered[variant])
         for nth in range(2)
         for (_, link, variant), kept in of.items()
-        for shown in (_SHOWN[protocol_of(kept[0])][nth],)
+        for shown in (_SHOWN[protocol_of(kept[0].cell)][nth],)
     ]
     return Section(
         slug="matrix",
@@ -58,11 +60,6 @@ def hosts_of(pairs: Iterable[tuple[str, str]], way: Sequence[str]) -> list[str]:
     return sorted({host for pair in pairs for host in pair}, key=lambda host: (way.index(host) if host in way else len(way), host))
 
 
-def protocol_of(group: Group) -> str:
-    """`tcp` or `udp`."""
-    return str(group.cell.params.get("protocol", "tcp"))
-
-
 def pair_of(group: Group) -> tuple[str, str]:
     """The host that sends and the one that receives; of a table that names none, empty."""
     client, server = group.cell.setting.ends or ("", "")
@@ -72,18 +69,20 @@ def pair_of(group: Group) -> tuple[str, str]:
 def variant_of(group: Group) -> str:
     """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
     asked = asked_words(group.cell.setting, group.cell.tool, without=("client", "server", "protocol"))
-    return f"{protocol_of(group).upper()}, {asked}"
+    return f"{protocol_of(group.cell).upper()}, {asked}"
 
 
-def _table(groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, variant: str) -> Table:
+def _table(
+    groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, family: str, variant: str
+) -> Table:
     figure, words = shown
     by_pair = {pair_of(g): g for g in groups}
     hosts = hosts_of(by_pair, way)
-    mode = groups[0].cell.mode
+    mode = mode_of(family, groups[0].cell.mode)
 
     def value(client: str, server: str) -> Value:
-        if (client, server) not in by_pair and mode in INSIDE_ONLY:
-            return Missing(f"not tried: mode {mode} admits no flow from {client} to {server}")
+        if (client, server) not in by_pair and not mode.behaviour.admits_unsolicited:
+            return Missing(f"not tried: mode {mode.name} admits no flow from {client} to {server}")
         return value_of(by_pair.get((client, server)), link, figure, book)
 
     rows = [

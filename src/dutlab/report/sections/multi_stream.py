@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group, alike
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.run_report import Headline, ReadRun, Section
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, asked_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import part_figure
 
 _COLUMNS = (
@@ -37,9 +36,9 @@ class _StreamOfGroup:
         return part_figure(self.spec.name, measure)
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a stream, with a row a mode and link."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
     by_stream: dict[str, list[_StreamOfGroup]] = {}
     for group in groups:
@@ -77,7 +76,7 @@ def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[st
             (
                 *([_link_of(s.group, link)] if several else []),
                 *([s.spec.words()] if len(asked) > 1 else []),
-                *(_value(s.group, link, c.figure, book) for c in columns),
+                *(value_or_dash(s.group, c.figure, book, link) for c in columns),
             ),
             links=s.group.cell.link_label,
             link=link,
@@ -88,12 +87,6 @@ def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[st
     marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
     title = f"stream {name}" if len(asked) > 1 else f"stream {name}: {asked[0]}"
     return Table(slug_of(f"multi-stream-{name}", taken), title, (*own, *columns), tuple(rows), marks)
-
-
-def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
-    """A dash for the latency of a stream of which nothing arrived."""
-    found = value_of(group, link, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def _have_several_links(groups: Sequence[Group]) -> bool:

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 
 _FIGURES = ("path_mtu_bytes", "payload_bytes")
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, link, sender and hop; where repeats differ, the least that was found."""
-    del run, book
+    del read, book
     groups = sorted(groups, key=lambda g: (labels.index(g.label) if g.label in labels else len(labels), g.cell.link_label))
     columns = (
         Column("link"),

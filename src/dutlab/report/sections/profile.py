@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from dutlab import outside
+from dutlab.bounds import IMPORT
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.flame import Flame, Stacks, alone_and_whole, boxes, folded
 from dutlab.report.model.groups import Group
@@ -54,7 +56,8 @@ def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str, s
         for record in group.measured:
             for name in record.raw:
                 if of := profiled_host(name.removeprefix("raw/")):
-                    text = (run.path / "trials" / f"{record.trial:04d}" / name).read_text("utf-8", "replace")
+                    path = run.path / "trials" / f"{record.trial:04d}" / name
+                    text = outside.read(path, IMPORT).decode("utf-8", "replace")
                     found[group.cell.workload, *of][group.label].update(Counter(folded(text)))
     return {place: dict(of) for place, of in found.items()}
 

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import unit_of
 from dutlab.report.sections.headline import compared
@@ -30,7 +31,7 @@ _FEWEST = 3
 _STATES = ("steady", "fresh", "not reached")
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of verdicts, one a test and state with its matrix, and the curves of the first trial of each."""
     groups = sorted(groups, key=lambda g: (_setting(g).test, labels.index(g.label), len(g.cell.links), g.cell.link_label))
     matrices = [
@@ -46,7 +47,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead="Rounds are repeated until five of them are steady: the range of their tracked IOPS is at most 20 % of the mean, the slope at "
         "most 10 %. Figures are means over that window. What did not get there is stamped so, and two states are never in one table.",
         tables=(_verdicts(groups, book), *matrices),
-        curves=tuple(curve for g in groups for curve in (*_curves(g), *_over_time(run, g))),
+        curves=tuple(curve for g in groups for curve in (*_curves(g), *_over_time(read.run, g))),
         words=tuple(
             dict.fromkeys(
                 f"{g.label}, {_setting(g).test}, {g.cell.link_label}: {note}." for g in groups for r in g.measured for note in r.notes
@@ -73,7 +74,7 @@ def _told(group: Group, name: str, book: NoteBook) -> Value | str:
         mean = row.get("mean_iops")
         if not isinstance(value, int | float):
             return None
-        return float(value) / mean if name.endswith("_ratio") and isinstance(mean, int | float) and mean else float(value)
+        return float(value) / mean if measure_unit(name) is MeasureUnit.RATIO and isinstance(mean, int | float) and mean else float(value)
 
     found = computed_value(group, group.cell.link_label, name, of, book)
     return "–" if isinstance(found, Missing) and group.measured else found

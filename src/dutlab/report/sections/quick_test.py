@@ -8,14 +8,13 @@ from ipaddress import IPv6Interface, ip_interface
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import bit_rate_unit, duration_words, latency_text, pps_text
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import by_part, joined
 
 WORKLOAD = "quick-test"
@@ -37,7 +36,7 @@ _FIGURES = (
 _LINE, _RIG = Column("of line rate", "ndr/line_ratio"), Column("headroom", "headroom_ratio")
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table; a row a mode, link and frame size."""
     del labels
     known = {name for g in groups for r in g.measured for name in r.figures.get(g.cell.link_label, ())}
@@ -65,16 +64,16 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
                 book.common(marks),
             ),
         ),
-        words=(*_path(run), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_how_to_go_on(run)),
-        unknown=tuple(_not_known(run)),
+        words=(*_path(read), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_how_to_go_on(read)),
+        unknown=tuple(_not_known(read)),
         deviations=tuple(_deviations(records)),
     )
 
 
-def sentences(run: RunFolder) -> Iterator[str]:
+def sentences(read: ReadRun) -> Iterator[str]:
     """The same in plain lines, for a terminal."""
-    records = [r for r in run.records() if r.cell.workload == WORKLOAD and r.status == "measured"]
-    yield from (*_path(run), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(run)), *_how_to_go_on(run))
+    records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
+    yield from (*_path(read), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(read)), *_how_to_go_on(read))
 
 
 def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
@@ -92,9 +91,9 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
     return Row(group.label, (size, *values), links=joined(cell.links), link=link, size=size)
 
 
-def _path(run: RunFolder) -> Iterator[str]:
+def _path(read: ReadRun) -> Iterator[str]:
     """Between which ports, and over which addresses of the box."""
-    for link in run.resolved["testbed"].get("links", {}).values():
+    for link in read.testbed.get("links", {}).values():
         source, _, _, sink = (port.partition(":")[2] for port in link["path"])
         here, near, far, there = (address.partition("/")[0] for address in link["addresses"])
         yield f"Frames went out of {source} ({here}) to the box at {near}, and came back from {far} to {sink} ({there})."
@@ -129,29 +128,29 @@ def _notes(records: Sequence[TrialRecord]) -> Iterator[str]:
     yield from dict.fromkeys(f"{note[:1].upper()}{note[1:]}." for r in records for note in r.notes if "duration" in note or "half" in note)
 
 
-def _not_known(run: RunFolder) -> Iterator[str]:
-    unknown = run.resolved.get("unknown")
+def _not_known(read: ReadRun) -> Iterator[str]:
+    unknown = read.resolved.get("unknown")
     yield from (str(what) for what in (unknown if isinstance(unknown, list) else ()))
-    yield from _of_rig(run)
+    yield from _of_rig(read)
 
 
-def _of_rig(run: RunFolder) -> Iterator[str]:
+def _of_rig(read: ReadRun) -> Iterator[str]:
     """Whose headroom it is, if not the whole rig's."""
-    rig = run.calibration.get("facts", {}).get("rig")
+    rig = read.run.calibration.get("facts", {}).get("rig")
     if rig == "generator-alone":
         yield "what the sink takes: the headroom is that of the generator alone"
     elif rig is None:
         yield "what the rig does without the box: it could not be calibrated"
 
 
-def _how_to_go_on(run: RunFolder) -> Iterator[str]:
-    if (testbed := run.path / "testbed.yaml").exists():
-        yield f"The full suite: dutlab rfc2544 --testbed {testbed} --mode as-found{_sizes_of_suite(run)}"
+def _how_to_go_on(read: ReadRun) -> Iterator[str]:
+    if (testbed := read.run.path / "testbed.yaml").exists():
+        yield f"The full suite: dutlab rfc2544 --testbed {testbed} --mode as-found{_sizes_of_suite(read)}"
 
 
-def _sizes_of_suite(run: RunFolder) -> str:
+def _sizes_of_suite(read: ReadRun) -> str:
     """Where the shortest frame of the suite holds no probe, those of RFC 5180, as an option."""
-    links = run.resolved["testbed"].get("links", {}).values()
+    links = read.testbed.get("links", {}).values()
     return " --size rfc5180" if any(isinstance(ip_interface(link["addresses"][0]), IPv6Interface) for link in links) else ""
 
 

@@ -8,11 +8,10 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.model.words import latency_text
 from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import figure_name, part_figure
 
 _WAYS = ("into", "back", "reload")
@@ -26,9 +25,9 @@ _SILENCE = ("longest silence", "silence_s")
 """Shown where any change had one that was long enough to be seen."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, change, frame size and link; a curve of every change in its order."""
-    del run, labels
+    del read, labels
     silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
     shown = (*_COLUMNS, _SILENCE) if silent else _COLUMNS
     rows = [_row(g, link, direction, shown, book) for g in groups for link in g.cell.links for direction in _directions(g)]

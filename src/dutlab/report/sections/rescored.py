@@ -6,19 +6,16 @@ its saturation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
-from dutlab.report.model.groups import Group, group, labels_of
+from dutlab.report.model.groups import Group
+from dutlab.report.sections.loadtest import ramp_of
+from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, RescoredBounds, Saturation, TrialPoint, points_of, rescore, saturation
-from dutlab.store.needed import needed_cells
-from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import Rescoring, plug_of
 
 WHOLE_S = 1.0
@@ -38,20 +35,6 @@ class Rescored:
     points: int
     """How many trials of a load that is."""
     answers: tuple[RescoredBounds, ...]
-
-
-def rescored_run(path: Path) -> list[Rescored]:
-    """The run at `path`, rescored. Raises InputError when it is not a run, StoreError."""
-    with reading(path):
-        return rescored(_groups(RunFolder.open(path)))
-
-
-def _groups(run: RunFolder) -> list[Group]:
-    records = list(run.records())
-    planned = needed_cells(run.plan, records)
-    experiment = run.resolved.get("experiment")
-    factors: Mapping[str, Any] = experiment.get("factors") or {} if isinstance(experiment, Mapping) else {}
-    return group(planned, records, labels_of([*planned.values(), *(r.cell for r in records)], factors))
 
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
@@ -85,12 +68,13 @@ def _of(records: Sequence[TrialRecord], of: Group, points: Sequence[TrialPoint])
 
 def _point(record: TrialRecord) -> TrialPoint | None:
     """A sweep's trial: the asked rate or, at full speed, the one that was reached. None for a record without flows."""
-    duration, asked = float(record.cell.params.get("duration_s") or 0), record.cell.params.get("rate_pps")
+    setting = record.cell.setting if isinstance(record.cell.setting, ImportedSetting) else record.cell.setting_as(LoadSetting)
+    duration, asked = setting.duration_s or 0.0, setting.rate_pps
     if not record.flows or duration <= 0 or not all(f.sent_seconds > 0 for f in record.flows):
         return None
     made = sum(map(made_frames, record.flows))
     reached = min(made_frames(f) / f.sent_seconds for f in record.flows)
-    load = reached if asked is None else float(asked)
+    load = reached if asked is None else asked
     exact = reached >= load * (1 - RATE_TOLERANCE)
     wanted = made if exact else max(made, round(load * duration) * len(record.flows))
     return TrialPoint(load, duration, max(sum(map(failed_frames, record.flows)), 0) / wanted if wanted else 0.0, exact)
@@ -107,17 +91,15 @@ class SaturatedRamp:
     saturation: Saturation
 
 
-def ramps(path: Path) -> list[SaturatedRamp]:
-    """Of every ramp of the run at `path`. Raises InputError when it is none, StoreError."""
-    with reading(path):
-        groups = _groups(RunFolder.open(path))
-        return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
+def ramps(groups: Sequence[Group]) -> list[SaturatedRamp]:
+    """Where every ramp among them saturated the DUT."""
+    return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 
 
 def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
-    params, rows = record.cell.params, record.tables["seconds"]
-    begins = float(params.get("warmup_s") or 0) + WHOLE_S / 2
-    threshold = float(params.get("threshold_percent") or 100 * LOSS_THRESHOLD) / 100
+    ramp, rows = ramp_of(record.cell), record.tables["seconds"]
+    begins = (ramp.warmup_s or 0.0) + WHOLE_S / 2
+    threshold = (ramp.threshold_percent or 100 * LOSS_THRESHOLD) / 100
     found = []
     for direction in dict.fromkeys(str(row["direction"]) for row in rows):
         of_ramp = [row for row in rows if row["direction"] == direction and float(row["at_s"] or 0) >= begins]

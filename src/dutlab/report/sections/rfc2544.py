@@ -11,14 +11,13 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of, rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, figure_text
 from dutlab.report.model.words import Unit, plural
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 from dutlab.stats.summary import median
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import part_figure
 
 _K = TypeVar("_K")
@@ -92,9 +91,9 @@ _SHOWN = (
 )
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
-    del run, labels
+    del read, labels
     scaled = _scale_words(groups)
     unit = rate_unit(groups, "throughput_pps")
     tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
@@ -135,9 +134,13 @@ def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
     for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
         counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
     if counts["trials"]:
-        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered", "duplicated", "corrupted"))
+        reordered, duplicated, corrupted = (counts[f"{name}_frames"] for name in ("reordered_at_least", "duplicated", "corrupted"))
+        unknown = counts["trials_order_unknown"]
+        order = f"{reordered} arrived out of order"
+        if unknown:
+            order = f"at least {reordered} arrived out of order (of {unknown} loads the order is not known)"
         yield (
-            f"Frames of all {counts['trials']} loads (§10): {reordered} arrived out of order, {duplicated} twice, {corrupted} altered; "
+            f"Frames of all {counts['trials']} loads (§10): {order}, {duplicated} twice, {corrupted} altered; "
             "every one that did not arrive is a gap in the numbering, and counted as lost."
         )
 

@@ -8,11 +8,10 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
 from dutlab.report.model.words import PERCENT
 from dutlab.spec.workloads.routes import RoutesSetting
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import figure_name, part_figure
 
 _LOADING = (("loaded in", "routes_load_s"), ("loaded", "routes_load_per_s"), ("routes used", "routes_hit"))
@@ -22,9 +21,9 @@ trial the DUT's own count of them is compared with what was loaded, and addresse
 the easy case for a trie: a real table has gaps and several lengths."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table; one curve a link and frame size, with a line a mode."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, g.cell.setting.size, _count(g)))
     rates = _rates(groups)
     rows = [_row(g, rates, book) for g in groups]

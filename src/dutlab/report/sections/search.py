@@ -10,7 +10,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import size_order
 from dutlab.report.sections.headline import bounds, compared, first_of
@@ -18,7 +18,6 @@ from dutlab.report.sections.rescored import Rescored, rescored
 from dutlab.report.sections.search_words import deviations, findings, no_upper
 from dutlab.stats.rescore import RescoredBounds
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import joined, part_figure
 
 LEAD = """The lower bound is the highest rate that met the goal, the upper bound the lowest rate that missed it.
@@ -27,9 +26,9 @@ DUT's port did not take count as lost by the DUT; a rate that the generator did 
 _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", "search_saved_s"))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a goal, one of other definitions, one curve a set of links and frame size."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
     names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
     tables = [_table(name, groups, book) for name in names] or [_without_result(groups)]

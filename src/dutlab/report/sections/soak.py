@@ -8,11 +8,10 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, SECONDS
 from dutlab.report.sections import critical_part, latency_times
-from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
     ("offered", "offered_pps"),
@@ -29,9 +28,9 @@ MOST_EVENTS = 50
 _LEAD = "One rate for a long time. A loss event is a stretch of seconds in which frames were lost, or not taken by the DUT."
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """What was found at one rate, and the critical rates that were sought."""
-    del run, labels
+    del read, labels
     sought, held = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
     leads = [words for words, some in ((_LEAD, held), (critical_part.LEAD, sought)) if some]
     return Section(

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from dutlab.report.model.curve import Curve, Line, Moment
-from dutlab.report.model.figures import figure_of, value_of
+from dutlab.report.model.figures import figure_of, value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import part_figure, share_part
 
 STATES, POWER, ERROR = "soak-power", "power", "error of the meter, W"
@@ -47,9 +46,9 @@ _HEAT = (
 _Rows = Sequence[Mapping[str, float | str | None]]
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A row a mode and phase, a row a temperature, and the timeline of each cell's first repeat."""
-    del run
+    del read
     said = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
     marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]
@@ -103,7 +102,7 @@ def _states(group: Group, book: NoteBook) -> Iterator[Row]:
     first = next(iter(group.measured), None)
     for row in _phases(first) if first is not None else ():
         name, error, hot = str(row["phase"]), row.get("error_w"), row.get("throttled")
-        values = [_told(group, part_figure(name, c.figure), book) for c in _COLUMNS]
+        values = [value_or_dash(group, part_figure(name, c.figure), book) for c in _COLUMNS]
         lasted = float(row["to_s"] or 0.0) - float(row["from_s"] or 0.0)
         ended = {"yes": ", until stable", "no": ", not stable in time"}.get(str(row.get("stable")), "")
         cells: list[Cell] = [
@@ -122,12 +121,6 @@ def _load(row: Mapping[str, float | str | None]) -> str:
         return "off" if row["state"] == "off" else "none"
     on = f", link {row['links']} only" if row["links"] else ""
     return f"{float(row['share_percent'] or 0.0):g} %{on}"
-
-
-def _told(group: Group, figure: str, book: NoteBook) -> Value | str:
-    """A dash where the state has no such figure."""
-    found = value_of(group, group.cell.link_label, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def _shares(group: Group, book: NoteBook) -> Iterator[Row]:

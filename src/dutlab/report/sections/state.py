@@ -9,12 +9,11 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
-from dutlab.report.sections.state_trials import COUNTER, Head, rows_of, trials_table
+from dutlab.report.sections.state_trials import COUNTER, Head, notes_of, rows_of, trials_table
 from dutlab.spec.workloads.state import StateSetting
-from dutlab.store.run_folder import RunFolder
 
 _RESULTS = (
     ("new flows, lower bound", "setup_lower_per_s"),
@@ -40,9 +39,9 @@ an empty table; a flow counts when its frame arrives. Concurrent flows (RFC 9411
 those count whose answer comes through too. Next to them is what the DUT itself counts."""
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of results, one of each test's trials, and a curve."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: labels.index(g.label))
     rows = [_row(g, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -57,7 +56,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             *(of_test for name in _TRIALS if (of_test := _trials(name, groups)) is not None),
         ),
         curves=tuple(_curves(groups)),
-        words=tuple(_words(groups)),
+        words=tuple(notes_of(groups)),
         answer=tuple(bounds(groups, ("setup_lower_per_s", "concurrent_flows"), book, lambda _: NO_UPPER)),
         deviations=(
             "state: flows are of UDP and carry one frame each way; RFC 9411 measures with whole TCP and HTTP connections",
@@ -106,12 +105,6 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
 def _known(row: Mapping[str, Any]) -> int:
     answered = row["answered_flows"]
     return int(row["set_up_flows"] if answered is None else min(answered, row["set_up_flows"]))
-
-
-def _words(groups: Sequence[Group]) -> Iterator[str]:
-    for group in groups:
-        for note in dict.fromkeys(note for r in group.measured for note in r.notes):
-            yield f"{group.label}, link {group.cell.link_label}: {note}."
 
 
 def _short(groups: Sequence[Group]) -> Iterator[str]:

@@ -43,3 +43,10 @@ def trials_table(table: str, title: str, groups: Sequence[Group], heads: Callabl
 
 def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's tables hold numbers and words
     return figure_of({trial: float(value)}, 1) if isinstance(value, int | float) else "–"
+
+
+def notes_of(groups: Sequence[Group]) -> Iterator[str]:
+    """Notes of trials, each once a cell."""
+    for group in groups:
+        for note in dict.fromkeys(note for r in group.measured for note in r.notes):
+            yield f"{group.label}, link {group.cell.link_label}: {note}."

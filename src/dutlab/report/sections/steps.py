@@ -10,10 +10,9 @@ from urllib.parse import quote
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Links, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import Way, figure_name, part_figure
 
 _Key = tuple[str, ...]
@@ -53,9 +52,9 @@ _WORDS = {
 }  # fmt: skip
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """What was found in outputs, by figure, then each host's steps; values are medians over trials."""
-    del run, labels, book
+    del read, labels, book
     failed = dict.fromkeys(note for g in groups for r in g.records for note in r.notes)
     has_steps = any(g.records for g in groups)
     return Section(

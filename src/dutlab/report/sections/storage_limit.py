@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.run_report import Headline, ReadRun, Section
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.stats.summary import median
-from dutlab.store.run_folder import RunFolder
 
 _COLUMNS = (
     Column("peak", "peak/iops"),
@@ -35,14 +34,14 @@ _COLUMNS = (
 _PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, set of drives, mix and block size; of each set and mix a curve of IOPS and one of latency."""
-    del run
+    del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_block(g)), labels.index(g.label)))
     rows = [
         Row(
             g.label,
-            (g.cell.link_label, _mix(g), _block(g), *(_value(g, c.figure, book) for c in _COLUMNS)),
+            (g.cell.link_label, _mix(g), _block(g), *(value_or_dash(g, c.figure, book) for c in _COLUMNS)),
             links=g.cell.link_label,
             link=g.cell.link_label,
             size=_block(g),
@@ -62,12 +61,6 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         words=tuple(dict.fromkeys(f"{_about(g)}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=_headline(groups, labels, book),
     )
-
-
-def _value(group: Group, figure: str, book: NoteBook) -> Value | str:
-    """A dash where too few I/Os lie beyond a percentile."""
-    found = value_of(group, group.cell.link_label, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:

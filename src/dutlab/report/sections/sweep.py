@@ -9,15 +9,15 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import DrawnTable, Headline, Section
+from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, size_order, slug_of
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
+from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import apart, joined
 
 SWEEP = "sweep"
@@ -50,9 +50,9 @@ _COLUMNS = (
 )
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Two tables a set of parameters and links, and one more for each link of several driven at once."""
-    del run
+    del read
     tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
         links = same[0].cell.links
@@ -68,7 +68,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 def departs(cell: Cell) -> str:
     """At full speed, from a search for a throughput."""
-    if cell.params.get("rate_pps") is not None or cell.params.get("rate_percent") is not None:
+    setting = cell.setting
+    if isinstance(setting, LoadSetting | ImportedSetting) and (setting.rate_pps, setting.rate_percent) != (None, None):
         return ""
     return (
         "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
@@ -110,7 +111,8 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
     rows = [Row(label, tuple(of[label, size] for size in sizes)) for label in dict.fromkeys(row.label for row in every.rows)]
     if limits:
         rows.append(Row("", tuple(limits.get(size, "") for size in sizes), head=CEILING))
-    mixes = {size: g.cell.params.get("frame_mix") for size in sizes for g in groups if g.cell.params["frame_size"] == size}
+    settings = [g.cell.setting for g in groups]
+    mixes = {s.size: s.frame_size.text if isinstance(s, FrameSetting) else getattr(s, "frame_mix", None) for s in settings}
     links = groups[0].cell.links
     about = f"link {links[0]}" if len(links) == 1 else f"links {' and '.join(links)} together"
     return Table(

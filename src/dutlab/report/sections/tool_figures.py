@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dutlab.report.model.figures import value_of
+from dutlab.measures import measure_unit
+from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.run_report import Headline, ReadRun, Section
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
-from dutlab.store.run_folder import RunFolder
 from dutlab.subject import figure_name
 
 _WAYS = ("read", "write", "trim", "mixed")
-_SUFFIXES = ("_bytes_per_s", "_bytes", "_bps", "_iops", "_percent", "_ratio", "_pps", "_ns", "_s")
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class _Table:
         return [
             Row(
                 group.label,
-                (*([place] if several else []), *told, *(_value(group, place, figure, book) for figure in self.figures)),
+                (*([place] if several else []), *told, *(value_or_dash(group, figure, book, place) for figure in self.figures)),
                 links=group.cell.link_label,
                 link=place,
             )
@@ -71,9 +70,9 @@ class _Table:
         return first_of([h for h in found if h is not None])
 
 
-def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
-    del run
+    del read
     cell = groups[0].cell
     workload = cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
@@ -114,12 +113,6 @@ def _is_shown(place: str, group: Group) -> bool:
     return place in found
 
 
-def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value | str:
-    """A dash where the tool told none: of a percentile that too few I/Os lie beyond, or of the other direction."""
-    found = value_of(group, link, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
-
-
 def _has(group: Group, figures: Sequence[str]) -> bool:
     """A cell without any result is in every table, and says why."""
     return not group.measured or any(name in of for r in group.measured for of in r.figures.values() for name in figures)
@@ -139,5 +132,5 @@ def _place(figure: str) -> int:
 def _head(figure: str, direction: str) -> str:
     """`clat p99` of `read_clat_p99_ns` in the table of reads."""
     part, measure = figure_name(figure)
-    bare = measure.removesuffix(next((s for s in _SUFFIXES if measure.endswith(s)), "")).removeprefix(direction).strip("_")
+    bare = measure.removesuffix(f"_{measure_unit(figure).ending}").removeprefix(direction).strip("_")
     return " ".join(filter(None, (part, bare))).replace("_", " ") or "rate"

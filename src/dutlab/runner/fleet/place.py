@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 import platform
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dutlab.errors import DutlabError, InputError, TestbedError
+from dutlab.labs.state import locked
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fence import Fence, facts_of, newest_token
 from dutlab.runner.fleet.cost import RunClock, on_this_clock
@@ -121,7 +121,7 @@ class PlaceWork:
         lock = os.open(self.folder.lock_of(self.planned), os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             began = on_this_clock()
-            while not _taken(lock):
+            while not locked(lock):
                 if self._is_over():
                     yield None
                     return
@@ -283,11 +283,3 @@ def _tell(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -19,15 +19,15 @@ from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
-from dutlab.spec.arrays import LEAST_DRIVES, MD, STRIPES, engine_of, state_of
 from dutlab.spec.drives import Positive, is_size, parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.known import MDRAID
+from dutlab.spec.known import mode_of
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import DEFAULTS, OPTIONS_SAID, FioSetting, Levels, option_faults, params_of_options, writes
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload
 from dutlab.spec.workloads.setting import ELSEWHERE, Params, RampSaid, SecondsLong, Setting, Words
+from dutlab.systems.modes import ARRAYS, AS_FOUND, MD
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
 """In their order; of all but `rebuilding` the length is set."""
+_WITH_A_DRIVE_TO_SPARE = tuple(mode for mode in ARRAYS if (of := mode.array) and of.engine == MD and of.redundant and not of.state)
+"""Healthy arrays of the engine that has a command by which a drive fails."""
 
 
 class ArrayFailureSetting(DriveSetting):
@@ -138,8 +140,7 @@ class ArrayFailureWorkload(DriveWorkload):
         """Modes in which no drive can fail and come back."""
         factors = experiment.get("factors")
         modes = factors.get("mode") if isinstance(factors, Mapping) else None
-        for mode in modes if isinstance(modes, list) else ["as-found"]:
-            level, state = state_of(str(mode))
-            if bed.family != MDRAID or engine_of(str(mode)) != MD or state or level in STRIPES:
-                redundant = ", ".join(one for one in LEAST_DRIVES if one not in STRIPES)
+        for mode in modes if isinstance(modes, list) else [AS_FOUND.name]:
+            if mode_of(bed.family, str(mode)) not in _WITH_A_DRIVE_TO_SPARE:
+                redundant = ", ".join(one.name for one in _WITH_A_DRIVE_TO_SPARE)
                 yield (), f"fails a drive of a healthy array, and mode {mode} has none to spare: write modes of {redundant}"

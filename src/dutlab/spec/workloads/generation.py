@@ -12,14 +12,14 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
-from dutlab.spec.generators import Generator, GeneratorModel
+from dutlab.spec.generators import Generator
 from dutlab.spec.generators.base import MOST_STREAMS
 from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
-from dutlab.spec.workloads.setting import LASTS, STREAMS, FrameSize, GeneratorSaid, Setting, Words
+from dutlab.spec.workloads.setting import LASTS, STREAMS, MadeSetting, Setting, Words
 from dutlab.units import Seconds
 
 AROUND_S = Seconds(1.0)
@@ -28,29 +28,14 @@ AROUND_S = Seconds(1.0)
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
 
 
-class GenerationSetting(Setting):
-    """So many processes at once, each of which makes frames of one size. Its generator sends nothing, so it is none of the testbed's."""
+class GenerationSetting(MadeSetting):
+    """So many processes at once, each of which makes frames of one size. Its generator, ipgen by itself, sends nothing."""
 
     kind: Literal["generation"] = "generation"
-    left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
 
-    frame_size: FrameSize
-    """In bytes with FCS."""
-    generator: GeneratorSaid = None
-    """None is ipgen as it comes."""
     work: Annotated[FrameWork, Words("making {}")]
     streams: Annotated[int, Field(ge=1), STREAMS]
     duration_s: Annotated[int, Field(ge=1), LASTS]
-
-    @property
-    def size(self) -> str:
-        """That of all frames."""
-        return str(self.frame_size.size or self.frame_size.name)
-
-    @property
-    def made_by(self) -> GeneratorModel | None:
-        """It sends nothing, and is set up as one that does."""
-        return self.generator
 
 
 class GenerationWorkload(WorkloadModel):

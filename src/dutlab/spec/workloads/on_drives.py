@@ -66,6 +66,12 @@ class DriveSetting(Setting):
         return {key: value for key, value in super().params.items() if key != "writes"}
 
 
+def options_of(setting: Setting) -> Mapping[str, str]:
+    """Fio's options that all jobs of a setting have, as `rw` and `bs`; none of a setting that has other jobs."""
+    found: Mapping[str, str] = getattr(setting, "options", {})
+    return found
+
+
 class DriveWorkload(WorkloadModel):
     """One trial a set of drives and combination of settings."""
 

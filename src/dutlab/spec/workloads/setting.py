@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -18,7 +18,7 @@ from dutlab.errors import InputError
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.goals import Goal, checked, goals_text
 from dutlab.spec.mixes import Mix
-from dutlab.spec.rates import AskedRate, Rate, RateUnit
+from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.units import Pps, Seconds
 from dutlab.workloads import named, plug_of
@@ -199,8 +199,8 @@ def _flat(name: str, value: Any) -> dict[str, Value]:  # noqa: ANN401, PLR0911 -
             return {name: value}
 
 
-class FrameSetting(Setting):
-    """Frames of one size, or of a mix."""
+class MadeSetting(Setting):
+    """Frames of one size, or of a mix, as a generator makes them."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
 
@@ -217,6 +217,10 @@ class FrameSetting(Setting):
     def made_by(self) -> GeneratorModel | None:
         """As the experiment says."""
         return self.generator
+
+
+class FrameSetting(MadeSetting):
+    """Frames that are sent, by the testbed's generator where it names none."""
 
 
 class CarryingSetting(FrameSetting):
@@ -269,19 +273,21 @@ class LoadSetting(DirectedSetting):
         """The warm-up too."""
         return Seconds(self.duration_s + self.warmup_s)
 
+    @property
+    def rate_percent(self) -> float | None:
+        """A share of the speed of each link; None where the rate is none."""
+        return self.rate.value if self.rate is not None and self.rate.unit is RateUnit.PERCENT else None
+
+    @property
+    def rate_pps(self) -> float | None:
+        """Frames a second on each link; None for a share, and for as fast as the generator can."""
+        return None if self.rate is None or self.rate_percent is not None else self.rate.pps(self.frame_size.mean, None)
+
     @cached_property
     def params(self) -> Params:
         """A share stays one: what it is a share of may differ from link to link."""
-        flat = super().params
-        return {
-            k: v for name, value in flat.items() for k, v in (_rate(value, self.frame_size) if name == "rate" else {name: value}).items()
-        }
-
-
-def _rate(rate: Any, mix: Mix) -> dict[str, Value]:  # noqa: ANN401 AskedRate or None
-    if isinstance(rate, AskedRate) and rate.unit is RateUnit.PERCENT:
-        return {"rate_percent": rate.value}
-    return {"rate_pps": None if rate is None else rate.pps(mix.mean, None)}
+        rate = {"rate_pps": self.rate_pps} if self.rate_percent is None else {"rate_percent": self.rate_percent}
+        return {k: v for name, value in super().params.items() for k, v in (rate if name == "rate" else {name: value}).items()}
 
 
 def _goals(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
@@ -296,9 +302,28 @@ Goals = Annotated[tuple[Goal, ...], AfterValidator(_goals)]
 GoalsSaid = Annotated[Goals, Words("search for {}", place=-1, read=lambda goals: ", ".join(goal.name for goal in goals))]
 
 
+_T = TypeVar("_T")
+_BY_READS: Mapping[float | None, str] = {100: "read", 0: "write"}
+
+
+class Told(Generic[_T]):
+    """A field of an import: what the file says under its name; None where it says nothing, or nothing of these kinds."""
+
+    def __init__(self, *kinds: type[_T]) -> None:
+        self._kinds, self._name = kinds, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, setting: ImportedSetting, owner: type) -> _T | None:
+        value: object = setting.said.get(self._name)
+        return value if isinstance(value, self._kinds) else None
+
+
 class ImportedSetting(Setting):
     """What a file of another tool says of how its figures came about."""
 
+    model_config = ConfigDict(ignored_types=(Told,))
     kind: Literal["imported"] = IMPORTED
     of: Annotated[str, ELSEWHERE]
     """The workload that its figures are shown as."""
@@ -313,6 +338,10 @@ class ImportedSetting(Setting):
         "warmup_mult": Words("warm-up at {}"),
     }
     """Of what files of many tools say; a workload of ours that it is shown as says the others."""
+    frame_mix, protocol, work = Told(str), Told(str), Told(str)
+    mtu, streams = Told(int), Told(int)
+    duration_s, rate_pps, rate_percent, reads_percent = Told(int, float), Told(int, float), Told(int, float), Told(int, float)
+    target_percent, threshold_percent, warmup_s = Told(int, float), Told(int, float), Told(int, float)
 
     @property
     def workload(self) -> str:
@@ -329,6 +358,11 @@ class ImportedSetting(Setting):
         """Where the file names both."""
         client, server = self.said.get("client"), self.said.get("server")
         return (str(client), str(server)) if client and server else ()
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """As fio's are called; a table may tell the share of reads in place of `rw`."""
+        return {"rw": _BY_READS.get(self.reads_percent, ""), **{name: str(value) for name, value in self.said.items()}}
 
     @cached_property
     def params(self) -> Params:

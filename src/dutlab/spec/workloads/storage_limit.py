@@ -53,6 +53,11 @@ class StorageLimitSetting(DriveSetting):
     ramp_s: RampSaid
 
     @property
+    def options(self) -> dict[str, str]:
+        """Those of each depth, and the depth that a sweep begins with."""
+        return self.at(1).options
+
+    @property
     def points(self) -> int:
         """Depths of a sweep to the deepest."""
         return ceil(log2(self.deepest)) + 1 + BISECTIONS

@@ -17,7 +17,7 @@ from dutlab.tools.engine.protocol import EVENTS, Clock, Fault, Hello, Received, 
 from dutlab.tools.engine.typed import MisfitError, read
 
 TOOL = "dutlab-engine"
-PROTOCOL = 2
+PROTOCOL = 3
 REPLY_S = 30.0
 """Within which an agent answers what needs no waiting. Opening an XDP port takes some tens of milliseconds; on a busy machine, seconds."""
 ENDS_S = 3.0
@@ -191,8 +191,9 @@ def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str,
 
 
 def to_settle(sent: SentStream) -> dict[str, int]:
-    """What a receiver must know of a stream, as the protocol's StreamSent: refused frames may have used numbers up."""
-    return {"stream": sent.stream, "frames": sent.sent} | ({} if sent.numbered is None else {"numbered": sent.numbered})
+    """What a receiver must know of a stream, as the protocol's StreamSent: refused frames may have used numbers up, several CPUs sent."""
+    told = {"stream": sent.stream, "frames": sent.sent, "unordered": sent.unordered}
+    return told if sent.numbered is None else told | {"numbered": sent.numbered}
 
 
 def sound(said: A, host: str) -> A:

@@ -90,8 +90,8 @@ class Engine:
     async def offer(self, offer: Offer) -> Outcome:
         """Raises ToolFailed, HostError, PortRefused."""
         whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
-        if offer.broadcast_ratio and self._testbed.lab is not None:  # the engine broadcasts on isolated links only, as a lab's are
-            whole = [replace(direction, isolated=True) for direction in whole]
+        if offer.broadcast_ratio:  # the engine broadcasts on isolated links only
+            whole = [replace(of, isolated=self._testbed.isolates(self._testbed.links[of.link])) for of in whole]
         directions = [each for direction in whole for each in of_streams(direction, offer)]
         for agent in self._agents.values():
             agent.take_lines()
@@ -101,7 +101,7 @@ class Engine:
             directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
             through_link_loss=offer.once, streams={stream.name: stream_load(offer, stream) for stream in offer.streams},
         )  # fmt: skip
-        watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates))
+        watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates), every_s=offer.readings_every)
         async with self._opened(directions) as notes:
             if offer.warmup > 0:
                 warming = load.warming_up(offer.warmup, WARMUP_DRAIN)
@@ -254,6 +254,7 @@ class Engine:
         return Outcome(
             flows=tuple(h.flow for h in heard),
             doubts=tuple(d for h in heard for d in h.doubts),
+            link_lost="; ".join(dict.fromkeys(lost for h in heard for lost in h.links_lost)),
             raw={f"engine-{role}.jsonl": agent.take_lines() for role, agent in self._agents.items()},
             facts={
                 "engine_version": versions_of({host: agent.hello.version for host, agent in self._agents.items()}),

@@ -261,6 +261,16 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkLost:
+    """A link that went down: what was lost meanwhile says nothing of a DUT."""
+
+    times: Count
+    """How often it lost its carrier; at least once if it had none when the trial began."""
+    set_down: bool
+    """The port itself was set down on this host. False: it was up, and nobody knows whose end or what cable it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
     """Gaps between the send times of consecutive frames of a stream: what was sent, as it was sent."""
 
@@ -323,6 +333,8 @@ class SentStream:
     """Send time of the last frame."""
     numbered: Count | None = None
     """Below this are all sequence numbers that were used; absent: below `sent`. Present where a refused frame uses up its number."""
+    unordered: bool = False
+    """Several CPUs wrote the numbers of this stream at the same time, so its frames have no order. Tell `settle`."""
 
 
 TimedBy = Literal["card", "kernel", "engine"]
@@ -341,6 +353,8 @@ class Sent:
     """Each stream's share."""
     err: Fault | None = None
     """Present when `ended` is `failed`."""
+    link_lost: LinkLost | None = None
+    """Present when the port's link went down while it was in the trial."""
     notes: tuple[str, ...] = ()
     """What the user should know: a slower back end that had to send this plan, and why."""
     timed_by: TimedBy | None = None
@@ -427,10 +441,10 @@ class ReceivedStream:
     """Frames that never arrived."""
     duplicated: Count
     """Arrivals of a frame that had arrived before."""
-    reordered: Count
-    """Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered)."""
-    reorder_extent_max: Count
-    """The largest reordering extent (RFC 4737 section 4.2.1) that is known: frames between the first later one and this one."""
+    reordered_at_least: Count
+    """Arrivals after a frame with a higher number that had come on the same receive queue, or of the same flow where the back end is not
+    told the queue. So many were reordered before they came here. The same as `reordered` where that is known.
+    """
     guessed: Count
     """Arrivals more than 131,040 numbers behind the highest: nobody knows whether they came twice.
 
@@ -460,6 +474,11 @@ class ReceivedStream:
     """
     next_sequence: Count | None = None
     """One above the highest number that arrived; absent where the back end does not keep it."""
+    reorder_extent_max: Count | None = None
+    """The largest reordering extent (RFC 4737 section 4.2.1) that is known: frames between the first later one and this one.
+
+    Null with `reordered`.
+    """
     reorder_extent_mean: float | None = None
     """Mean of the reordering extents that are known; absent where there are none."""
     reorder_extents_unknown: Count = 0
@@ -467,8 +486,17 @@ class ReceivedStream:
 
     The extents of the others are exact; above 0, the largest of all may be larger than `reorder_extent_max`.
     """
+    reordered: Count | None = None
+    """Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered).
+
+    Null: not known, because the frames came on several receive queues, whose frames change places inside of the receiving host, or because
+    several CPUs sent them.
+    """
     reordered_by_three: Count | None = None
-    """Frames that are 3-reordered (RFC 4737 section 5): TCP would take them for lost. Absent where the back end does not keep it."""
+    """Frames that are 3-reordered (RFC 4737 section 5): TCP would take them for lost.
+
+    Absent where the back end does not keep it, or `reordered` is not known.
+    """
     reordered_ratio: float | None = None
     """Reordered frames in all first arrivals (RFC 4737 section 4.1), from 0 to 1."""
 
@@ -506,6 +534,8 @@ class Received:
 
     They are among `lost`, but it was not the DUT that lost them. Absent: nobody knows; then any loss may be the receiver's.
     """
+    link_lost: LinkLost | None = None
+    """Present when the port's link went down while it was in the trial."""
     timed_by: ArrivalTimes | None = None
     """Who read the clock as frames arrived; absent where the back end keeps no count, or none came."""
 

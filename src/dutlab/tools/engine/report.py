@@ -11,7 +11,7 @@ from dutlab.methods.ports import Flow, Gaps, Latency
 from dutlab.tools.engine import protocol
 from dutlab.tools.engine.agent import TOOL
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, SentSoFar
-from dutlab.tools.engine.protocol import Received, ReceivedStream, ReceivingSoFar, SendingSoFar, SentStream, TimedBy
+from dutlab.tools.engine.protocol import Received, ReceivedStream, ReceivingSoFar, SendingSoFar, Sent, SentStream, TimedBy
 
 _NS = 1e9
 
@@ -28,6 +28,7 @@ def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Receive
         lost_frames=received.lost,
         duplicated_frames=received.duplicated,
         reordered_frames=received.reordered,
+        reordered_at_least_frames=received.reordered_at_least,
         foreign_frames=port.foreign,
         sent_seconds=sent.seconds,
         mean_frame_bytes=sent.sent_bytes / sent.sent if sent.sent else 0.0,
@@ -56,12 +57,24 @@ def doubts_of(link: str, sent: SentStream, received: ReceivedStream, port: Recei
         yield Doubt(DoubtKind.RX_DROPPED, f"{port.kernel_dropped} frames", link)
     if received.guessed:
         yield Doubt(DoubtKind.LEDGER_GUESSED, f"{received.guessed} frames", link)
+    if received.reordered is None and received.received:
+        yield Doubt(DoubtKind.REORDERING_UNKNOWN, f"at least {received.reordered_at_least} frames", link)
     if unknown := received.reorder_extents_unknown:
         yield Doubt(DoubtKind.REORDERING_PARTLY_KNOWN, f"{unknown} of {received.reordered} reordered frames", link)
     if received.corrupted:
         yield Doubt(DoubtKind.CORRUPTED_FRAMES, f"{received.corrupted} frames", link)
     if received.latency and received.latency.negative:
         yield Doubt(DoubtKind.LATENCY_UNKNOWN, f"{received.latency.negative} frames arrived before they were sent", link)
+
+
+def links_lost(sent: Sent, received: Received) -> list[str]:
+    """Of both ports of a direction, which lost its link meanwhile, and whose end that was.
+
+    A port that was set down on its own host says so. One that was up may have lost its carrier by either end or by the cable.
+    """
+    lost = [(of.port, of.link_lost) for of in (sent, received) if of.link_lost is not None]
+    here = [f"the link of {port} went down: it was set down on its host" for port, of in lost if of.set_down]
+    return here or [f"the link of {port} went down: whose end it was is not known" for port, _ in lost]
 
 
 class _OfStream(Protocol):

@@ -18,7 +18,7 @@ from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch
 from dutlab.tools.engine.protocol import Armed, Clock, Done, Received, Sent, Started, Status
-from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, of_stream, sent_so_far
+from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, links_lost, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
 from dutlab.units import Seconds
@@ -44,6 +44,8 @@ class FlowAccount:
     """How long was sent, if sending was stopped."""
     first_ns: int | None
     """When the first frame was sent, by the sender's clock; None if none was."""
+    links_lost: tuple[str, ...] = ()
+    """Ports that lost their link meanwhile, in words."""
 
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
         """The same, with the places where frames got lost between two readings of the path's counters."""
@@ -161,7 +163,8 @@ class Part:
                 if waiting is not None and all(w.sending for w in watches):
                     waiting()
                     waiting = None
-                await asyncio.sleep(LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S)
+                slowly = LOOK_SLOWLY_S if allowed is None and waiting is None else LOOK_S
+                await asyncio.sleep(min(slowly, *(w.every_s for w in watches)))
             for role, ports in _by_host(w.sends_on for w in self.directions).items():
                 await self.agents[role].ask("stop", Done, ports=ports)
 
@@ -223,6 +226,7 @@ class Part:
             tuple(doubts_of(direction.name, of_sender, of_receiver, received)),
             of_sender.seconds if sent.ended == "stopped" else None,
             of_sender.first_monotonic_ns,
+            tuple(links_lost(sent, received)),
         )
 
 
@@ -242,7 +246,11 @@ def _by_host(ports: Iterable[Port]) -> dict[str, list[str]]:
 
 
 def watches_of(
-    directions: Sequence[Direction], load: EngineLoad, tell: Callable[[str, Mapping[str, float]], None] | None = None
+    directions: Sequence[Direction],
+    load: EngineLoad,
+    tell: Callable[[str, Mapping[str, float]], None] | None = None,
+    *,
+    every_s: float = 1.0,
 ) -> list[DirectionWatch]:
-    """A watch for each direction; `tell` takes the newest rates of each."""
-    return [DirectionWatch(direction.name, LossWatch(load.drain), tell=tell) for direction in directions]
+    """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
+    return [DirectionWatch(direction.name, LossWatch(load.drain), every_s, tell=tell) for direction in directions]

@@ -1,4 +1,4 @@
-"""What both ends of a direction count while a trial runs: readings once a second, and whether so much is lost that it may end."""
+"""What both ends of a direction count while a trial runs: readings, usually once a second, and whether it may end early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 
 SECOND_NS = 1_000_000_000
 _NEARLY = 0.9
-"""A reading comes at least this part of a second after the one before; looks more often than that give none."""
+"""A reading comes at least this part of the time between readings after the one before; looks more often than that give none."""
 _READINGS_OF_A_RATE = 2
 
 
@@ -34,9 +34,12 @@ class DirectionWatch:
 
     flow: str
     losses: LossWatch
+    every_s: float = 1.0
+    """The time between readings."""
     sending: bool = False
     """A frame had been sent at the last look."""
     _told: int = 0
+    _told_ns: int = 0
     _points: dict[str, list[_Point]] = field(default_factory=dict)
     _latencies: list[tuple[int, int, int]] = field(default_factory=list)
     tell: Callable[[str, Mapping[str, float]], None] | None = None
@@ -58,10 +61,11 @@ class DirectionWatch:
     def _tell_rates(self) -> None:
         """The newest rate of each count, once those of the receiver have moved on too."""
         received = self._points.get("received_pps", [])
-        if self.tell is None or len(received) <= self._told:
+        if self.tell is None or len(received) <= self._told or received[-1].at_ns - self._told_ns < _NEARLY * SECOND_NS:
             return
-        self._told = len(received)
-        rates = {name: round(_rate(*points[-2:]), 1) for name, points in self._points.items() if len(points) > 1}
+        self._told, self._told_ns = len(received), received[-1].at_ns
+        second = round(1 / self.every_s)
+        rates = {name: round(_rate(points[-1 - second :][0], points[-1]), 1) for name, points in self._points.items() if len(points) > 1}
         if rates:
             self.tell(self.flow, rates)
 
@@ -76,9 +80,8 @@ class DirectionWatch:
         if self._due([p.at_ns for p in points[-1:]], at_ns):
             points.append(_Point(at_ns, count))
 
-    @staticmethod
-    def _due(before_ns: list[int], at_ns: int) -> bool:
-        return not before_ns or at_ns - before_ns[-1] >= _NEARLY * SECOND_NS
+    def _due(self, before_ns: list[int], at_ns: int) -> bool:
+        return not before_ns or at_ns - before_ns[-1] >= _NEARLY * self.every_s * SECOND_NS
 
     def lost_so_far(self, receiver_wall_s: Callable[[int], float]) -> LostSoFar | None:
         """At the last reading of losses; None where there is none yet."""

@@ -83,12 +83,12 @@ def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[di
         return sum(of.instructions for _, of in by_name[name]) / sum(p.frames for p, _ in by_name[name])
 
     figures = {
-        "instructions_per_frame": each("router") - each("rig"),
-        "rig_instructions_per_frame": each("rig"),
-        "whole_instructions_per_frame": each("router"),
+        "exact_instructions_per_frame": each("router") - each("rig"),
+        "exact_rig_instructions_per_frame": each("rig"),
+        "exact_whole_instructions_per_frame": each("router"),
     }
     if "first" in by_name:
-        figures["first_instructions_per_frame"] = each("first") - each("first-rig")
+        figures["exact_first_instructions_per_frame"] = each("first") - each("first-rig")
     rows: list[Row] = [
         {"pass": p.name, "size_bytes": p.size, "sent_frames": of.sent, "received_frames": of.came, "instructions": of.instructions}
         for p, of in zip(planned, found[1:], strict=True)

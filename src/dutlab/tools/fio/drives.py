@@ -19,6 +19,7 @@ from dutlab.hosts.programs import Program
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.workloads.fio import FioSetting
+from dutlab.systems.modes import ModeArray
 
 LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
 _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
@@ -80,9 +81,9 @@ async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collecti
     return found
 
 
-async def find_array(host: Host, mode: str) -> dict[str, FoundDrive]:
-    """The array that `mode` made of the host's drives, in their place. Raises TestbedError, HostError."""
-    array = await array_of(host, mode)
+async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
+    """The array that a mode made of the host's drives, in their place. Raises TestbedError, HostError."""
+    array = await array_of(host, made)
     if array.is_file:
         kind = (await host.run(["findmnt", "-n", "-o", "FSTYPE", "--target", array.path])).text.strip()
         memory = (await host.run(["sh", "-c", _MEMORY])).text.strip()

@@ -76,8 +76,10 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         raise MeasurementError(f"drives of {' and '.join(found)} make no one array")
     (name,) = found
     host = site.hosts[name]
-    failing = Failing(host, site.testbed.hosts[name], cell.mode)
-    array = await array_of(host, cell.mode)
+    if (made := site.arrays.get(cell.mode)) is None:
+        raise MeasurementError(f"mode {cell.mode} makes no array")
+    failing = Failing(host, site.testbed.hosts[name], made)
+    array = await array_of(host, made)
     async with watched(host, array.path, await failing.path()) as watch:
         film = _Film(setting, failing, watch)
         try:
@@ -85,7 +87,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         finally:
             with contextlib.suppress(HostError):  # what the trial came to is said before; the mode's look after it says the rest
                 await to_its_end(failing.heal())
-    raw = {**ran.raw, _HOST: bytes(watch.raw), _SPANS: json.dumps(film.spans).encode()}
+    raw = {**ran.raw, _HOST: watch.raw, _SPANS: json.dumps(film.spans).encode()}
     facts = facts_of(found, ran)
     rows = _film_of(raw, watch.readings, film.spans)
     figures = figures_of(rows, film.spans, watch.readings, member_bytes(facts))

@@ -40,7 +40,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         swept = await sweep(at, setting.deepest)
     seen = {host: watch.readings for host, watch in watches.items()}
     told = {depth: {**figures_at(of.whole), **_host_cores(of.spans, seen)} for depth, of in ran.items()}
-    said = {_HOST.format(host): bytes(watch.raw) for host, watch in watches.items()}
+    said = {_HOST.format(host): watch.raw for host, watch in watches.items()}
     return Measured(
         figures={cell.link_label: _figures(swept, told)},
         doubts=(*dict.fromkeys(doubt for of in ran.values() for doubt in of.doubts), *doubts_of(found)),

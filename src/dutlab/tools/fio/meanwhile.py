@@ -11,9 +11,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.running import KeptOutput
 
 EVERY_S = 0.5
 SECTOR_BYTES = 512
@@ -104,9 +106,13 @@ class Meanwhile:
 
     def __init__(self, host: Host) -> None:
         self.readings: list[HostReading] = []
-        self.raw = bytearray()
-        """The lines as the host said them."""
+        self._said = KeptOutput(OUTPUT_BYTES)
         self._host, self._new, self._over = host, asyncio.Event(), False
+
+    @property
+    def raw(self) -> bytes:
+        """The lines as the host said them."""
+        return bytes(self._said.kept)
 
     async def until(self, holds: Callable[[HostReading], bool], limit_s: float) -> HostReading | None:
         """The first reading from now on that `holds`; None where none did in this time. Raises HostError when the loop has ended."""
@@ -127,7 +133,7 @@ class Meanwhile:
         """Reads what the loop prints, to its end."""
         try:
             while line := await process.readline():
-                self.raw += line
+                self._said.take(line)
                 self.readings += read_lines(line)
                 self._new.set()
         except HostError:  # the host is lost, which whoever measures says too

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import Self
 
+from dutlab.bounds import FETCHED_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
@@ -23,9 +24,7 @@ from dutlab.hosts.private_folder import held_folder
 from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
-from dutlab.spec.arrays import engine_of
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.known import MDRAID
 from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
 from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
@@ -116,7 +115,7 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
         try:
             found = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
             insist_unused(found)
-            insist_within([cell for cell in cells if not _in_array(site, cell)], found)
+            insist_within([cell for cell in cells if cell.mode not in site.arrays], found)
         except TestbedError as error:
             faults.append(str(error))
     if faults:
@@ -160,10 +159,12 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     try:
         for name, drives in _by_host(site, cell.links).items():
             host, written = site.hosts[name], drives if _writes(cell) else ()
-            if device := site.arrays.get(cell.mode):
-                found[name] = await find_own_array(host, device, cell.mode, drives, look=bool(written))
+            if (array := site.arrays.get(cell.mode)) is None:
+                found[name] = await find(host, drives, written=written)
+            elif array.device:
+                found[name] = await find_own_array(host, array.device, cell.mode, drives, look=bool(written))
             else:
-                found[name] = await (find_array(host, cell.mode) if _in_array(site, cell) else find(host, drives, written=written))
+                found[name] = await find_array(host, array)
             if written:
                 insist_unused(found[name])
             insist_within([cell], found[name])
@@ -266,8 +267,10 @@ async def _one(
             timeout_s = setting.loaded_s + laid_out_s + GRACE_S
             running = run_heard(host, argv, lambda line: _hear(line, name, tell), timeout_s=timeout_s)
             done = await (running if act is None else _during(running, act, lambda: host.run(["sh", "-c", _END, "dutlab", folder])))
-            report = (await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False)).stdout
-            logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder])).stdout)
+            report = (
+                await host.run(["sh", "-c", 'cat -- "$1/report.json" 2>/dev/null', "dutlab", folder], check=False, most_bytes=FETCHED_BYTES)
+            ).stdout
+            logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder], most_bytes=FETCHED_BYTES)).stdout)
         finally:
             if files := [d.path for d in drives.values() if d.is_file and not d.stays]:
                 await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
@@ -332,11 +335,6 @@ def _logs(data: bytes) -> dict[str, bytes]:
         found[name.decode()] = data[end + 1 : end + 1 + int(length)]
         at = end + 1 + int(length)
     return found
-
-
-def _in_array(site: GeneratorSite, cell: Cell) -> bool:
-    """Whether its mode makes one array of the host's drives, which is larger than each of them."""
-    return site.testbed.dut_family == MDRAID and bool(engine_of(cell.mode) or cell.mode in site.arrays)
 
 
 def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import CommandTimedOut, ToolFailed
 from dutlab.hosts.host import Done, Host
@@ -80,7 +81,7 @@ async def run_for(host: Host, argv: Sequence[str], seconds: float, *, tool: str,
     """Runs a program and ends it after so many seconds, by SIGINT or else SIGKILL. Raises ToolFailed when neither helps, HostError."""
     try:
         limited = ["timeout", "-s", "INT", "-k", f"{KILL_S:g}", f"{seconds:g}", *argv]
-        return await host.run(limited, stdin=stdin, timeout_s=seconds + KILL_S + GRACE_S, check=False)
+        return await host.run(limited, stdin=stdin, timeout_s=seconds + KILL_S + GRACE_S, check=False, most_bytes=OUTPUT_BYTES)
     except CommandTimedOut as e:
         raw = {f"{tool}.txt": e.stderr_tail.encode()}
         raise ToolFailed(f"could not be ended after {seconds:g} s", tool=tool, host=host.name, raw=raw) from e
@@ -193,7 +194,7 @@ class _Sent:
             received_frames=received,
             lost_frames=sent - received,
             duplicated_frames=0,
-            reordered_frames=0,
+            reordered_frames=None,
             foreign_frames=strangers,
             sent_seconds=told.seconds,
             mean_frame_bytes=float(asked.frame_bytes),

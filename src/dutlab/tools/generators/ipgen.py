@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
 from dutlab.methods.ledger import negative_loss, starved
@@ -74,7 +75,9 @@ class Ipgen:
         script, seconds = script_of(offer, size)
         argv = [self._model.program, "--nocurses", *ends_of(self._place.testbed.links[direction.link])]
         host = self._place.hosts[self._place.senders[0]]
-        done = await host.run(["sh", "-c", _RUN, "ipgen", *argv], stdin=script.encode(), timeout_s=seconds + LINKS_UP_S, check=False)
+        done = await host.run(
+            ["sh", "-c", _RUN, "ipgen", *argv], stdin=script.encode(), timeout_s=seconds + LINKS_UP_S, check=False, most_bytes=OUTPUT_BYTES
+        )
         raw = {
             f"ipgen-{direction.name}.jsonl": done.stdout,
             f"ipgen-{direction.name}.txt": done.stderr,

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.methods.ports import Measured, Row
@@ -131,7 +132,9 @@ class BenchmarkRun:
 async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | None]) -> tuple[list[BenchmarkProcess], dict[str, bytes]]:
     """A process for each of `cores` at once, pinned to it (None: not pinned), and what each printed. Raises ToolFailed, HostError."""
     pinned = [[*(host.system.pinned([core]) if core is not None else ()), *run.argv] for core in cores]
-    done = await asyncio.gather(*(host.run(words, check=False, timeout_s=run.seconds + _ENDS_S) for words in pinned))
+    done = await asyncio.gather(
+        *(host.run(words, check=False, timeout_s=run.seconds + _ENDS_S, most_bytes=OUTPUT_BYTES) for words in pinned)
+    )
     raw = {f"ipgen-{n}.txt": d.stdout + d.stderr for n, d in enumerate(done, 1)}
     found = [parse_benchmark(d.text)[0] for d in done]
     for d, batches in zip(done, found, strict=True):

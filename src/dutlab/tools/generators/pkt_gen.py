@@ -172,7 +172,7 @@ def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flo
         received_frames=came,
         lost_frames=sent.packets - came,
         duplicated_frames=0,
-        reordered_frames=0,
+        reordered_frames=None,
         foreign_frames=strangers,
         sent_seconds=sent.seconds,
         mean_frame_bytes=float(size),

@@ -154,7 +154,7 @@ class Trex:
             received_frames=came - strangers,
             lost_frames=sent - came + strangers,
             duplicated_frames=0,
-            reordered_frames=0,
+            reordered_frames=None,
             foreign_frames=strangers,
             sent_seconds=seconds,
             mean_frame_bytes=mean,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.ending import cancelled
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
@@ -62,7 +63,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
     Raises ToolFailed when it does not end in time, ToolMissing, HostError.
     """
     try:
-        client = await host.run(argv, timeout_s=timeout_s, check=False)
+        client = await host.run(argv, timeout_s=timeout_s, check=False, most_bytes=OUTPUT_BYTES)
     except CommandTimedOut as e:
         why = f"{name}: the client did not end within {e.timeout_s:g} s and was ended"
         raise ToolFailed(why, tool=TOOL, host=host.name, remedy=f"see whether the link lets {lets} through") from e

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import to_its_end
 from dutlab.errors import HostError, InputError
@@ -42,6 +43,7 @@ LONGEST_S = 366 * 86400.0
 """For a step without a time-out: it may take as long as it takes."""
 FIRST_WORD_S = 10.0
 """A step that takes longer is named to whoever watches, and again each time that it has taken twice as long."""
+_STATUS_BYTES = 4096
 _LEAVES_S = 0.2
 """A shell that nothing of its step holds has ended by then."""
 
@@ -360,7 +362,7 @@ class _Lane:
 
     async def _watched(self, process: Process, begun: StepDone) -> None:
         """The same for a step that may leave something in the background, which goes on. Raises HostError."""
-        said = bytearray(begun.stdout)
+        said, dropped = bytearray(begun.stdout), 0
         begun = replace(begun, stdout=b"")
         status = take_status(said, 0)
         try:
@@ -369,12 +371,17 @@ class _Lane:
                     until = len(said)
                     said += chunk
                     status = take_status(said, until)
+                    dropped += len(said)
+                    del said[OUTPUT_BYTES:-_STATUS_BYTES]  # the status comes last
+                    dropped -= len(said)
         except TimeoutError:
             self.account.keep(_timed_out(replace(begun, stdout=bytes(said)), await process.end()))
             return
         except asyncio.CancelledError:
             self.account.keep(_ended(replace(begun, stdout=bytes(said)), await process.end(), None, _INTERRUPTED, "interrupted"))
             raise
+        if dropped:
+            said[OUTPUT_BYTES:OUTPUT_BYTES] = f"\ndutlab: {dropped} bytes were not kept\n".encode()
         begun = replace(begun, stdout=bytes(said))
         waiting = asyncio.ensure_future(process.wait(LONGEST_S))
         if status is None:  # its shell was killed, or the host was lost

@@ -1,0 +1,61 @@
+"""A program of this machine that is asked for a few words: its whole group has a limit of time, its output one of bytes."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+_AT_ONCE_BYTES = 1 << 16
+
+
+class BoundedAnswer(NamedTuple):
+    """How a program ended, and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run_bounded(argv: Sequence[str], *, timeout_s: float, most_bytes: int, environment: Mapping[str, str] | None = None) -> BoundedAnswer:
+    """Runs `argv` without input. Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`.
+
+    Its children end with it: one that keeps the pipes open is not waited for.
+    """
+    program = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, bufsize=0, start_new_session=True
+    )
+    streams = [stream for stream in (program.stdout, program.stderr) if stream is not None]
+    printed = {stream.fileno(): bytearray() for stream in streams}
+    until_s = time.monotonic() + timeout_s
+    try:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in printed:
+                selector.register(descriptor, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select(max(0.0, until_s - time.monotonic())):
+                    if part := os.read(key.fd, _AT_ONCE_BYTES):
+                        printed[key.fd] += part
+                    else:
+                        selector.unregister(key.fd)
+                if sum(map(len, printed.values())) > most_bytes:
+                    raise ValueError(f"{argv[0]} printed more than {most_bytes} bytes")
+                if time.monotonic() >= until_s:
+                    raise TimeoutError
+        try:
+            status = program.wait(max(0.0, until_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+        for stream in streams:
+            stream.close()
+    out, err = (bytes(part).decode("utf-8", "replace") for part in printed.values())
+    return BoundedAnswer(status, out, err)

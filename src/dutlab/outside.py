@@ -1,0 +1,141 @@
+"""The one reader of files that others may have made: of a run, of a site, of another tool, or that a user names.
+
+A plain file only, opened with O_NONBLOCK and O_CLOEXEC, so that no pipe or device is waited for; its size is checked before and while it
+is read, since it may grow. A link is followed only where the user named it.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from dutlab.bounds import FileBound
+from dutlab.errors import InputError, StoreError
+
+_AT_ONCE_BYTES = 1 << 20
+_LARGEST = 2**64
+"""No count, size or time of ours needs an integer beyond it."""
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+class AtLink(enum.Enum):
+    """What a symbolic link in the place of the file means."""
+
+    REFUSED = "refused"
+    """Others may write to the folder, so what it points to is not theirs to show."""
+    FOLLOWED = "followed"
+    """The user named the file."""
+
+
+class Unfit(enum.StrEnum):
+    """Why a file is not read."""
+
+    LINK = "link"
+    NOT_PLAIN = "not-plain"
+    """A pipe, a device, a socket or a folder."""
+    TOO_LARGE = "too-large"
+
+
+class UnfitFile(StoreError):
+    """A file from outside that is not read. `most_bytes` is None where its size is not the reason."""
+
+    def __init__(self, path: Path, kind: Unfit, bound: FileBound | None = None) -> None:
+        if bound is not None:
+            what, remedy = f"larger than {bound.most_bytes} bytes, so not a {bound.what}", "ask who made it"
+        else:
+            what = "a symbolic link" if kind is Unfit.LINK else "not a plain file"
+            remedy = "the file was changed; verify the run with its MANIFEST.sha256" if kind is Unfit.LINK else "name a plain file"
+        super().__init__(f"{path}: {what}", remedy=remedy)
+        self.path, self.kind, self.most_bytes = path, kind, None if bound is None else bound.most_bytes
+
+
+def read(path: Path, bound: FileBound, links: AtLink = AtLink.REFUSED) -> bytes:
+    """The whole file. Raises UnfitFile, OSError."""
+    handle = descriptor(path, links)
+    try:  # without a Python file around it: a report reads tens of thousands
+        return read_within(handle, path, bound)
+    finally:
+        os.close(handle)
+
+
+def opened(path: Path, links: AtLink = AtLink.REFUSED, *, most: FileBound | None = None) -> BinaryIO:
+    """The file for a reader that streams it. Raises UnfitFile, OSError."""
+    handle = descriptor(path, links)
+    if most is not None and os.fstat(handle).st_size > most.most_bytes:
+        os.close(handle)
+        raise UnfitFile(path, Unfit.TOO_LARGE, most)
+    return os.fdopen(handle, "rb")
+
+
+def descriptor(path: Path, links: AtLink = AtLink.REFUSED) -> int:
+    """A descriptor of a plain file. Raises UnfitFile, OSError."""
+    flags = _FLAGS if links is AtLink.FOLLOWED else _FLAGS | os.O_NOFOLLOW
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and links is AtLink.REFUSED:
+            raise UnfitFile(path, Unfit.LINK) from None
+        if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device that has no driver
+            raise UnfitFile(path, Unfit.NOT_PLAIN) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UnfitFile(path, Unfit.NOT_PLAIN)
+    return handle
+
+
+def read_given(path: Path, bound: FileBound) -> bytes:
+    """The whole of a file that the user names, who may name a link. Raises InputError."""
+    try:
+        return read(path, bound, AtLink.FOLLOWED)
+    except UnfitFile as error:
+        raise InputError(error.what, remedy=error.remedy) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
+    """The rest of an open file. Raises UnfitFile, OSError."""
+    size = os.fstat(handle).st_size
+    if size > bound.most_bytes:
+        raise UnfitFile(path, Unfit.TOO_LARGE, bound)
+    found = os.read(handle, size + 1)
+    if len(found) == size:
+        return found
+    parts, length = [found], len(found)  # it grew meanwhile, or its size says nothing (/proc)
+    while part := os.read(handle, _AT_ONCE_BYTES):
+        parts.append(part)
+        length += len(part)
+        if length > bound.most_bytes:
+            raise UnfitFile(path, Unfit.TOO_LARGE, bound)
+    return b"".join(parts)
+
+
+def json_of(read: bytes) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
+    """JSON without NaN, infinity and numbers that nothing of ours counts to. Raises ValueError, RecursionError."""
+    return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number of JSON")
+
+
+def _integer(digits: str) -> int:
+    if (found := int(digits)) > _LARGEST or found < -_LARGEST:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return found
+
+
+def _number(text: str) -> float:
+    if (found := float(text)) in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+"""Made once: an index reads three files of each of a hundred thousand runs."""

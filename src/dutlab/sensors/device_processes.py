@@ -1,0 +1,76 @@
+"""Which processes of this machine are the DUT or part of the testbed, so that their work is not taken for that of others.
+
+Named by the testbed file (`account:`), or found: what lives in the network namespace of one of its hosts, and what holds the DUT's ports: a
+tap of theirs (tun.rst: fdinfo says `iff:`), or a device by VFIO (vfio.rst), as QEMU and DPDK do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab.spec.account import AccountSpec
+
+_COMM = 15
+"""So many characters of a program's name are kept (proc_pid_comm(5))."""
+
+
+@dataclass(frozen=True)
+class DeviceProcesses:
+    """The processes that match, without those that descend from another of them."""
+
+    accounts: tuple[AccountSpec, ...] = ()
+    namespaces: frozenset[int] = frozenset()
+    """Inodes of network namespaces."""
+    ports: frozenset[str] = frozenset()
+    """Interfaces of a DUT that is this machine, or a namespace of it."""
+    proc: Path = Path("/proc")
+
+    def __call__(self) -> Iterator[int]:
+        if not any((self.accounts, self.namespaces, self.ports)):
+            return
+        parents, matching = dict[int, int](), set[int]()
+        for folder in self.proc.glob("[0-9]*"):
+            try:
+                name, _, rest = (folder / "stat").read_text(encoding="utf-8", errors="replace").partition("(")[2].rpartition(")")
+                parents[pid := int(folder.name)] = int(rest.split()[1])
+                if self._matches(folder, name):
+                    matching.add(pid)
+            except (OSError, ValueError, IndexError):  # ended meanwhile
+                continue
+        ours = {os.getpid()}
+        for pid in sorted(matching):
+            above = set(_ancestors(pid, parents))
+            if not above & (matching | ours) and pid not in ours:
+                yield pid
+
+    def _matches(self, folder: Path, name: str) -> bool:
+        if any(name == wanted[:_COMM] for of in self.accounts for wanted in of.processes):
+            return True
+        if groups := [group.strip("/") for of in self.accounts for group in (*of.cgroups, *of.units)]:
+            paths = [line.rpartition(":")[2] for line in (folder / "cgroup").read_text(encoding="utf-8").splitlines()]
+            if any(f"/{group}/" in f"{path}/" for group in groups for path in paths):
+                return True
+        if self.namespaces and (folder / "ns" / "net").stat().st_ino in self.namespaces:
+            return True
+        return bool(self.ports) and self._holds_port(folder)
+
+    def _holds_port(self, folder: Path) -> bool:
+        for fd in (folder / "fd").iterdir():
+            to = str(fd.readlink())
+            if to.startswith("/dev/vfio/") and to != "/dev/vfio/vfio":
+                return True
+            if to == "/dev/net/tun":
+                lines = (folder / "fdinfo" / fd.name).read_text(encoding="utf-8").splitlines()
+                if any(line.startswith("iff:") and line.split()[-1] in self.ports for line in lines):
+                    return True
+        return False
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    seen = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in seen:
+        seen.add(pid)
+        yield pid

@@ -1,0 +1,97 @@
+"""Whether this machine is quiet, and what keeps it busy: for runs that wait for it, and for trials that go first while it lasts.
+
+/proc/loadavg says how many threads run or wait for a CPU at this instant (proc_loadavg(5)); one of them is the reader. A container sees the
+whole machine's number, and the names of its own programs alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+QUIET = 0.1
+"""So many other threads may run on average."""
+CALM_S = 3.0
+"""So long it has to be quiet before a run begins."""
+READINGS = 20
+SECOND_S = 1.0
+GLANCE_S = 0.04
+"""A glance between two trials takes so long."""
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The other programs of this machine."""
+
+    proc: Path = Path("/proc")
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    async def running(self, during_s: float, *, most: float = inf) -> float:
+        """How many other threads run or wait for a CPU, on average; it stops as soon as that is more than `most`.
+
+        Raises OSError, ValueError, IndexError where the kernel does not tell.
+        """
+        found = 0
+        for _ in range(READINGS):
+            found += max(0, int((self.proc / "loadavg").read_text(encoding="utf-8").split()[3].partition("/")[0]) - 1)
+            if found > most * READINGS:
+                break
+            await self.sleep(during_s / READINGS)
+        return found / READINGS
+
+    async def is_calm(self) -> bool:
+        """Whether it is quiet at this moment, as far as a glance shows."""
+        try:
+            return await self.running(GLANCE_S, most=QUIET) <= QUIET
+        except (OSError, ValueError, IndexError):
+            return False
+
+    async def until_quiet(self, longest_s: float, tell: Callable[[str], None]) -> str:
+        """Waits for some quiet seconds, and tells what keeps it busy when that changes. Returns what did at the end, or "".
+
+        A machine that does not tell is not waited for.
+        """
+        ends, calm_s, told = self.clock() + longest_s, 0.0, ""
+        while True:
+            before = self.used()
+            try:
+                others = await self.running(SECOND_S)
+            except (OSError, ValueError, IndexError):
+                return ""
+            calm_s = calm_s + SECOND_S if others <= QUIET else 0.0
+            if calm_s >= min(CALM_S, longest_s):
+                return ""
+            names = self.busiest(before, self.used())
+            busy = f"{others:.1f} other threads run{f': {names}' if names else ''}"
+            if self.clock() >= ends:
+                return busy
+            if calm_s == 0 and names != told:
+                told = names
+                tell(busy)
+
+    def used(self) -> dict[int, tuple[str, int]]:
+        """Process → name and its ticks of CPU time; those that are visible here, and not ours."""
+        found = {}
+        for folder in self.proc.glob("[0-9]*"):
+            try:
+                stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+            except OSError:  # ended meanwhile
+                continue
+            name, _, rest = stat.partition("(")[2].rpartition(")")
+            if int(folder.name) != os.getpid():
+                found[int(folder.name)] = (name, sum(map(int, rest.split()[11:13])))
+        return found
+
+    def busiest(self, before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]]) -> str:
+        """The programs that used most in between, by name."""
+        used: dict[str, int] = {}
+        for pid, (name, ticks) in after.items():
+            used[name] = used.get(name, 0) + ticks - before.get(pid, (name, ticks))[1]
+        return ", ".join(name for name in sorted(used, key=lambda name: -used[name])[:MOST_NAMED] if used[name] > 0)

@@ -1,0 +1,33 @@
+"""Whose processor time counts as that of a host of the testbed, beside what dutlab starts there and the kernel's threads that forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic_core import InitErrorDetails
+
+from dutlab.errors import FaultKind
+from dutlab.spec.model import SpecModel, fault
+
+
+class AccountSpec(SpecModel):
+    """Processes, control groups and units of systemd that are the device."""
+
+    processes: tuple[str, ...] = ()
+    """Names of programs, as `ps -o comm` prints them."""
+    cgroups: tuple[str, ...] = ()
+    """Paths of control groups, from any level: `vpp.slice`, `machine.slice/router`."""
+    units: tuple[str, ...] = ()
+    """Names of units of systemd: `vpp.service`."""
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether each is a name that can match some process but not every one."""
+        del made
+        faults = []
+        for key in ("processes", "cgroups", "units"):
+            for n, name in enumerate(data.get(key) or () if isinstance(data.get(key), (list, tuple)) else ()):
+                if isinstance(name, str) and (not name.strip("/ ") or (key != "cgroups" and "/" in name)):
+                    faults.append(fault((key, n), f"{name!r} names no {key.removesuffix('es').removesuffix('s')}", FaultKind.INVALID))
+        return faults

@@ -1,0 +1,152 @@
+"""Modes of a DUT: one record each, by which every room knows what a mode is. No I/O.
+
+Users write a mode's name in experiment.yaml. `systems.modes_of` finds the record of a name; no other place reads anything from a name.
+A system (`systems/NAME.py`) lists the records of its modes, and the family (`dut/NAME.py`) says of each how it is applied and verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Between = Literal["networks", "hosts"]
+"""What the tunnel of a link is between: the networks behind both ends, or the two ends themselves."""
+ArrayCondition = Literal["", "degraded", "rebuilding", "rebuilt"]
+"""Empty: healthy, and never otherwise."""
+MD, LVM, BTRFS, ZFS, OWN = "md", "lvm", "btrfs", "zfs", "own"
+"""Engines of arrays; `own` are the commands of an experiment file."""
+SETS = 2
+"""Sets of a level that is a stripe of sets."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What frames must show of a mode."""
+
+    tracks: bool
+    """The DUT keeps a state for each flow."""
+    admits_unsolicited: bool
+    """A new flow from the sink's side passes."""
+    translates: bool = False
+    """The sink sees the DUT's outer address instead of the source's."""
+
+
+ROUTES = Behaviour(tracks=False, admits_unsolicited=True)
+TRACKS = Behaviour(tracks=True, admits_unsolicited=True)
+GUARDS = Behaviour(tracks=True, admits_unsolicited=False)
+TRANSLATES = Behaviour(tracks=True, admits_unsolicited=False, translates=True)
+TRANSLATES_OPEN = Behaviour(tracks=True, admits_unsolicited=True, translates=True)
+
+
+@dataclass(frozen=True)
+class ModeTunnel:
+    """A tunnel from the source of each link to the DUT. It wraps what the source's own kernel sends, and no frames of the engine."""
+
+    wrapping: str
+    """What it adds to a packet: a name of analysis/ceilings/tunnel.py."""
+    drops_clear: bool = False
+    """What is not encrypted is dropped; otherwise it goes past the tunnel."""
+    between: Between = "networks"
+
+
+@dataclass(frozen=True)
+class ModeArray:
+    """One array of all drives of a host."""
+
+    engine: str
+    level: str
+    """As the engine calls it."""
+    least_drives: int
+    """Drives without which there is none (md(4), lvmraid(7), mkfs.btrfs(8), zpoolconcepts(7))."""
+    raid: int | None = None
+    """Number of the RAID level, where each drive gets the blocks that the level says; None of others."""
+    set_level: str = ""
+    """Level of each of its two sets, of a level that is a stripe of sets."""
+    even: bool = False
+    """It takes an even number of drives."""
+    redundant: bool = True
+    """It can lose a drive."""
+    state: ArrayCondition = ""
+    device: str = ""
+    """Path of the block device, of an array that commands of an experiment file make."""
+
+    def misfit(self, drives: int) -> str:
+        """Why so many drives make none; empty if they do."""
+        if drives < self.least_drives:
+            return f"needs {self.least_drives} drives, and there are {drives}"
+        return f"needs an even number of drives, and there are {drives}" if self.even and drives % SETS else ""
+
+
+@dataclass(frozen=True)
+class DeclaredMode:
+    """A mode of a family of DUTs, or of an experiment file."""
+
+    name: str
+    behaviour: Behaviour = ROUTES
+    """That of a router, where a mode is about something other than frames."""
+    tunnel: ModeTunnel | None = None
+    array: ModeArray | None = None
+
+
+AS_FOUND = DeclaredMode("as-found")
+ROUTER = DeclaredMode("router")
+FILTER_EMPTY, FILTER_EMPTY_UNTRACKED = DeclaredMode("filter-empty", TRACKS), DeclaredMode("filter-empty")
+FILTER_1, FILTER_25 = DeclaredMode("filter-1"), DeclaredMode("filter-25")
+"""Filters of RFC 2544 section 11.4."""
+FILTER_DEFAULT = DeclaredMode("filter-default", GUARDS)
+FILTER_OWN = DeclaredMode("filter-own", TRACKS)
+"""Keeps the ruleset that the system loads by itself."""
+NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
+"""`nat-open` translates and filters nothing."""
+BRIDGE, FLOWTABLE = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS)
+"""Of a guest that counts its instructions: ports joined below IP, and a router that hands flows to the kernel's fast path."""
+FIREWALL, FIREWALL_UNTRACKED = (
+    (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
+)
+"""Modes of a firewall; the second where a filter without rules tracks no flow."""
+
+_ESP = {
+    "": "esp-aes-gcm", "-cbc": "esp-aes-cbc-sha256", "-null": "esp-null-sha256", "-3des-md5": "esp-3des-md5",
+    "-aes-cbc-sha1": "esp-aes-cbc-sha1", "-aes-cbc-sha2-512": "esp-aes-cbc-sha512", "-aes-gcm-256": "esp-aes-gcm",
+    "-chacha20-poly1305": "esp-chacha20-poly1305",
+}  # fmt: skip
+XFRM, IKEV2 = (
+    tuple(DeclaredMode(f"{keys}{cipher}", tunnel=ModeTunnel(wrapping, drops_clear=True)) for cipher, wrapping in _ESP.items())
+    for keys in ("ipsec", "ikev2")
+)
+"""ESP in every cipher that Linux is asked for, with keys that are set and with keys that the ends agree on."""
+IPSEC = XFRM[:2]
+"""Those that every family has words for."""
+IPSEC_REQUIRE = replace(IPSEC[0], name="ipsec-require")
+"""The DUT takes nothing else from the source."""
+IKEV2_HOST = DeclaredMode("ikev2-host", tunnel=ModeTunnel("esp-aes-gcm", between="hosts"))
+"""Encrypts what passes between the source and the DUT itself, and not what goes on to the sink."""
+GRE, IPIP, VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "vxlan", "wireguard"))
+TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD)
+"""All of Linux."""
+
+_LEVELS = (
+    ModeArray(MD, "raid0", 2, raid=0, redundant=False), ModeArray(MD, "raid1", 2, raid=1), ModeArray(MD, "raid10", 4, raid=10),
+    ModeArray(MD, "raid5", 3, raid=5), ModeArray(MD, "raid6", 4, raid=6),
+    ModeArray(MD, "raid50", 6, raid=50, set_level="raid5", even=True), ModeArray(MD, "raid60", 8, raid=60, set_level="raid6", even=True),
+    ModeArray(LVM, "raid0", 2, raid=0, redundant=False), ModeArray(LVM, "raid1", 2, raid=1),
+    ModeArray(LVM, "raid10", 4, raid=10, even=True), ModeArray(LVM, "raid5", 3, raid=5), ModeArray(LVM, "raid6", 5, raid=6),
+    ModeArray(BTRFS, "raid0", 2, redundant=False), ModeArray(BTRFS, "raid1", 2), ModeArray(BTRFS, "raid10", 4),
+    ModeArray(ZFS, "stripe", 2, redundant=False), ModeArray(ZFS, "mirror", 2), ModeArray(ZFS, "raidz1", 3), ModeArray(ZFS, "raidz2", 4),
+)  # fmt: skip
+
+
+def _in_states(array: ModeArray) -> tuple[DeclaredMode, ...]:
+    """Return the modes of an array that is whole, has lost its last drive, gets it back and has got it back.
+
+    How fast btrfs rebuilds cannot be set, so it would be over before it is measured.
+    """
+    states: tuple[ArrayCondition, ...] = ("", "degraded", *(() if array.engine == BTRFS else ("rebuilding",)), "rebuilt")
+    engine = "" if array.engine == MD else array.engine
+    return tuple(
+        DeclaredMode("-".join(filter(None, (engine, array.level, state))), array=replace(array, state=state))
+        for state in (states if array.redundant else states[:1])
+    )
+
+
+ARRAYS = tuple(mode for array in _LEVELS for mode in _in_states(array))

@@ -1,0 +1,36 @@
+"""In a process namespace, as a container is one, the kernel's threads that forward are hidden, and their work is still not that of others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+LOOKED = """
+import asyncio, json
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.sensors.cpu_account import LocalAccount, hidden_notes
+
+async def main():
+    reader = LocalAccount([1, 2])  # numbers of another process namespace: 1 is this very program
+    before = (await reader.read())[THIS_MACHINE]
+    for _ in range(2000):
+        open("/proc/self/maps").read()
+    found = (await reader.read())[THIS_MACHINE].since(before)
+    print(json.dumps({"threads": sorted(found.threads), "notes": len(hidden_notes({"here": LocalHost("here")})), "own": found.own_cpu_s}))
+
+asyncio.run(main())
+"""
+
+
+def looked(*around: str) -> dict[str, object]:
+    done = subprocess.run([*around, sys.executable, "-c", LOOKED], capture_output=True, text=True, check=True)
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_system_time_of_nobody_is_the_kernels_where_its_threads_are_hidden() -> None:
+    inside = looked("unshare", "--pid", "--fork", "--mount-proc")
+    assert inside["notes"] == 1 and set(inside["threads"]) <= {"kernel threads"}
+    outside = looked()
+    assert outside["notes"] == 0 and "kernel threads" not in outside["threads"]
