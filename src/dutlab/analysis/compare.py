@@ -153,9 +153,9 @@ def _of_counts(given: Pair, least: float) -> Comparison:
     if apart:
         verdict, words = side_words(better=(m.second.value == high) == (given.better == "higher"), speed=is_speed(given.figure))
     reason = None if apart else Reason.EQUAL if low == high else Reason.WITHIN
-    why = f"counts need no test; what differs by more than {least * 100:g} % differs"
+    grounds = ("counts need no test", f"what differs by more than {least * 100:g} % differs")
     return Comparison(
-        given, verdict, words, why, m.first, m.second, m.ratio, 0.0 if apart else 1.0, m.test, least, None, could_prove=True, reason=reason
+        given, verdict, words, grounds, m.first, m.second, m.ratio, 0.0 if apart else 1.0, m.test, least, None, could_prove=True, reason=reason
     )  # fmt: skip
 
 
