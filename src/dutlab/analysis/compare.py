@@ -155,7 +155,8 @@ def _of_counts(given: Pair, least: float) -> Comparison:
     reason = None if apart else Reason.EQUAL if low == high else Reason.WITHIN
     grounds = ("counts need no test", f"what differs by more than {least * 100:g} % differs")
     return Comparison(
-        given, verdict, words, grounds, m.first, m.second, m.ratio, 0.0 if apart else 1.0, m.test, least, None, could_prove=True, reason=reason
+        given, verdict, words, grounds, m.first, m.second, m.ratio, 0.0 if apart else 1.0, m.test, least, None,
+        could_prove=True, reason=reason,
     )  # fmt: skip
 
 
