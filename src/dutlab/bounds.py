@@ -97,8 +97,6 @@ CONNECTIONS: Final = 1200
 """Connections to `dutlab serve` at a time."""
 CONNECTIONS_OF_ADDRESS: Final = 600
 """Of one address: half of all, since a proxy that serves the pages to many is one."""
-UNFINISHED_HEADS_OF_ADDRESS: Final = 64
-"""Connections of one address whose request has no whole head yet; of more, the oldest is closed."""
 FAILED_LOGINS: Final = 5
 FAILED_LOGINS_S: Final = 60.0
 """So many wrong tokens of one sender within so many seconds, and it is answered slowly until the first of them is older."""

@@ -46,7 +46,7 @@ class UnfitFile(StoreError):
 
     def __init__(self, path: Path, kind: Unfit, bound: FileBound | None = None) -> None:
         if bound is not None:
-            what, remedy = f"larger than {bound.most_bytes} bytes, so not a {bound.what}", "ask who made it"
+            what, remedy = f"has more than {bound.most_bytes} bytes, which no {bound.what} has", "ask who made it"
         else:
             what = "a symbolic link" if kind is Unfit.LINK else "not a plain file"
             remedy = "the file was changed; verify the run with its MANIFEST.sha256" if kind is Unfit.LINK else "name a plain file"

@@ -24,3 +24,14 @@ def printable_lines(text: str) -> str:
 
 def _shown(found: re.Match[str]) -> str:
     return "?" if unicodedata.category(found[0]) in _OBEYED else found[0]
+
+
+def without_login(text: str) -> str:
+    """Without what stands for a login in its addresses: all up to the last `@`, since a password may have one itself."""
+    return re.sub(r"(?:(?<=://)|^)\S*@", "…@", text)
+
+
+def about_address(address: str, error: Exception) -> str:
+    """An address and what is wrong with it. Of one with a login its place alone is said: the error may quote a part of the password."""
+    shown = without_login(address)
+    return f"{shown}: {error}" if shown == address else shown

@@ -222,6 +222,43 @@ def test_an_engine_that_prints_garbage_before_any_trial_cuts_the_run_which_can_g
     assert {r["status"] for r in records(run)} == {"measured"}
 
 
+def killed_engine(tmp_path, request, times):
+    """An engine that is killed as it is told what has `request` in it, so often; then it is the true one."""
+    (left := tmp_path / "left").write_text(str(times))
+    program = tmp_path / "dutlab-engine"
+    program.write_text(f"""#!/bin/sh
+[ "$1" = agent ] || exec {find_engine()} "$@"
+while IFS= read -r line; do
+  case $line in *'"op":"arm"'*'{request}'*)
+    left=$(cat {left})
+    [ "$left" = 0 ] || {{ echo $((left - 1)) >{left}; kill -9 $$; exit; }} ;;
+  esac
+  printf '%s\\n' "$line"
+done | {find_engine()} agent
+""")
+    program.chmod(0o755)
+    return {"DUTLAB_ENGINE": str(program)}
+
+
+OF_A_PROBE, OF_A_TRIAL = '"frames":10', '"pps":2000.0'
+
+
+def test_an_engine_that_is_killed_while_a_mode_is_verified_costs_no_trial(dutlab, experiment, tmp_path):
+    done = dutlab("run", experiment(SWEEPS), env=killed_engine(tmp_path, OF_A_PROBE, 1))
+    assert done.returncode == 0, done.stderr
+    assert {r["status"] for r in records(only_run(tmp_path))} == {"measured"}
+
+
+@pytest.mark.parametrize(("request_of", "times", "status"), [(OF_A_PROBE, 2, 3), (OF_A_TRIAL, 2, 1)], ids=["in a mode", "in a trial"])
+def test_a_resume_does_again_what_an_engine_that_is_killed_twice_has_cost(dutlab, experiment, tmp_path, request_of, times, status):
+    done = dutlab("run", experiment(SWEEPS), env=killed_engine(tmp_path, request_of, times))
+    run = only_run(tmp_path)
+    assert (done.returncode, (run / "MANIFEST.sha256").exists()) == (status, False), done.stderr
+    again = dutlab("resume", str(run))
+    assert (again.returncode, (run / "MANIFEST.sha256").exists()) == (0, True), again.stderr
+    assert {r["status"] for r in records(run)} == {"measured"}
+
+
 @pytest.mark.parametrize("own", [True, False], ids=["own lab", "standing lab"])
 def test_undo_of_a_copy_of_a_run_that_measures_takes_nothing_from_it(start, dutlab, experiment, standing_lab, tmp_path, own):
     running = start("run", experiment(ONCE.replace("[1kpps, 2kpps]", "[2kpps]")), *([] if own else ["--lab", standing_lab]))

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capability import have_root, need
-from dutlab.errors import CommandFailed, CommandTimedOut, HostError
+from dutlab.errors import CommandFailed, CommandSaidTooMuch, CommandTimedOut, HostError
 from dutlab.hosts.host import Done, Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NamespaceGone, NetnsHost
@@ -80,7 +80,10 @@ def test_any_bytes_go_in_and_come_out_unchanged(data: bytes) -> None:
 
 async def test_large_binary_output_arrives_whole(host: Host) -> None:
     data = os.urandom(2**20) * 20
-    assert (await host.run(["cat"], stdin=data)).stdout == data
+    assert (await host.run(["cat"], stdin=data, most_bytes=len(data))).stdout == data
+    with pytest.raises(CommandSaidTooMuch) as refused:
+        await host.run(["cat"], stdin=data, most_bytes=len(data) - 7)
+    assert (refused.value.most_bytes, refused.value.dropped_bytes) == (len(data) - 7, 7)
 
 
 async def test_much_output_on_both_streams_does_not_block(host: Host) -> None:

@@ -167,8 +167,11 @@ async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_
     assert await held(source) == NOTHING
 
 
-async def test_a_cipher_that_a_daemon_does_not_know_is_named_and_the_daemon_is_gone(lab: labs.Lab, hosts: dict[str, Host]) -> None:
+async def test_a_cipher_that_a_daemon_does_not_know_is_named_and_the_daemon_is_gone(
+    lab: labs.Lab, hosts: dict[str, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
     need("strongswan", have_strongswan())
+    monkeypatch.setenv("DUTLAB_PASS_VARIABLES", "PYTEST_CURRENT_TEST")
     source = hosts["source"]
     await IkeEnd(AES_GCM).ask_daemon(source, lab.testbed)
     unknown = replace(AES_GCM, mode=DeclaredMode("ikev2-rot13"), ike=("rot13", ""))

@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
+from capability import need
 from dutlab import bounds, outside
 from dutlab.bounds import EVENT_LINE_BYTES, FileBound
 from dutlab.cli.config_file import read_config
@@ -135,7 +136,7 @@ def test_a_door_refuses_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     try:
         PLANTED[what](file)
     except PermissionError:
-        pytest.skip("only root makes devices")
+        need("root", have=False)
     if door.is_users and what == "link":
         return  # it is followed, and what is behind it is read
     with pytest.raises(DutlabError) as refused:
@@ -217,6 +218,14 @@ def test_an_event_with_a_number_that_nothing_counts_to_is_left_out(tmp_path: Pat
     drawn = list[RunState]()
     Following(tmp_path, lambda state, *_: drawn.append(state) or "").look()
     assert (drawn[0].left_s, [list(of.values) for of in drawn[0].readings.values()]) == (60.0, [[3.0]])
+
+
+@pytest.mark.parametrize("what", ["pipe", "link to a device", "too large"])
+def test_a_page_of_a_run_says_that_its_events_cannot_be_read(tmp_path: Path, what: str) -> None:
+    PLANTED[what](tmp_path / EVENTS)
+    faults = list[str]()
+    Following(tmp_path, lambda _state, _now, fault: faults.append(fault) or "").look()
+    assert [EVENTS in fault for fault in faults] == [True]
 
 
 def test_a_raw_file_that_is_too_large_is_neither_hashed_nor_copied(runs: Path, tmp_path: Path) -> None:

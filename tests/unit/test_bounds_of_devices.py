@@ -18,7 +18,7 @@ from dutlab.errors import HostError
 from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.local import LocalHost
 from dutlab.power import HostPower
-from dutlab.sensors import asked
+from dutlab.sensors import asked, mqtt, snmp
 from dutlab.sensors.asked import Asked
 from dutlab.sensors.meter import Meter, make
 from dutlab.sensors.oddities import Amount, FaultTally, in_range
@@ -155,7 +155,6 @@ def test_a_device_with_a_crowd_of_readings_is_cut_and_faults_are_counted() -> No
 
 
 def test_a_broker_that_floods_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    mqtt = pytest.importorskip("dutlab.sensors.mqtt")
     monkeypatch.setattr(mqtt.paho.Client, "connect", lambda *_: None)
     monkeypatch.setattr(mqtt.paho.Client, "loop_start", lambda *_: None)
     heard = mqtt.Subscription(MqttSensor(name="wall", address=("127.0.0.1", 1), topic="t"))
@@ -178,7 +177,6 @@ def test_a_broker_that_floods_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_garbage_is_no_answer_of_an_snmp_agent_and_nothing_on_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    snmp = pytest.importorskip("dutlab.sensors.snmp")
     garbage = itertools.cycle([b"\x30\x84\xff\xff\xff\xff", b"", b"\x30\x03\x02\x01", bytes(range(256)), b"\x30" * 1400])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
         agent.bind(("127.0.0.1", 0))

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from dutlab.bounds import CONNECTIONS, DESCRIPTORS_KEPT, UNFINISHED_HEADS_OF_ADDRESS
+from dutlab.bounds import CONNECTIONS, DESCRIPTORS_KEPT
 from dutlab.serve import connections
 from dutlab.serve.connections import Crowd, capacity
 from dutlab.serve.server import ServeRequest, listening, server_of
@@ -51,14 +51,15 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def test_unfinished_heads_hinder_only_each_other(place: tuple[str, int]) -> None:
+def test_unfinished_heads_hinder_only_each_other(monkeypatch: pytest.MonkeyPatch, place: tuple[str, int]) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_OF_ADDRESS", 20)
     opened = list[socket.socket]()
     try:
-        for _ in range(3 * UNFINISHED_HEADS_OF_ADDRESS):
+        for _ in range(60):
             opened.append(one := socket.create_connection(place))
             one.sendall(HALF)
         assert page(place) == 200
-        assert all(map(is_closed, opened[:UNFINISHED_HEADS_OF_ADDRESS]))
+        assert all(map(is_closed, opened[:40]))
     finally:
         for one in opened:
             one.close()

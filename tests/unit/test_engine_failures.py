@@ -109,7 +109,7 @@ async def test_a_host_that_vanished_is_the_reason_whatever_failed_first(engine, 
 
 @pytest.mark.parametrize(
     ("twist", "binary", "says"),
-    [("if op == 'hello': ok['protocol'] = 3", None, "protocol 3"), ("pass", "/nowhere/dutlab-engine", "/nowhere")],
+    [("if op == 'hello': ok['protocol'] = 99", None, "protocol 99"), ("pass", "/nowhere/dutlab-engine", "/nowhere")],
 )
 async def test_an_engine_of_another_protocol_or_none_is_named_with_the_remedy(engine, twist, binary, says):
     with pytest.raises(ToolMissing, match=says) as missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import sys
 import time
 from datetime import UTC, datetime
@@ -110,13 +111,18 @@ def test_what_is_no_event_is_passed_over(tmp_path: Path) -> None:
     assert [e.event for e in events_in(tmp_path / EVENTS)] == ["note"]
 
 
-def test_a_full_disk_costs_the_file_and_not_the_run(run: RunFolder) -> None:
+def test_a_full_disk_costs_the_file_and_not_the_run(run: RunFolder, tmp_path: Path) -> None:
     heard = list[Event]()
-    log = log_of(run, Path("/dev/full"), heard)
-    log.note("one")
-    log.note("two")
+    log = log_of(run, tmp_path / EVENTS, heard)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        log.note("one")
+        log.note("two")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     first, *others = (e.text for e in heard if isinstance(e, Note))
-    assert "No space left" in first and others == ["one", "two"]
+    assert "File too large" in first and others == ["one", "two"]
 
 
 def test_a_link_in_the_place_of_the_file_is_not_written_through(run: RunFolder, tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ import pytest
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import ReadRun
 from dutlab.report.model.words import latency_text
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.sections.fio import percentile_of, section
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-NO_SAMPLES = cast("RunFolder", SimpleNamespace(samples_path=lambda trial: None))
+NO_SAMPLES = cast("ReadRun", SimpleNamespace(run=SimpleNamespace(samples_path=lambda trial: None)))
 
 
 def measured(trial: int, depth: int, iops: float, bins: dict[int, int], mode: str = "raw") -> tuple[Cell, TrialRecord]:

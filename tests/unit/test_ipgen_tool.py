@@ -40,6 +40,12 @@ def wanted(size=64, rate=1000.0, duration=3.0, warmup=0.0, drain=0.5):
     return Offer(("a",), frame_mix(size), None if rate is None else Pps(rate), Seconds(duration), Seconds(warmup), Seconds(drain))
 
 
+@pytest.fixture(autouse=True)
+def _passed(monkeypatch):
+    """What the stand-in is told by the environment."""
+    monkeypatch.setenv("DUTLAB_PASS_VARIABLES", "IPGEN_LOSES IPGEN_BEHIND IPGEN_MAKES IPGEN_LACKS")
+
+
 def offered(monkeypatch, offer, *, interface="lo", **options):
     async def directions_of(*_):
         return [direction()]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -156,5 +158,32 @@ def test_the_environment_names_the_store_and_its_faults_are_told(
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(FleetDatabaseAway, match=FLEET_DATABASE):
         SqliteLeases(SqliteDatabase(tmp_path / "file" / "leases")).held()
-    with pytest.raises(InputError, match=r"write postgresql://"):
-        PostgresLeases(PostgresDatabase("postgresql://dutlab@/postgres?nonsense=1")).held()
+    keywords = "host=127.0.0.1 port=1 user=dutlab password=horse"
+    monkeypatch.setenv(FLEET_DATABASE, keywords)
+    assert lease_store() == PostgresLeases(PostgresDatabase(keywords))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "postgresql://dutlab:zebra@quokka@127.0.0.1:1/fleet",
+        "postgresql://dutlab:zebra/quokka@127.0.0.1:1/fleet",
+        "postgresql://dutlab:zebra@quo/kka@127.0.0.1:1/fleet",
+        "postgresql://dutlab:quokka@127.0.0.1:1/fleet?nonsense=1",
+        "postgresql:dutlab:quokka@127.0.0.1:1/fleet",
+        "mysql://dutlab:quokka@127.0.0.1/fleet",
+        "host=127.0.0.1 password=quokka nonsense=1",
+        "password = 'quokka",
+        "postgresql://dutlab:quokka@127.0.0.1:1/fleet",
+    ],
+)
+def test_no_error_shows_a_part_of_the_password_and_no_file_is_named_after_it(
+    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FLEET_DATABASE, where)
+    with pytest.raises((InputError, FleetDatabaseAway)) as caught:
+        lease_store().held()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert not re.search("zeb|quo|kka", str(caught.value)), shown
+    assert list(tmp_path.iterdir()) == []

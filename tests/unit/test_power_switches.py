@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from dutlab.errors import SpecRefused
+from dutlab.spec.loader import given_testbed
 from power_switches import fault_of, insist_on_switching, said
 
 
@@ -99,3 +101,42 @@ def test_what_is_not_there_is_said_with_what_to_write(tmp_path: Path) -> None:
         assert why in fault_of(said(tmp_path, switch, "status")), switch
     plug = {"kind": "plug", "model": "shelly", "url": "http://127.0.0.1:9", "user": "admin", "password-from": "T_NOTHING"}
     assert "the environment has no T_NOTHING" in fault_of(said(tmp_path, plug, "status"))
+
+
+PLUG = {"kind": "plug", "model": "shelly", "url": "http://192.0.2.41"}
+SAME_OUTLET = {
+    "plug": (PLUG, PLUG | {"url": "http://192.0.2.41:80/"}),
+    "snmp": ({"kind": "snmp", "address": "192.0.2.40", "oid": "1.3.6.1.4"}, {"kind": "snmp", "address": "192.0.2.40:161", "oid": ".1.3.6.1.4"}),
+    "ipmi": ({"kind": "ipmi", "address": "192.0.2.40", "user": "a", "password-from": "A"},
+             {"kind": "ipmi", "address": "192.0.2.40:623", "user": "b", "password-from": "B"}),
+    "redfish": ({"kind": "redfish", "url": "https://bmc"}, {"kind": "redfish", "url": "https://BMC:443"}),
+    "command": ({"kind": "command", "on": "vm on", "off": "vm off", "status": "vm status"},
+                {"kind": "command", "on": "vm up", "off": "vm off ", "status": "vm is"}),
+}  # fmt: skip
+YES = {"may-switch": "yes"}
+
+
+def power_faults(**hosts: dict[str, Any]) -> list[str]:
+    power = {name: {"ssh": f"root@{name}", **host} if "local" not in host else host for name, host in hosts.items()}
+    try:
+        given_testbed(json.dumps({"testbed": "bench", "hosts": power}).encode(), Path("testbed.yaml"))
+    except SpecRefused as error:
+        return [f"{f.path} {f.kind}" for f in error.faults]
+    return []
+
+
+@pytest.mark.parametrize("kind", SAME_OUTLET)
+def test_what_would_cut_another_host_or_this_machine_is_refused(kind: str) -> None:
+    first, second = SAME_OUTLET[kind]
+    assert power_faults(dut={"power": first | YES}, sink={"power": second}) == ["hosts.dut.power conflict"]
+    assert power_faults(dut={"power": first}, here={"power": second | YES, "local": True}) == ["hosts.here.power conflict"]
+    both = power_faults(dut={"power": first | YES}, sink={"power": second | YES}, here={"power": second, "local": True})
+    assert both == ["hosts.dut.power conflict", "hosts.sink.power conflict"]
+    assert power_faults(dut={"power": first | YES}, sink={"power": second | YES}) == []
+    assert power_faults(dut={"power": first}, here={"power": second, "local": True}) == []
+
+
+def test_other_outlets_of_one_strip_are_others() -> None:
+    assert (
+        power_faults(dut={"power": PLUG | YES}, sink={"power": PLUG | {"channel": 1}}, source={"power": PLUG | {"url": "http://b"}}) == []
+    )

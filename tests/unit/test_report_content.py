@@ -122,7 +122,7 @@ def test_a_report_as_markdown_is_the_golden_page(built: Callable[..., Path], tmp
 
 def test_every_section_is_there_after_the_answer_and_every_link_has_its_end(page: Page, metal: Path) -> None:
     assert {"answer", "iperf3", "sweep", "cores", "doubts", "conditions", "repeat", "trials", "unsuccessful"} <= set(page.ids)
-    first = page.text.index("between router (17.44 Gb/s) and ")
+    first = page.text.index("router (17.44 Gb/s) and ")
     assert page.text.index("how fast") < first < page.text.index("why not faster") < page.text.index("what next")
     assert first < page.text.index("TCP goodput, Gb/s: ")
     assert f'title="{meaning("lost")}; lower is better"' in page.whole, "a head of a column explains its term"

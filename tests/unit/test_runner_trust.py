@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from dutlab.cli.run import resume, undo
 from dutlab.errors import StoreError
 from dutlab.hosts.lease import Holder
+from dutlab.runner import recovery
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.trust import NotOurs, insist_on_resume, insist_on_undo
 from dutlab.store.run_folder import RunFolder
@@ -25,7 +28,8 @@ STEP = {"host": "here", "argv": ["sh", "-c", "touch MARK"], "stdin": "", "why": 
 
 @pytest.fixture
 def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The user's key, as on a machine of their own."""
+    """The user's key, as on a machine of their own, which no other run has."""
+    monkeypatch.setattr(recovery, "leased_by", lambda *_, **__: nullcontext())
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "dutlab" / "journal.key"
 
@@ -104,16 +108,61 @@ def test_a_run_that_was_changed_is_carried_out_by_nobody(key: Path, tmp_path: Pa
 
 def test_a_line_that_a_crash_cut_breaks_no_seal(key: Path, tmp_path: Path) -> None:
     folder = made(tmp_path)
+    seal = folder.path / "journal.seal"
+    before, sealed = folder.journal.read_bytes(), seal.read_bytes()
+    journal = Journal(folder.journal)
+    journal.write("mode-restored", application="1-nat")
+    journal.close()
     whole = folder.journal.read_bytes()
-    for length in range(len(whole) - 1, 0, -97):
+    for length in range(len(whole) - 1, len(before) - 1, -7):
         folder.journal.write_bytes(whole[:length])
+        seal.write_bytes(sealed)  # the length of a line is sealed after it
         assert is_ours(folder.path)
         journal = Journal(folder.journal)
         journal.write("run-resumed")
         journal.close()
         assert is_ours(folder.path)
     folder.journal.unlink()
+    seal.unlink()
     assert is_ours(folder.path), "cut before its journal was begun"
+
+
+def test_a_copy_whose_journal_was_cut_short_replays_nothing_that_was_undone(key: Path, tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    CliRunner().invoke(undo, [str(folder.path)])
+    (tmp_path / "mark").unlink()
+    lines = folder.journal.read_bytes().splitlines(keepends=True)
+    folder.journal.write_bytes(b"".join(lines[:2]))
+    done = CliRunner().invoke(undo, [str(folder.path)])
+    assert (type(done.exception), (tmp_path / "mark").exists()) == (NotOurs, False)
+    assert CliRunner().invoke(undo, ["--trust", str(folder.path)]).output == "1 change undone\n"
+    assert not is_ours(folder.path), "trust is given once"
+    folder.journal.write_bytes(b"".join(lines))
+    assert is_ours(folder.path)
+    for harm in (
+        lambda text: b"",
+        lambda text: text.replace(b'"bytes": ', b'"bytes": 0'),
+        lambda text: re.sub(rb"\d+", b"0", text, count=1),
+    ):
+        whole = (folder.path / "journal.seal").read_bytes()
+        (folder.path / "journal.seal").write_bytes(harm(whole))
+        assert not is_ours(folder.path)
+        (folder.path / "journal.seal").write_bytes(whole)
+    folder.journal.unlink()
+    assert not is_ours(folder.path)
+
+
+def test_an_undo_shows_switches_and_reboots_too(key: Path, tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    journal = Journal(folder.journal)
+    switch = json.dumps({"kind": "command", "on": "rm -rf /"})
+    steps = [STEP | {"argv": [], "switch": switch}, STEP | {"argv": [], "back_within_s": 60.0}]
+    journal.write("dut-changing", application="power", undo=steps)
+    journal.close()
+    key.unlink()
+    with pytest.raises(NotOurs) as caught:
+        insist_on_undo(folder, read_journal(folder.journal))
+    assert caught.value.commands[:2] == (f"here: switch it on by {switch}", "here: reboot")
 
 
 def test_a_resume_of_a_foreign_run_shows_what_it_would_carry_out(key: Path, tmp_path: Path) -> None:

@@ -142,6 +142,27 @@ def test_an_index_that_is_damaged_or_of_another_version_is_made_again(folder: Pa
     assert len(listed(folder)) == 2
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "CREATE TRIGGER harm BEFORE DELETE ON trials BEGIN SELECT raise(ABORT, 'harm'); END",
+        "CREATE TRIGGER harm AFTER INSERT ON runs BEGIN DELETE FROM figures; END",
+        "CREATE VIEW harm AS SELECT 1",
+        "ALTER TABLE runs ADD COLUMN harm TEXT",
+    ],
+)
+def test_an_index_that_is_not_as_we_make_it_is_made_again(folder: Path, harm: str) -> None:
+    listed(folder)
+    with closing(sqlite3.connect(folder / INDEX)) as index:
+        index.executescript(harm)
+    shutil.rmtree(folder / SECOND)
+    done = CliRunner().invoke(runs, ["--runs", str(folder)])
+    assert done.exception is None, done.exception
+    assert list(listed(folder)) == [FIRST] and answer(folder, "SELECT count(*) > 0 FROM figures") == [(True,)]
+    with opened(folder) as index:
+        assert not index.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'harm' OR sql LIKE '%harm%'").fetchone()[0]
+
+
 def test_what_is_no_folder_of_runs_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"), opened(tmp_path / "absent"):
         pass
@@ -218,7 +239,7 @@ def test_a_question_may_be_any_select_over_our_tables(asked: Path) -> None:
 def test_a_question_leaves_no_temporary_files(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
     monkeypatch.chdir(empty)
-    monkeypatch.setattr("dutlab.store.ask._MEMORY_LIMIT", "30MB")
+    monkeypatch.setattr("dutlab.store.ask.DATABASE_MEMORY", "30MB")
     with pytest.raises(InputError, match="needs more than 30MB of memory"):
         answer(folder, "SELECT list(range) FROM range(10000000)")
     assert not list(empty.iterdir())

@@ -38,6 +38,12 @@ STAND_IN = Path(__file__).parents[1] / "stand_ins" / "trex_api.py"
 SERVER = '#!/bin/sh\nprintf "%s\\n" "$*" >"$TREX_STAND_IN/server"\ncp "$6" "$TREX_STAND_IN/cfg"\nmv "$TREX_STAND_IN/cfg" "$TREX_STAND_IN/cfg.yaml"\nexec sleep 60\n'
 
 
+@pytest.fixture(autouse=True)
+def _passed(monkeypatch):
+    """What the stand-in is told by the environment."""
+    monkeypatch.setenv("DUTLAB_PASS_VARIABLES", "TREX_STAND_IN DUT_LOSES RX_MISSES STRETCHES LEFT UP_WITH STARTS_AFTER")
+
+
 @pytest.fixture
 def release(tmp_path, monkeypatch):
     """A folder like a release of TRex, with the stand-in in its client's place."""

@@ -16,6 +16,7 @@ import click
 
 from dutlab.cli.told import say
 from dutlab.errors import DutlabError
+from dutlab.own_folder import not_for_all
 
 SECTIONS = {
     "Measure": {
@@ -258,6 +259,7 @@ def _leave_garbage() -> None:
 def main() -> None:
     """Runs the command line; exit 0 done, 1 measured but failed, 2 wrong input, 3 testbed not usable, 130 interrupted."""
     _open_closed_streams()
+    not_for_all()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(_leave_garbage)
     try:

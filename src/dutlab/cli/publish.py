@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError
+
+if TYPE_CHECKING:
+    from dutlab.publish.site import Published
 
 _ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
 _MOST = 10
@@ -35,7 +39,6 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
     from dutlab.publish.devices import read_devices  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.publish.site import INDEX, SiteRequest, merge  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.publish.site import publish as publish_runs  # noqa: PLC0415 -- as above
-    from dutlab.report.model.words import plural  # noqa: PLC0415 -- as above
 
     if url and not _ADDRESS.fullmatch(url):
         raise InputError(f"--url: {url!r}: not an address", remedy="write one that begins with https:// or http://")
@@ -47,6 +50,12 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
     if as_json:
         say((out / INDEX).read_text(encoding="utf-8"), nl=False)
         return
+    _tell(found, out)
+
+
+def _tell(found: Published, out: Path) -> None:
+    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+
     states: list[str] = [claim.state for run in found.runs for claim in run.claims]
     say(f"{plural(found.devices, 'device')}, {plural(len(found.runs), 'run')}: {out / 'index.html'}")
     if found.taken_twice:
@@ -57,6 +66,8 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
     if found.contradictions:
         say_words(f"{plural(len(found.contradictions), 'contradiction')} between runs: see {out / 'claims.html'}")
     damaged = [*found.left_out, *(f"{run.name}: {run.faults[0]}" for run in found.runs if run.faults)]
+    for words in found.covered:
+        say_words(f"note: {words}")
     for words in damaged[:_MOST]:
         say_words(f"note: {words}")
     if len(damaged) > _MOST:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from dutlab.cli.runs import FLEET, FOLDER
 from dutlab.cli.told import say, tell
 from dutlab.errors import InputError
 from dutlab.extras import how_to_add
+from dutlab.own_folder import private_text
 
 if TYPE_CHECKING:
     from dutlab.store.fleet_database import FleetDatabase
@@ -129,15 +129,10 @@ def _fleet_that_answers() -> FleetDatabase:
 
 def _token(file: Path | None) -> str:
     """The token that the user gave; empty without one. Raises InputError for one that others can read or guess."""
-    from dutlab.bounds import INPUT  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.outside import read_given  # noqa: PLC0415 -- as above
-
     if file is None:
         token, where = os.environ.get(TOKEN, ""), TOKEN
     else:
-        token, where = read_given(file, INPUT).decode(errors="replace").strip(), str(file)
-        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise InputError(f"{file}: others can read it", remedy=f"chmod 600 {file}")
+        token, where = private_text(file).strip(), str(file)
         if not token:
             raise InputError(f"{file}: is empty", remedy="write 32 random characters into it")
     if token and len(token) < _SHORTEST_TOKEN:

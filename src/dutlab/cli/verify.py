@@ -77,13 +77,14 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
 
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.known_rig import METHOD as OF_RIG  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.known_rig import verify as verify_rig  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.runner.verify import verify as verify_in  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
     async with labs.used("three-node") as lab:
         found = await verify_in(lab, cases, str(find_engine()), tell)
-        return found + (await verify_rig(lab, str(find_engine()), tell) if any(case.method == "sweep" for case in cases) else [])
+        return found + (await verify_rig(lab, str(find_engine()), tell) if any(case.method == OF_RIG for case in cases) else [])
 
 
 async def _verify_storage(tell: Callable[[Known], None]) -> list[Known]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from dutlab.hosts.passwords import child_environment
+
 _AT_ONCE_BYTES = 1 << 16
 
 
@@ -23,12 +25,14 @@ class BoundedAnswer(NamedTuple):
 
 
 def run_bounded(argv: Sequence[str], *, timeout_s: float, most_bytes: int, environment: Mapping[str, str] | None = None) -> BoundedAnswer:
-    """Runs `argv` without input. Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`.
+    """Runs `argv` without input; it sees `environment`, or else the variables that are named for all that dutlab starts.
 
-    Its children end with it: one that keeps the pipes open is not waited for.
+    Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`. Its children end with it: one that keeps the pipes
+    open is not waited for.
     """
+    seen = child_environment(os.environ) if environment is None else environment
     program = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, bufsize=0, start_new_session=True
+        argv, env=seen, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
     )
     streams = [stream for stream in (program.stdout, program.stderr) if stream is not None]
     printed = {stream.fileno(): bytearray() for stream in streams}

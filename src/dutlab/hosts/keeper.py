@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dutlab.hosts.passwords import without_passwords
+from dutlab.hosts.passwords import child_environment
 from dutlab.systems import posix
 
 _FORKED_ONLY = 0x40
@@ -65,7 +65,7 @@ class Keeper:
             self._pid = os.getpid()
             quiet = subprocess.DEVNULL
             keeper = ["sh", "-c", posix.KEEPER]
-            self._shell = start_apart(keeper, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=without_passwords(os.environ), cwd="/")
+            self._shell = start_apart(keeper, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=child_environment(os.environ), cwd="/")
         self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:

@@ -25,6 +25,7 @@ from typing import Self
 from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, TestbedError
 from dutlab.hosts.host import Host, Process, Spawn, renewed_by
+from dutlab.hosts.own_time import own_timeout
 from dutlab.printable import printable
 from dutlab.systems.posix_lease import LEAF, ROOTS, SHARED
 
@@ -148,7 +149,7 @@ class _Lease:
 
     async def _answer(self, process: Process) -> tuple[str, bytes]:
         try:
-            async with asyncio.timeout(_ANSWERS_S):
+            async with own_timeout(_ANSWERS_S):
                 return (await process.readline()).decode(errors="replace").strip(), await process.readline()
         except TimeoutError:
             await process.end()
@@ -158,7 +159,7 @@ class _Lease:
 
 async def _end_once_started(starting: asyncio.Future[Process]) -> None:
     with contextlib.suppress(HostError, TimeoutError):
-        async with asyncio.timeout(_ENDS_S):
+        async with own_timeout(_ENDS_S):
             process = await starting
         await _end(process)
 

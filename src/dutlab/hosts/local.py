@@ -15,7 +15,7 @@ from dutlab.bounds import FETCHED_BYTES, QUESTION_BYTES
 from dutlab.errors import HostError
 from dutlab.hosts.child import start_child
 from dutlab.hosts.host import CommandLog, Done, Process, cannot_write, command_failed, no_such_program
-from dutlab.hosts.passwords import without_passwords
+from dutlab.hosts.passwords import child_environment
 from dutlab.hosts.running import Running
 from dutlab.systems.linux import LINUX
 from dutlab.systems.plain import COLOURFUL
@@ -126,8 +126,8 @@ class LocalHost:
 
 
 def _environment() -> Mapping[str, str]:
-    """Ours, but no passwords, one language and no colours, since we read what programs print; and an ordinary user finds ip and nft."""
-    ours = {name: value for name, value in without_passwords(os.environ).items() if name not in COLOURFUL}
+    """No passwords, one language and no colours, since we read what programs print; and an ordinary user finds ip and nft."""
+    ours = {name: value for name, value in child_environment(os.environ).items() if name not in COLOURFUL}
     return {**ours, "LC_ALL": "C", "NO_COLOR": "1", "PATH": _path()}
 
 

@@ -1,8 +1,12 @@
 """Passwords of hosts: where they come from, and that they go nowhere else.
 
 From the environment variable DUTLAB_PASSWORD_NAME, or from the keyring (service dutlab, user NAME), NAME being the host's in the testbed.
-They are handed to the ssh protocol and kept nowhere; nothing that dutlab starts inherits the variables, neither commands nor what
-ssh_config has it start (ProxyCommand, Match exec).
+They are handed to the ssh protocol and kept nowhere.
+
+The environment of dutlab has more: passwords of devices (`password-from`), of a fleet's database, the token of `serve`, keys of an object
+store. What a command prints is kept in the run, and may be published. So whatever dutlab starts on this machine, a ProxyCommand too, has
+the variables that are named here and no others; DUTLAB_PASS_VARIABLES names more. asyncssh carries out `Match exec` of ssh_config with
+all but the passwords of hosts, and keeps nothing of what that prints.
 """
 
 from __future__ import annotations
@@ -13,6 +17,13 @@ from collections.abc import Mapping
 
 _PREFIX = "DUTLAB_PASSWORD_"
 _taken: dict[str, str] = {}
+PASS_VARIABLES = "DUTLAB_PASS_VARIABLES"  # noqa: S105 no password, but which variables are passed
+_PASSED = frozenset((
+    "DUTLAB_DISTURBED", "DUTLAB_ENGINE", PASS_VARIABLES, "HOME", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOGNAME", "PATH", "PYTHONHOME",
+    "PYTHONPATH", "RUST_BACKTRACE", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+))  # fmt: skip
+"""Where programs, files, the user and their ssh agent are. None of them holds a password."""
 
 
 def password_variable(name: str) -> str:
@@ -52,6 +63,7 @@ def own_variables() -> Mapping[str, str]:
     return _taken
 
 
-def without_passwords(environment: Mapping[str, str]) -> dict[str, str]:
-    """For what is started."""
-    return {name: value for name, value in environment.items() if not name.startswith(_PREFIX)}
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of `environment` that whatever dutlab starts may see."""
+    named = _PASSED.union(re.split(r"[\s,]+", environment.get(PASS_VARIABLES, "")))
+    return {name: value for name, value in environment.items() if name in named and not name.startswith(_PREFIX)}

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Sequence
 
 from dutlab.hosts.keeper import KEEPER, start_apart
-from dutlab.hosts.passwords import without_passwords
+from dutlab.hosts.passwords import child_environment
 
 
 class ProxyCommand:
@@ -34,7 +34,7 @@ class ProxyCommand:
         try:
             with its:
                 process = start_apart(
-                    command, stdin=its.fileno(), stdout=its.fileno(), stderr=subprocess.DEVNULL, env=without_passwords(os.environ)
+                    command, stdin=its.fileno(), stdout=its.fileno(), stderr=subprocess.DEVNULL, env=child_environment(os.environ)
                 )
         except BaseException:
             ours.close()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, OverConnection
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.own_time import own_timeout
 
 _ANSWERS_S, _LOOK_S = 15.0, 0.5
 _WHICH_BOOT = ("sh", "-c", "cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime")
@@ -35,16 +35,18 @@ async def insist_on_rebootable(host: Host) -> str:
 async def reboot(host: Host, within_s: float) -> None:
     """Returns once it answers from another boot. Raises NotBack when it has not after `within_s`, HostError when it is not told."""
     before = await insist_on_rebootable(host)
-    deadline, why = time.monotonic() + within_s, "it goes on as if it had not been told"
+    why = "it goes on as if it had not been told"
     with contextlib.suppress(HostError):  # the connection ends with it
         await host.run(_REBOOT, timeout_s=min(_ANSWERS_S, within_s))
-    while time.monotonic() < deadline:
-        try:
-            if (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip() != before:
-                return
-        except HostError as error:
-            why = error.what
-        await asyncio.sleep(_LOOK_S)
+    with contextlib.suppress(TimeoutError):
+        async with own_timeout(within_s):
+            while True:
+                try:
+                    if (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip() != before:
+                        return
+                except HostError as error:
+                    why = error.what
+                await asyncio.sleep(_LOOK_S)
     raise NotBack(
         f"was told to reboot and is not back after {within_s:g} s: {why}",
         host=host.name,

@@ -14,6 +14,7 @@ from dutlab.bounds import LINE_BYTES, OUTPUT_BYTES, QUESTION_BYTES
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandSaidTooMuch, CommandTimedOut, HostError
 from dutlab.hosts.host import Done
+from dutlab.hosts.own_time import own_timeout
 
 _T = TypeVar("_T")
 
@@ -113,7 +114,7 @@ class Running:
         """Raises CommandTimedOut after ending the group, HostError when the way to the host was lost meanwhile."""
         rest = asyncio.ensure_future(self._rest())
         try:
-            async with asyncio.timeout(timeout_s):
+            async with own_timeout(timeout_s):
                 await self._carrier.exited()
         except TimeoutError:
             done = await self._finish(rest)
@@ -153,7 +154,7 @@ class Running:
             closing = asyncio.ensure_future(self._carrier.close_stdin())
             self._carrier.signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace_s):
+                async with own_timeout(grace_s):
                     await self._carrier.exited()
             await cancelled(closing)
         return await self._finish(asyncio.ensure_future(self._rest()))

@@ -16,6 +16,7 @@ import asyncssh
 
 from dutlab.ending import to_its_end
 from dutlab.errors import HostError
+from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_channel import NOTHING, ChannelCarrier
 from dutlab.hosts.ssh_command import new_mark
@@ -86,7 +87,7 @@ class SshLink:
         """Ends the connection; the keeper, losing its input, ends what was started over it."""
         self._connection.close()
         try:
-            async with asyncio.timeout(CLOSE_S):
+            async with own_timeout(CLOSE_S):
                 await self._connection.wait_closed()
         except TimeoutError:
             self._connection.abort()
@@ -122,7 +123,7 @@ class SshLink:
         return carrier
 
     async def _begin(self, carrier: ChannelCarrier, line: str) -> None:
-        async with asyncio.timeout(START_S):
+        async with own_timeout(START_S):
             await self._session(carrier, line)
             await carrier.begun()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import asyncssh
 
 from dutlab.errors import HostError
+from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.passwords import own_variables, password_of, password_variable
 from dutlab.hosts.proxy_command import ProxyCommand
 
@@ -75,7 +76,7 @@ async def _connected(login: Login, options: asyncssh.SSHClientConnectionOptions,
     if options.proxy_command and not options.tunnel:
         client.proxy, sock = ProxyCommand.open([*options.proxy_command])
     try:
-        async with asyncio.timeout(CONNECT_S + LOGIN_S):
+        async with own_timeout(CONNECT_S + LOGIN_S):
             return await asyncssh.connect(
                 options.orig_host,
                 options=options,

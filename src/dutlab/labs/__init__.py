@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dutlab.labs.direct import cable_undo, direct_links
-from dutlab.labs.lab import Lab, StandingLab, attach, down, programs, standing, up, used
+from dutlab.labs.lab import Lab, StandingLab, attach, down, programs, revive, standing, up, used
 from dutlab.labs.lost_guests import Guests, LabGone, naming_ended_guests
 from dutlab.labs.state import new_label
 from dutlab.spec.lab_files import LabDescription, description, lab_names
@@ -23,6 +23,7 @@ __all__ = [
     "naming_ended_guests",
     "new_label",
     "programs",
+    "revive",
     "standing",
     "up",
     "used",

@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
+from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.programs import TASKSET, Program
 from dutlab.labs import guest_power, sshd
 from dutlab.spec.drives import DriveSpec
@@ -206,7 +207,7 @@ async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None
     """Until its ssh server listens. Its process is a shell for a moment, then the kernel. Raises LabError with its last words."""
     pid, why = guest_power.kernel(folder, role), f"does not answer after {within_s:g} s"
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
+        async with own_timeout(within_s):
             while not (folder / f"{role}.pid").exists():
                 if pid is None or not guest_power.runs(pid):
                     why = "has ended"

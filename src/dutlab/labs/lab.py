@@ -218,6 +218,22 @@ async def attach(label: str) -> Lab:
     return _lab(state, description(state.lab))
 
 
+async def revive(label: str) -> list[str]:
+    """Starts the guests of a lab again whose kernel has ended; says of which, in sentences. What a run changed in them is gone.
+
+    Raises LabError, HostError where one does not come back.
+    """
+    state = StateFolder().read(label)
+    if state is None or not state.complete:
+        return []
+    guests = Guests(frozenset(description(state.lab).settings.guests), StateFolder().ssh_folder(label))
+    ended = guests.ended()
+    said = [f"{role} was started again: {ENDED}: {guests.last_words(role).why}" for role in ended]
+    for role in ended:
+        await guests.start_again(role)
+    return said
+
+
 def standing() -> list[StandingLab]:
     """Every lab that has a state file or a namespace, whoever built it."""
     folder = StateFolder()

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.own_time import own_timeout
 from dutlab.labs import relay
+from dutlab.own_folder import private_parents
 
 PORT = 22
 STARTS_S = 60.0
@@ -44,7 +46,8 @@ def write_files(folder: Path, doors: Sequence[Door]) -> None:
     """Keys, known_hosts and configurations, readable by nobody else. Raises OSError."""
     import asyncssh  # noqa: PLC0415 -- a lab without ssh does without it
 
-    folder.mkdir(mode=0o700, parents=True)
+    private_parents(folder.parent)
+    folder.mkdir(mode=0o700)
     client = asyncssh.generate_private_key("ssh-ed25519", comment="dutlab lab")
     _secret(folder / "client", client.export_private_key())
     _secret(folder / "authorized_keys", client.export_public_key())
@@ -74,7 +77,7 @@ async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
 
 async def _listening(folder: Path, door: Door) -> None:
     try:
-        async with asyncio.timeout(STARTS_S):
+        async with own_timeout(STARTS_S):
             while not (folder / f"{door.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
                 await asyncio.sleep(0.01)
     except TimeoutError:

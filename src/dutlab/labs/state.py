@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from dutlab.errors import InputError, LabError
+from dutlab.own_folder import own_folder
 from dutlab.spec.known import LABS
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?")
@@ -174,7 +175,7 @@ class StateFolder:
         return do()
 
     def _make(self) -> None:
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(self.path)
 
     def _replace(self, state: LabState) -> None:
         part = self.file(state.label).with_suffix(".part")

@@ -13,6 +13,7 @@ Pages follow from the runs and are written anew each time. To take a run out, re
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +31,13 @@ from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
 from dutlab.publish.devices import DeviceSheet, device_of
 from dutlab.publish.feed import atom
+from dutlab.publish.redaction import RedactedFile, Redactor, as_file, in_words
 from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
 from dutlab.publish.site_run import RunToShow, SiteRun, show_run
 from dutlab.report.questions.claims import manifest_hash
 from dutlab.store.beneath import Beneath, parts_of
 from dutlab.store.find import is_text
-from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, files_of
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, files_of, redacted_files
 from dutlab.store.read import read_json
 from dutlab.store.replace import file_names, replace_file
 from dutlab.store.run_folder import RunFolder
@@ -72,6 +74,8 @@ class Published:
     """Runs that were there already or came from several sites; each is shown once."""
     left_out: tuple[str, ...]
     """Runs that could not be taken, and why."""
+    covered: tuple[str, ...] = ()
+    """Runs in whose copies secrets were covered, and which, in sentences."""
 
     @property
     def devices(self) -> int:
@@ -95,8 +99,9 @@ def publish(runs: Sequence[Path], asked: SiteRequest) -> Published:
         raise InputError("no run is named", remedy="name at least one run folder, and last the folder of the site")
     with _alone(asked, known):
         held = _held(asked.out)
-        twice = sum(_take(run, asked.out, held, cards=False) is False for run in found)
-        return _build(asked, known, twice, ())
+        covered = list[str]()
+        twice = sum(_take(run, asked.out, held, covered, cards=False) is False for run in found)
+        return replace(_build(asked, known, twice, ()), covered=tuple(covered))
 
 
 def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
@@ -106,7 +111,7 @@ def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
     if wrong := [str(site) for site, of in read if not of.title]:
         raise InputError(f"{', '.join(wrong)}: not a site", remedy=f"name folders that `dutlab publish` wrote: they have {INDEX}")
     with _alone(asked, known):
-        twice, left_out, held = 0, list[str](), _held(asked.out)
+        twice, left_out, held, covered = 0, list[str](), _held(asked.out), list[str]()
         origins: dict[str, list[str]] = {f: list(of) for f, of in known.origins.items()}
         sheets = dict(known.sheets)
         for site, of in read:
@@ -115,13 +120,14 @@ def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
             for path in _run_folders(site):
                 try:
                     run = RunFolder.open(path)
-                    twice += not _take(run, asked.out, held, cards=True)
+                    twice += not _take(run, asked.out, held, covered, cards=True)
                 except DutlabError as error:
                     left_out.append(str(error))
                     continue
                 said = origins.setdefault(held[manifest_hash(run)], [])
                 said += [title for title in of.origins.get(path.relative_to(site).as_posix(), [of.title]) if title not in said]
-        return _build(asked, replace(known, origins=origins, sheets=sheets), twice, tuple(left_out))
+        built = _build(asked, replace(known, origins=origins, sheets=sheets), twice, tuple(left_out))
+        return replace(built, covered=tuple(covered))
 
 
 @contextmanager
@@ -214,8 +220,10 @@ def _held(site: Path) -> dict[str, str]:
     return found
 
 
-def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bool:
+def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *, cards: bool) -> bool:
     """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish.
+
+    Secrets in its files are covered, which is added to `covered`.
 
     Raises StoreError: OutsideFolder for a name that no site can have, and for a link that took the place of a file.
     """
@@ -236,15 +244,26 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], *, cards: bool) -> bo
         part.mkdir()
         with Beneath.opened(run.path) as source, Beneath.opened(part) as copy:
             copy.make_folder("trials")
+            redactor, taken = Redactor(run.resolved), dict[str, RedactedFile]()
+            as_they_are = {MANIFEST, *(name for name in names if name.startswith(f"{ADDITIONS}/"))}
             for name in names:
                 with source.open_plain(name, RAW) as file:
-                    copy.write_new(name, file)
+                    data, found = redactor.redacted(name, file) if name not in as_they_are else (file, None)
+                    with data:
+                        copy.write_new(name, data)
+                if found is not None:
+                    taken[name] = found
+            before = redacted_files(run.path)
+            if taken or before:
+                copy.write_new(REDACTED, io.BytesIO(as_file(taken, before)))
         part.rename(goal)
     except OSError as error:
         raise as_store_error(error, goal, None) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     held[known] = goal.relative_to(out).as_posix()
+    if taken:
+        covered.append(f"{run.name}: {in_words(taken)}")
     return True
 
 

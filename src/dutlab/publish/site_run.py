@@ -19,7 +19,7 @@ from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.claims import ClaimCard, as_text, cards_of, read_card
 from dutlab.store.cell_figures import counts
-from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of, redacted_files
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.replace import file_name, file_names, folder_in, replace_file
@@ -149,7 +149,7 @@ def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple
             replace_file(folder / f"{file_name(name.removesuffix('.json'))}.json", as_text(card).encode())
         given = sorted(folder.glob("claim-*.json"))
     changed = run.verify_manifest()
-    if not changed.none:
+    if not changed.none_but_redacted:
         faults.append(f"files are not as the manifest says: {changed}"[:500])
     out = []
     for path in given:
@@ -219,13 +219,17 @@ def _write_commands(folder: Path, found: RunReport, records: Sequence[TrialRecor
 
 def _write_files(path: Path, folder: Path, found: RunReport, place: SitePlace) -> None:
     text = outside.read(path / MANIFEST, bounds.MANIFEST).decode(errors="surrogateescape")
-    files = [*hashes_of(text, path / MANIFEST).items()]
+    covered = redacted_files(path)
+    files = [(name, covered[name]["sha256"] if name in covered else said) for name, said in hashes_of(text, path / MANIFEST).items()]
     files += [(f"{ADDITIONS}/{a.file}", a.sha256) for a in found.additions if a.file]
     pages = [files[n : n + FILES_A_PAGE] for n in range(0, len(files), FILES_A_PAGE)] or [[]]
     template = environment().get_template("site_files.html.j2")
     for n, of_page in enumerate(pages, 1):
         name = "files.html" if n == 1 else f"files-{n}.html"
-        _write(folder / name, template.render(r=found, files=of_page, number=n, pages=len(pages), style=style_sheet(), site=_back(place)))
+        _write(
+            folder / name,
+            template.render(r=found, files=of_page, covered=covered, number=n, pages=len(pages), style=style_sheet(), site=_back(place)),
+        )
 
 
 def _back(place: SitePlace) -> SitePlace:

@@ -56,13 +56,14 @@ def _differences(
     if again is None or again.claim != claim.claim:
         yield f"the records say: {again.claim if again else 'nothing of ' + claim.about}", False
     changed = run.verify_manifest() if changed is None else changed
-    if not changed.none:
+    if not changed.none_but_redacted:
         yield f"files are not as the manifest says: {changed}", False
     for cell in claim.cells:
         values = []
         for trial in cell.trials:
             try:
                 record = run.record(trial)
+                _insist_on_uncovered(run, trial, changed)
                 value = _again(run, record, cell)
             except (StoreError, CannotRecompute) as error:
                 yield f"trial {trial}: {error}", isinstance(error, CannotRecompute)
@@ -72,6 +73,13 @@ def _differences(
                 yield f"trial {trial}: {cell.figure} is {value:.10g} by its raw files, {said:.10g} by its record", False
         if len(values) == len(cell.trials):
             yield from ((text, False) for text in summary_of(cell, values))
+
+
+def _insist_on_uncovered(run: RunFolder, trial: int, changed: ManifestDifference) -> None:
+    """Raises CannotRecompute where secrets were covered in what a trial's figures are worked out from: such files prove nothing."""
+    beginnings = (f"trials/{trial_folder(run.path, trial).name}/", "resolved.json")
+    if covered := [name for name in changed.redacted if name.startswith(beginnings)]:
+        raise CannotRecompute(f"secrets were covered in {', '.join(covered)}")
 
 
 def _fresh(run: RunFolder) -> Mapping[str, ClaimCard]:

@@ -21,7 +21,16 @@ class CommandBook:
     @property
     def killed(self) -> tuple[str, ...]:
         """Programs that somebody killed since the last take(), as `source: iperf3`."""
-        return tuple(dict.fromkeys(f"{d.host}: {d.argv[0]}" for d in self._done if d.was_killed))
+        return self.killed_since(0)
+
+    @property
+    def mark(self) -> int:
+        """For killed_since(), until the next take()."""
+        return len(self._done)
+
+    def killed_since(self, mark: int) -> tuple[str, ...]:
+        """The same, of commands that ended after `mark`."""
+        return tuple(dict.fromkeys(f"{d.host}: {d.argv[0]}" for d in self._done[mark:] if d.was_killed))
 
     def take(self) -> list[CommandRecord]:
         """What has come in since the last call."""

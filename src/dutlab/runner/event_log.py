@@ -38,10 +38,8 @@ from dutlab.plan.plan import Plan, Trial
 from dutlab.spec.factors import MODE
 from dutlab.store.loads import BACKPRESSURE, load_of
 from dutlab.store.record import TrialRecord
+from dutlab.store.write import open_to_append
 from dutlab.subject import whole_of
-
-_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
 
 
 class EventLog:
@@ -164,7 +162,7 @@ class EventLog:
         line = event.model_dump_json().encode() + b"\n"
         try:
             if self._file is None:
-                self._file = os.open(self._path, _APPEND, 0o666)
+                self._file = open_to_append(self._path, os.O_RDWR)
                 size = os.fstat(self._file).st_size
                 if size and os.pread(self._file, 1, size - 1) != b"\n":  # a crash cut the last line
                     line = b"\n" + line

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from dutlab import labs
@@ -27,7 +28,7 @@ from dutlab.plan.plan import Trial
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.guest_watch import MOST_LOST, GuestLost
 from dutlab.runner.headroom import RigLoad, loads_of
-from dutlab.runner.into_mode import as_applied, into_mode, lost_mode, lost_state, stayed_in_mode
+from dutlab.runner.into_mode import Look, as_applied, into_mode, lost_mode, lost_state, stayed_in_mode, unless_killed
 from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import leased_by
 from dutlab.runner.levels import SetLevels
@@ -294,7 +295,7 @@ class Execution(RunProcess):
         stage.device.mode = mode
         try:
             self.events.applying(mode.name, len(trials))
-            checks, why = await into_mode(stage, mode)
+            checks, why = await self._unless_killed(partial(into_mode, stage, mode), itemgetter(1))
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.events.verified(mode.name, checks, holds=not why)
             left, stands = deque(trials), await as_applied(stage)
@@ -320,19 +321,23 @@ class Execution(RunProcess):
                     left.extendleft([] if again else self.records.void([unproven.pop()], lost, partial(refused, stage, checks, self.book)))
                     changed = True
                 elif not why and not left:
-                    if lost := "" if switched else await lost_mode(stage, mode):  # with its power we took the mode ourselves
+                    # With its power we took the mode ourselves.
+                    if lost := "" if switched else await self._unless_killed(partial(lost_mode, stage, mode), str):
                         left.extend(self.records.void(unproven, lost, partial(refused, stage, checks, self.book)))
                         changed = True
                     self.journal.write("mode-lost" if lost else "mode-held", application=application, why=lost)
                     unproven.clear()
                 if changed and left:
-                    checks, why = await into_mode(stage, mode)
+                    checks, why = await self._unless_killed(partial(into_mode, stage, mode), itemgetter(1))
                     self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
                     stands = await as_applied(stage)
         except (asyncio.CancelledError, TimeIsOver):
             if unproven and not why:
                 await self._prove(stage, mode, application, stands)
             raise
+
+    async def _unless_killed(self, look: Callable[[], Awaitable[Look]], why: Callable[[Look], str]) -> Look:
+        return await unless_killed(look, why, self.book, self.events.note)
 
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
         """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""

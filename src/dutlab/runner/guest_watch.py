@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from dutlab.ending import cancelled
 from dutlab.errors import CommandFailed, DutlabError, HostError
 from dutlab.hosts.host import Host, connections_of, is_lost
+from dutlab.hosts.own_time import own_timeout
 from dutlab.labs.lost_guests import ENDED, Guests
 from dutlab.runner.host_power import until_it_answers
 from dutlab.runner.journal import Journal
@@ -111,7 +112,7 @@ class GuestWatch:
     async def _answers(self, role: str) -> bool:
         """Also of a kernel that still accepts connections for a server that never runs."""
         try:
-            async with asyncio.timeout(_ANSWERS_S):
+            async with own_timeout(_ANSWERS_S):
                 await self.hosts[role].run(["true"])
         except (HostError, TimeoutError):
             return False

@@ -7,8 +7,8 @@ in the environment.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from pydantic import TypeAdapter
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.hosts.own_time import own_timeout
 from dutlab.power import HostPower
 from dutlab.spec.power import Power, PowerSpec
 from dutlab.spec.testbed import Testbed
@@ -52,14 +53,16 @@ async def until_it_answers(host: Host, within_s: float) -> None:
 
 async def until(look: Callable[[], Awaitable[bool]], within_s: float, host: str) -> None:
     """Looks until it is so. Raises HostError with what was said last when it is not after `within_s`."""
-    deadline, why = time.monotonic() + within_s, "no frame came through it"
-    while time.monotonic() < deadline:
-        try:
-            if await look():
-                return
-        except HostError as error:
-            why = error.what
-        await asyncio.sleep(_LOOK_S)
+    why = "no frame came through it"
+    with contextlib.suppress(TimeoutError):
+        async with own_timeout(within_s):
+            while True:
+                try:
+                    if await look():
+                        return
+                except HostError as error:
+                    why = error.what
+                await asyncio.sleep(_LOOK_S)
     raise HostError(
         f"was switched on and is not back after {within_s:g} s: {why}",
         host=host,

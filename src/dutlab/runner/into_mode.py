@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 from dutlab.dut.mode import Check, Mode, TellsState
-from dutlab.errors import CommandFailed, DutlabError, HostError
+from dutlab.errors import CommandFailed, DutlabError, HostError, TestbedError
 from dutlab.hosts.host import connections_of
+from dutlab.runner.command_book import CommandBook
 from dutlab.runner.stage import Stage
 
+Look = TypeVar("Look")
 _RULESET = "its nftables ruleset"
 
 
@@ -28,6 +31,24 @@ async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
     for host in stage.hosts.values() if why else ():
         await host.run(["true"], check=False)  # a Windows has no such program, but it answers
     return checks, why
+
+
+async def unless_killed(
+    look: Callable[[], Awaitable[Look]], why: Callable[[Look], str], book: CommandBook, note: Callable[[str], None]
+) -> Look:
+    """A look at the mode, and where `why` says that it fails and a program of the rig was killed meanwhile, another.
+
+    Raises TestbedError where one is killed again: that says nothing of the mode.
+    """
+    for is_last in (False, True):
+        mark = book.mark
+        found = await look()
+        if not why(found) or not (killed := ", ".join(book.killed_since(mark))):
+            break
+        if is_last:
+            raise TestbedError(f"killed again while the mode was verified: {killed}", remedy="see what ends programs there, then resume")
+        note(f"killed while the mode was verified, which is done again: {killed}")
+    return found
 
 
 async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:

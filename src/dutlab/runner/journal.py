@@ -19,7 +19,8 @@ from dutlab import bounds, outside
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError, StoreError
 from dutlab.runner.fence import Fence
-from dutlab.store.seal import LineSeal
+from dutlab.store.seal import LengthSeal, LineSeal
+from dutlab.store.write import open_to_append
 
 Entry = Mapping[str, Any]
 
@@ -29,8 +30,6 @@ _LAB_ENDS = {"lab-down", "lab-gone"}
 """The lab was taken down, or somebody removed it: everything that was changed in it is gone with it."""
 
 
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A link or a pipe in its place, in a run folder that came from elsewhere, is not written to."""
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.02
 _LEASES = {"leasing", "lease-left"}
 """The second names those that could not be given back."""
@@ -43,14 +42,14 @@ class Journal:
         """Raises InputError when another process has the run, StoreError when the file cannot be opened."""
         self._path = path
         try:
-            self._file = os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0)
+            self._file = os.fdopen(open_to_append(path), "ab", buffering=0)
         except OSError as e:
             raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
         if not _locked(self._file.fileno()):
             self._file.close()
             raise InputError(f"{path.parent}: another dutlab is running it", remedy="wait for it, or end it first")
         self._fence = Fence.of_process()
-        self._seal = self._new_line()
+        self._seal, self._length_seal = self._new_line()
         self._is_torn = False
 
     def write(self, event: str, **facts: object) -> None:
@@ -58,7 +57,8 @@ class Journal:
         if self._fence is not None:
             self._fence.end_if_stale()
         if self._is_torn:
-            self._seal = self._new_line()
+            self._length_seal.close()
+            self._seal, self._length_seal = self._new_line()
         line = self._seal.sealed({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})
         self._is_torn, rest = True, line
         try:
@@ -68,19 +68,21 @@ class Journal:
         except OSError as e:
             raise StoreError(f"{self._path}: {e.strerror}", remedy="make room on the disk, then `dutlab resume` the run") from e
         self._seal.wrote(line)
+        self._length_seal.wrote(line)
         self._is_torn = False
 
-    def _new_line(self) -> LineSeal:
+    def _new_line(self) -> tuple[LineSeal, LengthSeal]:
         """Ends the line that a crash or a full disk cut, so that the next one is separate."""
         before = outside.read(self._path, bounds.JOURNAL)
         if before and not before.endswith(b"\n"):
             self._file.write(b"\n")
             before += b"\n"
-        return LineSeal(self._path.parent, before)
+        return LineSeal(self._path.parent, before), LengthSeal(self._path.parent, before)
 
     def close(self) -> None:
         """Lets go of the lock."""
         self._file.close()
+        self._length_seal.close()
 
 
 def _locked(descriptor: int) -> bool:
@@ -190,6 +192,17 @@ def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
             since.add(int(entry["trial"]))
             unproven.add(int(entry["trial"]))
     return frozenset(unproven)
+
+
+def killed_trials(entries: Iterable[Entry]) -> dict[int, str]:
+    """Trials whose record says no more than that a program of the rig was killed, and which."""
+    killed: dict[int, str] = {}
+    for entry in entries:
+        if entry["event"] in {"trial-finished", "attempt-set-aside"}:
+            killed.pop(trial := int(entry["trial"]), None)
+            if programs := entry.get("killed"):
+                killed[trial] = ", ".join(map(str, programs))
+    return killed
 
 
 def open_trial(entries: Iterable[Entry]) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from dutlab import labs
 from dutlab.analysis.interference import CpuAccount
+from dutlab.choices import KnownMethod
 from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
 from dutlab.labs.recipe import cable_script, port_script
@@ -24,6 +25,8 @@ from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.tools.engine.engine import Engine
 from dutlab.units import Pps, Seconds
 
+METHOD: KnownMethod = "sweep"
+"""The known method whose rig this is."""
 RATE, DURATION = Pps(2000.0), Seconds(1.0)
 QUEUES, FLOWS = 4, 64
 DOWN_S = 0.2
@@ -67,8 +70,8 @@ async def _link_drops(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
     lost = [earlier for earlier in outcome.thrown_away if earlier.link_lost]
     device = f"a cable that is pulled for {DOWN_S:g} s"
     return [
-        Known(device, "sweep", "lost_frames", 0, outcome.flows[0].lost_frames, 0),
-        Known(device, "sweep", "void_loads", 1, min(len(lost), 1), 0, "no load was thrown away" if not lost else ""),
+        Known(device, METHOD, "lost_frames", 0, outcome.flows[0].lost_frames, 0),
+        Known(device, METHOD, "void_loads", 1, min(len(lost), 1), 0, "no load was thrown away" if not lost else ""),
     ]
 
 
@@ -79,8 +82,8 @@ async def _four_queues(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
     flow, device = outcome.flows[0], f"{QUEUES} receive queues, {FLOWS} flows"
     known = flow.received_frames and flow.reordered_frames is not None
     return [
-        Known(device, "sweep", "reordered_at_least_frames", 0, flow.reordered_at_least_frames, 0),
-        Known(device, "sweep", "loads_whose_order_is_known", 0, float(known), 0),
+        Known(device, METHOD, "reordered_at_least_frames", 0, flow.reordered_at_least_frames, 0),
+        Known(device, METHOD, "loads_whose_order_is_known", 0, float(known), 0),
     ]
 
 

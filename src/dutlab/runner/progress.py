@@ -30,7 +30,7 @@ class RunResult:
     disturbed: int = 0
     """Trials without an undisturbed attempt."""
     left: int = 0
-    """Trials without a record, since the time was over."""
+    """Trials that a resume does: the time was over, or programs were killed in them."""
 
     @property
     def exit_status(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from functools import cached_property
 from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.attempts import Attempts
 from dutlab.runner.event_log import EventLog
-from dutlab.runner.journal import Journal, open_trial, read_journal, unproven_trials
+from dutlab.runner.journal import Journal, killed_trials, open_trial, read_journal, unproven_trials
 from dutlab.sensors.sensor import Sample
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.judged import DISTURBED
@@ -17,6 +18,9 @@ from dutlab.store.needed import Repeats
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+
+MOST_KILLED = 5
+"""So often is a trial done again whose programs are killed; then it has failed."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,21 @@ class Records:
         with reading(self.folder.journal):
             trials = unproven_trials(read_journal(self.folder.journal))
         self._attempts.void(trials)
+
+    def killed(self) -> dict[int, str]:
+        """Trials without a result since programs of the rig were killed in each attempt, and which; a resume does them again.
+
+        One that was done so often counts as failed. Raises StoreError.
+        """
+        with reading(self.folder.journal):
+            found = killed_trials(read_journal(self.folder.journal))
+        times = Counter(a.trial for a in self.folder.attempts() if a.reason is AttemptReason.TOOL_ENDED)
+        return {trial: programs for trial, programs in found.items() if times[trial] < MOST_KILLED and trial in self.folder.finished()}
+
+    def void_killed(self) -> None:
+        """Sets these aside. Raises StoreError."""
+        for trial, programs in self.killed().items():
+            self._attempts.void([trial], AttemptReason.TOOL_ENDED, f"killed: {programs}")
 
     def void_lost(self, lost: str, waiting: Sequence[Trial], without_result: Callable[[Trial, str], TrialOutput]) -> Trial | None:
         """Sets aside all that is void since a host was lost: the trial that went on, and those since the mode was verified last.
@@ -110,7 +129,7 @@ class Records:
     def _keep(self, carried: TrialOutput) -> TrialRecord:
         record = self._attempts.verdict(carried.record)
         self.folder.write_trial(record, carried.raw, carried.samples)
-        self.journal.write("trial-finished", trial=record.trial, status=record.status)
+        self.journal.write("trial-finished", trial=record.trial, status=record.status, killed=carried.killed)
         self._attempts.written(record)
         return record
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dutlab import labs
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
 from dutlab.plan.trials import make_plan, needs_hand
@@ -15,7 +16,7 @@ from dutlab.runner.execution import Execution, RunOptions
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.leasing import begun
 from dutlab.runner.progress import Progress, RunResult
-from dutlab.runner.recovery import STANDING_LAB, put_back, testbed_in
+from dutlab.runner.recovery import STANDING_LAB, put_back, standing_lab_of, testbed_in
 from dutlab.runner.rig import disturbed_by_environment
 from dutlab.runner.trust import insist_on_resume
 from dutlab.spec.experiment import Experiment
@@ -125,13 +126,16 @@ class Work:
 
     async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
         """A later process at it, once everything is put back that the one before had changed."""
+        label = standing_lab_of(folder.path)
+        restarted = [] if label is None else await labs.revive(label)
         undone = await put_back(folder, journal, revive=True)
         journal.write("run-resumed")
         execution = self._execution(folder, journal, progress)
-        for said in undone.revived:
+        for said in (*restarted, *undone.revived):
             execution.events.note(said)
         if not folder.is_closed:
             execution.records.void_unproven()
+            execution.records.void_killed()
         return execution
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dutlab.events import EVENTS
@@ -112,9 +112,13 @@ class RunProcess:
         return any(entry["event"] == "trial-started" for entry in read_journal(self.folder.journal))
 
     def result(self) -> RunResult:
-        """Closes the run, of which nothing is left."""
+        """Closes the run, of which nothing is left. One that lost trials stays open: a resume does them again."""
         self._is_pause_asked()  # in the last trial
         made = self.partial()
+        if killed := self.records.killed():
+            lost = "; ".join(f"trial {trial}: {programs}" for trial, programs in killed.items())
+            self.events.close("cut", {}, f"programs were killed ({lost}): `dutlab resume {self.folder.path}` does these trials again")
+            return replace(made, left=made.left + len(killed), failed=made.failed - len(killed))
         of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
         self.events.close("finished", of)
         self.folder.write_manifest()

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dutlab.dut.mode import UndoStep
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.runner.journal import Entry, leased_hosts, left_engines, pending_undo, standing_lab, unreset
@@ -40,11 +41,19 @@ def _undo_commands(entries: list[Entry]) -> Iterator[str]:
     if (label := standing_lab(entries)) is not None:
         yield f"on this machine: dutlab lab down {label}"
     for _, steps in pending_undo(entries):
-        for step in steps:
-            yield f"{step.host}: {shlex.join(step.argv)}{' <<< ' + shlex.quote(step.stdin) if step.stdin else ''}"
-    yield from (f"{step.host}: {shlex.join(step.argv)}" for step in unreset(entries).steps)
+        yield from map(_of_step, steps)
+    yield from map(_of_step, unreset(entries).steps)
     yield from (f"{host}: rm -rf {path}" for host, path in left_engines(entries))
     yield from (f"{host}: free it" for host in leased_hosts(entries))
+
+
+def _of_step(step: UndoStep) -> str:
+    """Whatever carrying it out does: a command, a reboot, or a switch, which may be commands of this machine."""
+    if step.switch:
+        return f"{step.host}: switch it on by {step.switch}"
+    if step.back_within_s:
+        return f"{step.host}: reboot"
+    return f"{step.host}: {shlex.join(step.argv)}{' <<< ' + shlex.quote(step.stdin) if step.stdin else ''}"
 
 
 def _experiment_commands(resolved: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,6 +10,7 @@ from dutlab import labs
 from dutlab.ending import closing
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.own_time import own_timeout
 from dutlab.methods.known import Case, Known
 from dutlab.methods.ports import Bench
 from dutlab.spec.links import DUT, Link
@@ -34,7 +34,8 @@ class KnownDevice:
     async def said(self) -> dict[str, int]:
         """Its next line. Raises ToolFailed."""
         try:
-            line = await asyncio.wait_for(self._process.readline(), _ANSWER_S)
+            async with own_timeout(_ANSWER_S):
+                line = await self._process.readline()
             return dict(json.loads(line))
         except (TimeoutError, ValueError) as e:
             why = "says nothing; see whether its host may load eBPF programs"

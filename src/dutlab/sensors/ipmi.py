@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from dutlab.bounds import ANSWER_BYTES
 from dutlab.hosts.bounded import run_bounded
+from dutlab.hosts.passwords import child_environment
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite, limit_name
@@ -47,7 +48,7 @@ class IpmiSession:
         host, port = device.address
         self._begin = ["ipmitool", "-I", "lanplus", "-H", host, "-p", str(port), "-U", device.user, "-L", level]
         self._begin += ["-E", "-N", "2", "-R", "1", "-v"]  # the password by the environment, one try of 2 s, why
-        self._environment = {**os.environ, "IPMI_PASSWORD": secret(device.password_from), "LC_ALL": "C"}
+        self._environment = {**child_environment(os.environ), "IPMI_PASSWORD": secret(device.password_from), "LC_ALL": "C"}
 
     def ask(self, *words: str, terse: bool = False) -> tuple[int, str, str]:
         """Status, output, errors; `terse` leaves the reasons of a failure out. Raises Refused, OSError, ValueError."""

@@ -1,7 +1,7 @@
 """Connections of `dutlab serve`: how many there may be, of one address too, and how long a request may take to arrive.
 
-A browser sends the head of a request at once. So a connection whose head is not whole is closed after a while, and the oldest of an
-address earlier, as soon as it has too many: whoever opens a thousand of them hinders only these.
+A browser sends the head of a request at once. So a connection whose head is not whole is closed after a while, and the oldest of them
+earlier, where another needs its place: whoever opens a thousand of them hinders only these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dutlab.bounds import (
     DESCRIPTORS_KEPT,
     REQUEST_BODY_S,
     REQUEST_HEAD_S,
-    UNFINISHED_HEADS_OF_ADDRESS,
 )
 
 BACKLOG = 128
@@ -47,10 +46,8 @@ class Crowd:
         return True
 
     def awaits_head(self, connection: BoundedProtocol, address: str) -> None:
-        """A head is awaited from now on. Where the address has too many of these, the oldest is closed."""
+        """A head is awaited from now on."""
         self._unfinished[connection] = address
-        if sum(of == address for of in self._unfinished.values()) > UNFINISHED_HEADS_OF_ADDRESS:
-            self._give_up(self._oldest(address))
 
     def has_head(self, connection: BoundedProtocol) -> None:
         """Its head is whole."""

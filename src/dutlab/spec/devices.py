@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.printable import without_login
 from dutlab.spec.model import SpecModel, fault
 
 __all__ = [
@@ -62,9 +63,9 @@ def address_of(port: int) -> Callable[[object], object]:
             parts = urlsplit(f"//{value}")
             found = Address(parts.hostname or "", parts.port or port)
         except ValueError as error:
-            raise ValueError(f"{value!r} is not an address: {error}") from error
+            raise ValueError(_not_an_address(value, error)) from error
         if not _HOST.fullmatch(found.host) or parts.username is not None or parts.path:
-            raise ValueError(f"{value!r} is not an address, as 192.0.2.40, [2001:db8::40]:1161 or pdu.example")
+            raise ValueError(f"{without_login(value)!r} is not an address, as 192.0.2.40, [2001:db8::40]:1161 or pdu.example")
         return found
 
     return read
@@ -77,18 +78,24 @@ def _written_address(address: Address) -> str:
 At = Annotated[Address, PlainSerializer(_written_address)]
 
 
+def _not_an_address(text: str, error: ValueError) -> str:
+    """Of an address with a login its place alone is said: the error may quote a part of the password."""
+    shown = without_login(text)
+    return f"{shown!r} is not an address: {error}" if shown == text else f"{shown!r} is not an address"
+
+
 def _url(text: str) -> str:
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"{text!r} is not an address: {error}") from error
+        raise ValueError(_not_an_address(text, error)) from error
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError(f"{text!r} is not an address of http or https, as http://192.0.2.40")
+        raise ValueError(f"{without_login(text)!r} is not an address of http or https, as http://192.0.2.40")
     if parts.username is not None or parts.password is not None:
         raise ValueError("an address with a password would be kept in every run; write user: and password-from: VARIABLE")
     if parts.fragment or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError(f"{text!r} has a character that an address cannot have; write it as %20 writes a space")
+        raise ValueError(f"{without_login(text)!r} has a character that an address cannot have; write it as %20 writes a space")
     return text
 
 

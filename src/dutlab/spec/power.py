@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
@@ -39,6 +40,12 @@ def _back(seconds: float) -> float:
     return seconds
 
 
+def _place(url: str) -> tuple[object, ...]:
+    """Host, port and path of an address, however it is written."""
+    parts = urlsplit(url)
+    return (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/"))
+
+
 class PowerSpec(SpecModel):
     """A switch, whatever its kind."""
 
@@ -50,6 +57,11 @@ class PowerSpec(SpecModel):
     """How long a power cycle keeps it off, so that capacitors are empty."""
     back_within: Annotated[Duration, AfterValidator(_back)] = Field(default=Duration(600.0), alias="back-within")
     """How long it may take to answer once it is on."""
+
+    @property
+    def outlet(self) -> tuple[object, ...]:
+        """What is switched: two hosts with the same one lose their power together."""
+        raise NotImplementedError
 
 
 class PlugPower(HttpDevice, PowerSpec):
@@ -65,6 +77,11 @@ class PlugPower(HttpDevice, PowerSpec):
     def login(self) -> Literal["basic", "digest", "form"]:
         """As that of its meter."""
         return login_of(self.model)
+
+    @property
+    def outlet(self) -> tuple[object, ...]:
+        """One of those of its address."""
+        return (*_place(self.url), self.channel)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
@@ -100,6 +117,11 @@ class SnmpPower(SnmpDevice, PowerSpec):
         return faults
 
     @property
+    def outlet(self) -> tuple[object, ...]:
+        """The object that sets it."""
+        return (*self.address, self.oid.lstrip("."))
+
+    @property
     def told_on(self) -> int:
         """What is read where the outlet is on."""
         return self.on if self.state_on is None else self.state_on
@@ -115,6 +137,11 @@ class IpmiPower(IpmiDevice, PowerSpec):
 
     kind = "ipmi"
 
+    @property
+    def outlet(self) -> tuple[object, ...]:
+        """The server of the controller."""
+        return self.address
+
 
 class RedfishPower(HttpDevice, PowerSpec):
     """A server that its management controller switches by Redfish."""
@@ -123,6 +150,11 @@ class RedfishPower(HttpDevice, PowerSpec):
 
     system: Annotated[str, Field(max_length=500, pattern=r"^/redfish/v1/Systems/[^/?#\s]+$")] | None = None
     """Which of its systems; without it there must be one alone."""
+
+    @property
+    def outlet(self) -> tuple[object, ...]:
+        """A system of the controller."""
+        return (*_place(self.url), self.system)
 
 
 class CommandPower(PowerSpec):
@@ -134,6 +166,11 @@ class CommandPower(PowerSpec):
     off: Command
     status: Command
     """It prints `on` or `off`."""
+
+    @property
+    def outlet(self) -> tuple[object, ...]:
+        """What switches it off."""
+        return (self.off.strip(),)
 
 
 SWITCHES: Mapping[str, type[PowerSpec]] = {model.kind: model for model in (PlugPower, SnmpPower, IpmiPower, RedfishPower, CommandPower)}

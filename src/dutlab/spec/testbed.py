@@ -153,6 +153,8 @@ class Testbed(SpecModel):
             faults += _host_faults(hosts, links, in_lab=data.get("lab") is not None)
             faults += _reference_faults(links, hosts)
             faults += host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
+        if made is not None:
+            faults += _power_faults(made.hosts)
         if made is not None and not made.hosts:
             faults.append(fault(("hosts",), "empty; a testbed needs a host", FaultKind.MISSING))
         return faults
@@ -224,6 +226,21 @@ def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab:
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what, FaultKind.MISSING)
+
+
+def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
+    """Nothing may be switched that takes the power of this machine, or of a host whose own lines do not allow it."""
+    for name, host in hosts.items():
+        if host.power is None or not host.power.may_switch:
+            continue
+        outlet = host.power.outlet
+        cut = {other: spec for other, spec in hosts.items() if spec.power is not None and spec.power.outlet == outlet}
+        if here := [other for other, spec in cut.items() if spec.local]:
+            what = f"switching it would cut {', '.join(here)}, the machine that dutlab runs on"
+            yield fault(("hosts", name, "power"), f"{what}; leave may-switch out, and switch it by hand", FaultKind.CONFLICT)
+        elif kept := [other for other, spec in cut.items() if spec.power is not None and not spec.power.may_switch]:
+            what = f"switching it would also cut {', '.join(kept)}, which must not be switched"
+            yield fault(("hosts", name, "power"), f"{what}; name each host's own outlet, or allow it there too", FaultKind.CONFLICT)
 
 
 def _family(host: object) -> str:

@@ -18,11 +18,15 @@ from typing import Any, Protocol
 
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add
+from dutlab.own_folder import private_parents
 from dutlab.store import fleet_tables
 from dutlab.store.seal import state_folder
 
 FLEET_DATABASE = "DUTLAB_FLEET_DB"
-"""postgresql://…, or the path of an SQLite file."""
+"""A connection string of PostgreSQL (libpq), or the path of an SQLite file."""
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(postgres(?:ql)?):")
+_KEYWORDS = re.compile(r"\s*(?:(?:pass)?(?:word|file)|host(?:addr)?|port|dbname|user|service|options|(?:app|ssl|gss|target|conn)\w+)\s*=")
+"""The other form of a connection string of libpq: `host=… dbname=…`."""
 ANSWERS_S = 5
 """After that a database counts as away."""
 _MIGRATING = 0x6475746C6162
@@ -31,6 +35,13 @@ _MIGRATING = 0x6475746C6162
 
 class FleetDatabaseAway(TestbedError):
     """The database cannot be reached now."""
+
+
+class NotADatabase(InputError):
+    """The environment names something else. The text does not repeat it: it may have a password."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{FLEET_DATABASE}: {why}", remedy="write postgresql://USER@HOST/DATABASE, or the path of a file")
 
 
 class FleetDatabase(Protocol):
@@ -57,7 +68,7 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def connected(self, answers_s: int = ANSWERS_S) -> Iterator[sqlite3.Connection]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_parents(self.path.parent)
             with contextlib.closing(sqlite3.connect(self.path, timeout=answers_s, isolation_level=None)) as db:
                 if not self._is_ready:
                     db.execute("BEGIN IMMEDIATE")
@@ -97,9 +108,8 @@ class PostgresDatabase:
                 if not self._is_ready:
                     self._migrate(db)
                 yield db
-        except psycopg.ProgrammingError as error:
-            said = re.sub(r'"[^"]*"', "…", str(error)).strip()  # libpq quotes the address, and whatever password is in it
-            raise InputError(f"{FLEET_DATABASE}: {said}", remedy="write postgresql://USER@HOST/DATABASE") from error
+        except psycopg.ProgrammingError:
+            raise NotADatabase("libpq cannot read it") from None  # its own words quote the address, and whatever password is in it
         except psycopg.Error as error:
             remedy = "see that PostgreSQL runs and lets you in"
             raise FleetDatabaseAway(f"the fleet's database cannot be used: {str(error).strip()}", remedy=remedy) from error
@@ -127,8 +137,15 @@ def _missing(version: int | None, database: str, words: dict[str, str]) -> list[
 
 
 def fleet_database() -> SqliteDatabase | PostgresDatabase:
-    """The one that the environment names; else a file of this user on this machine."""
+    """The one that the environment names; else a file of this user on this machine. Raises NotADatabase."""
     where = os.environ.get(FLEET_DATABASE, "")
-    if where.startswith(("postgresql:", "postgres:")):
+    if (address := _ADDRESS.match(where)) is not None:
+        login, _, rest = where[address.end() :].partition("/")
+        if (scheme := address[1] or address[2]) not in ("postgresql", "postgres"):
+            raise NotADatabase(f"{scheme}: not a database that dutlab can use")
+        if "@" in rest or login.count("@") > 1:  # libpq would take a part of the password for the host, and name it in an error
+            raise NotADatabase("has a password or a name with @ or /; write these as %40 and %2F, or the password into ~/.pgpass")
+        return PostgresDatabase(where)
+    if _KEYWORDS.match(where):
         return PostgresDatabase(where)
     return SqliteDatabase(Path(where) if where else state_folder() / "dutlab" / "fleet.sqlite")

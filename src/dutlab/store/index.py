@@ -1,4 +1,4 @@
-"""An index over a folder of runs: SQLite beside them, made from them alone, and made anew whenever it is absent, damaged or older.
+"""An index over a folder of runs: SQLite beside them, made from them alone, and again whenever it is absent, damaged, older or changed.
 
 A run that has its manifest is read once, and not looked at again while its name has the same folder; until then it is read again whenever
 its folder has changed. What a run's files say now is always asked of the files themselves: the index finds runs, it proves nothing.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -201,7 +202,13 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes follows from the runs again
             if _version(connection) == _VERSION and not rebuild:
-                return connection, True
+                if _schema(connection) == _own_schema():
+                    return connection, True
+                connection.close()
+                if not _discard(path):
+                    break
+                connection = sqlite3.connect(path, timeout=_WAIT_S)
+                connection.execute("PRAGMA journal_mode = WAL")
             _make(connection, rebuild=rebuild)
         except sqlite3.DatabaseError as error:
             if not _is_damage(error) or not _discard(path):
@@ -223,6 +230,18 @@ def _is_of_others(path: Path) -> bool:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    """Every table, index, view and trigger, as its statement: a trigger of somebody else would run with ours."""
+    return frozenset(connection.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
+
+
+@cache
+def _own_schema() -> frozenset[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        _make(connection)
+        return _schema(connection)
 
 
 def _make(connection: sqlite3.Connection, *, rebuild: bool = False) -> None:

@@ -1,7 +1,7 @@
 """MANIFEST.sha256: what a finished run consists of, in the format that `sha256sum -c` reads.
 
-Left out: the folder `report/`, which follows from the rest and may be made again, `additions/` with what people add later, the journal,
-which later commands append to, and the temporary files of writers that were killed.
+Left out: the folder `report/`, which follows from the rest and may be made again, `additions/` with what people add later, the journal
+and its seal, which later commands append to, and the temporary files of writers that were killed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from dutlab import bounds, outside
 from dutlab.errors import StoreError
+from dutlab.store.read import CHANGED, read_json
 
 MANIFEST = "MANIFEST.sha256"
 DERIVED = "report"
 ADDITIONS = "additions"
 JOURNAL = "journal.jsonl"
+JOURNAL_SEAL = "journal.seal"
+"""How long the journal is (seal.py)."""
+REDACTED = "redacted.json"
+"""Of a published run: which of its files have secrets covered, so that they are not as the manifest says (publish/redaction.py)."""
+UNHASHED = (MANIFEST, JOURNAL, JOURNAL_SEAL, REDACTED)
 PAUSE = "pause-asked"
 """While it lies in a run's folder, whoever carries the run out begins no other trial."""
 _TEMPORARY = re.compile(r"\..+\.\d+\.part")
@@ -35,14 +41,21 @@ class ManifestDifference:
     missing: tuple[str, ...]
     changed: tuple[str, ...]
     extra: tuple[str, ...]
+    redacted: tuple[str, ...] = ()
+    """Changed as REDACTED says, which anybody can write: such a file proves nothing."""
 
     @property
     def none(self) -> bool:
         """The folder is what the manifest says."""
+        return not self.redacted and self.none_but_redacted
+
+    @property
+    def none_but_redacted(self) -> bool:
+        """The same, but for files in which secrets are covered."""
         return not (self.missing or self.changed or self.extra)
 
     def __str__(self) -> str:
-        kinds = (("missing", self.missing), ("changed", self.changed), ("extra", self.extra))
+        kinds = (("missing", self.missing), ("changed", self.changed), ("extra", self.extra), ("redacted", self.redacted))
         return "; ".join(f"{kind}: {path}" for kind, paths in kinds for path in paths) or "no difference"
 
 
@@ -62,11 +75,27 @@ def compare(run: Path) -> ManifestDifference:
         raise StoreError(f"{path}: cannot be read: {error}") from error
     said = hashes_of(text, path)
     there = dict(files_of(run))
+    other = {n: found for n in said.keys() & there.keys() if (found := _hash(there[n])) != said[n]}
+    redacted = {n for n, of in redacted_files(run).items() if n in other and other[n] == of["sha256"]}
     return ManifestDifference(
         missing=tuple(sorted(said.keys() - there.keys())),
-        changed=tuple(sorted(n for n in said.keys() & there.keys() if _hash(there[n]) != said[n])),
+        changed=tuple(sorted(other.keys() - redacted)),
         extra=tuple(sorted(there.keys() - said.keys())),
+        redacted=tuple(sorted(redacted)),
     )
+
+
+def redacted_files(run: Path) -> dict[str, dict[str, Any]]:
+    """File → its `sha256` and what was `taken`, by REDACTED; empty where there is none. Raises StoreError."""
+    if not os.path.lexists(run / REDACTED):
+        return {}
+    found = read_json(run / REDACTED)
+    files = found.get("files") if isinstance(found, dict) else None
+    if not isinstance(files, dict) or not all(
+        isinstance(f, dict) and isinstance(f.get("taken"), dict) and "sha256" in f for f in files.values()
+    ):
+        raise StoreError(f"{run / REDACTED}: is not a list of redacted files", remedy=CHANGED)
+    return files
 
 
 def hashes_of(text: str, path: Path) -> dict[str, str]:
@@ -87,7 +116,7 @@ def files_of(run: Path) -> Iterator[tuple[str, Path]]:
         links = [n for n in folders if (here / n).is_symlink()]
         if here == run:
             folders[:] = [name for name in folders if name not in (DERIVED, ADDITIONS)]
-        kept = (here / n for n in [*names, *links] if (here != run or n not in (MANIFEST, JOURNAL)) and not is_temporary(n))
+        kept = (here / n for n in [*names, *links] if (here != run or n not in UNHASHED) and not is_temporary(n))
         found += [(path.relative_to(run).as_posix(), path) for path in kept]
     return iter(sorted(found))
 

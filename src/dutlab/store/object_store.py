@@ -18,8 +18,9 @@ from typing import Any
 from dutlab import bounds
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add, how_to_install
+from dutlab.printable import about_address, without_login
 from dutlab.store.beneath import Beneath, parts_of
-from dutlab.store.manifest import ADDITIONS, DERIVED, JOURNAL, MANIFEST, ManifestDifference, compare, hashes_of, is_temporary
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, UNHASHED, ManifestDifference, compare, hashes_of, is_temporary
 from dutlab.store.write import as_store_error, locked_folder, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
@@ -35,7 +36,7 @@ class NotItsManifest(StoreError):
     """The files of a run in a store are not those of its manifest; nothing of it was kept."""
 
     def __init__(self, url: str, difference: ManifestDifference) -> None:
-        super().__init__(f"{url}: is not what its manifest says: {difference}", remedy="ask who put it there")
+        super().__init__(f"{without_login(url)}: is not what its manifest says: {difference}", remedy="ask who put it there")
         self.url, self.difference = url, difference
 
 
@@ -54,7 +55,9 @@ def put_run(run: Path, store: str) -> str:
                 fs.put_file(str(run / name), f"{root}/{name}")
         there = _sizes(fs, root)
         if short := [name for name, size in sizes.items() if name != MANIFEST and there.get(name) != size]:
-            raise ObjectStoreAway(f"{url}: {len(short)} files did not arrive whole, as {short[0]}", remedy="see whether the store is full")
+            raise ObjectStoreAway(
+                f"{without_login(url)}: {len(short)} files did not arrive whole, as {short[0]}", remedy="see whether the store is full"
+            )
         fs.put_file(str(run / MANIFEST), f"{root}/{MANIFEST}")
     return url
 
@@ -70,7 +73,7 @@ def fetch_run(url: str, into: Path) -> Path:
     with _opened(url) as (fs, root):
         there = _sizes(fs, root)
         if MANIFEST not in there:
-            raise InputError(f"{url}: no finished run", remedy="name a run's address, as `dutlab runs --fleet` shows it")
+            raise InputError(f"{without_login(url)}: no finished run", remedy="name a run's address, as `dutlab runs --fleet` shows it")
         manifest = _manifest(fs, url, root, there)
         with _new_folder(into, name) as part:
             with Beneath.opened(part) as folder:
@@ -92,11 +95,13 @@ def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes: 
     for file in there:
         parts_of(file)
     if there[MANIFEST] > bounds.MANIFEST.most_bytes:
-        raise StoreError(f"{url}: its manifest is larger than {bounds.MANIFEST.most_bytes >> 20} MiB", remedy="ask who put it there")
+        raise StoreError(
+            f"{without_login(url)}: its manifest is larger than {bounds.MANIFEST.most_bytes >> 20} MiB", remedy="ask who put it there"
+        )
     with fs.open(f"{root}/{MANIFEST}", "rb") as file:
         manifest = bytes(file.read(bounds.MANIFEST.most_bytes))
     named = hashes_of(manifest.decode(errors="surrogateescape"), Path(MANIFEST)).keys()
-    unhashed = {name for name in there if name in (MANIFEST, JOURNAL) or name.startswith((f"{DERIVED}/", f"{ADDITIONS}/"))}
+    unhashed = {name for name in there if name in UNHASHED or name.startswith((f"{DERIVED}/", f"{ADDITIONS}/"))}
     difference = ManifestDifference(
         missing=tuple(sorted(named - there.keys())), changed=(), extra=tuple(sorted(there.keys() - named - unhashed))
     )
@@ -151,13 +156,13 @@ def _opened(url: str) -> Iterator[tuple[Any, str]]:
     except ImportError as error:
         library = getattr(error.__cause__, "name", None)  # what fsspec lacks for this kind of store, as gcsfs for gs://
         remedy = how_to_add("store") if library in {None, "s3fs"} else how_to_install(library)
-        raise InputError(f"{url}: {error}", remedy=remedy) from None
+        raise InputError(about_address(url, error), remedy=remedy) from None
     except ValueError as error:
-        raise InputError(f"{url}: {error}", remedy="name a store that fsspec knows, as s3://BUCKET/FOLDER") from None
+        raise InputError(about_address(url, error), remedy="name a store that fsspec knows, as s3://BUCKET/FOLDER") from None
     try:
         yield fs, root
     except (InputError, StoreError, TestbedError):
         raise
     except Exception as error:  # each store has errors of its own
         remedy = "see that it runs, has room and lets you in"
-        raise ObjectStoreAway(f"{url}: {type(error).__name__}: {error}"[:500], remedy=remedy) from error
+        raise ObjectStoreAway(f"{about_address(url, error)} ({type(error).__name__})"[:500], remedy=remedy) from error

@@ -5,7 +5,7 @@
     seal.json                         the run's token, and proof of who made it: undo and resume go by it
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
     doctor.json                       what distorts results on the testbed; doctor~2.json of a resumed run
-    journal.jsonl                     the runner's
+    journal.jsonl                     the runner's; journal.seal proves that it is whole
     events.jsonl                      what happened, as it happened: for looking on
     trials/0001/raw/…                 every tool's own output
     trials/0001/samples.parquet       time series; absent when nothing was watched

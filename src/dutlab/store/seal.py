@@ -1,8 +1,9 @@
-"""What shows that this machine's user made a run: a key of the user's own, which seals the run's beginning and each line of its journal.
+"""What shows that this machine's user made a run: a key of the user's own, which seals its beginning, its journal and each line of that.
 
 `dutlab undo` and `dutlab resume` carry out commands that a run folder names, often as root. A folder may have come by mail. So what they
 carry out counts only under a seal (HMAC-SHA-256, RFC 2104) by the key, which never leaves this machine. A run keeps its seal wherever its
-folder is moved to, since nothing of the path is in it.
+folder is moved to, since nothing of the path is in it. The length of the journal is sealed too: a copy that was cut short would have undo
+carry out again what was undone long ago.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from typing import Any
 from dutlab import bounds, outside
 from dutlab.bounds import PART, PLAN, SECRET_BYTES
 from dutlab.errors import StoreError
+from dutlab.own_folder import is_private, own_folder
+from dutlab.store.manifest import JOURNAL_SEAL
 
 SEAL = "seal.json"
 SEALED = ("resolved.json", "plan.json")
 """What resume and undo go by, beside the journal."""
 MAC = "mac"
+_SEAL_WIDTH = 120
+"""Of JOURNAL_SEAL: it is written over in one piece, and is never shorter than before."""
 _KEY_BYTES = 32
 
 
@@ -42,7 +47,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
     """
     path = state_folder() / "dutlab" / name
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_folder(path.parent)
         if not os.path.lexists(path):
             part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
             try:
@@ -60,7 +65,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
             content = f.read(SECRET_BYTES)
     except OSError:
         return path, None
-    return path, content if about.st_uid == os.geteuid() and not about.st_mode & 0o077 else None
+    return path, content if is_private(about) else None
 
 
 def new_seal(folder: Path) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def new_seal(folder: Path) -> dict[str, Any]:
 
 def token_of(folder: Path) -> str:
     """Empty for a run that has none."""
-    found = _read(folder)
+    found = _read(folder / SEAL)
     token = found.get("token")
     return token if isinstance(token, str) and token.isascii() and token.isalnum() else ""
 
@@ -82,7 +87,8 @@ class LineSeal:
     def __init__(self, folder: Path, before: bytes) -> None:
         """`before` is what the journal holds already."""
         self._key = own_key()
-        self._before = hashlib.sha256(b"journal " + token_of(folder).encode() + b"\n" + before)
+        self._before = _started(folder)
+        self._before.update(before)
 
     def sealed(self, entry: Mapping[str, object]) -> bytes:
         """`entry` as a line with its seal; nothing is kept of it until wrote()."""
@@ -104,23 +110,83 @@ class LineSeal:
         return _mac(self._key, self._before.copy().digest() + body)
 
 
+class LengthSeal:
+    """Keeps in JOURNAL_SEAL how long the journal is, so that nothing can be cut off its end.
+
+    A line reaches the disk before its length does. So after a power cut the journal may be longer than the seal says, never shorter.
+    """
+
+    def __init__(self, folder: Path, journal: bytes) -> None:
+        """`journal` is what it holds now. One that was cut keeps the seal that says so."""
+        self._key, self._file = own_key(), -1
+        self._sealed = _started(folder)
+        if self._key is None or not _is_whole(folder, self._key, journal):
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._length = 0
+        with contextlib.suppress(OSError):  # no room: such a run is sealed by nobody
+            self._file = os.open(folder / JOURNAL_SEAL, flags, 0o666)
+            self.wrote(journal)
+            os.fsync(self._file)
+
+    def wrote(self, data: bytes) -> None:
+        """`data` is in the journal now. Where that cannot be kept, the seal covers what was there before."""
+        if self._file >= 0:
+            self._sealed.update(data)
+            self._length += len(data)
+            text = json.dumps({"bytes": self._length, MAC: _mac(self._key, _whole(self._sealed))})
+            with contextlib.suppress(OSError):
+                os.pwrite(self._file, text.ljust(_SEAL_WIDTH).encode() + b"\n", 0)
+
+    def close(self) -> None:
+        """Harmless when it is closed."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
 def is_ours(folder: Path) -> bool:
-    """Whether this user, here, made the run and wrote each line of its journal."""
-    found, key = _read(folder), own_key()
+    """Whether this user, here, made the run and wrote each line of its journal, and whether no line was cut off it."""
+    found, key = _read(folder / SEAL), own_key()
     said = str(found.get(MAC, ""))
     try:
         begun = key is not None and hmac.compare_digest(said.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
         journal = folder / "journal.jsonl"
-        lines = outside.read(journal, bounds.JOURNAL).split(b"\n") if journal.exists() else []
+        text = outside.read(journal, bounds.JOURNAL) if journal.exists() else b""
     except (OSError, StoreError):
         return False
+    if not begun or key is None or not _is_whole(folder, key, text):
+        return False
     seal = LineSeal(folder, b"")
-    for line in lines if begun else ():
+    for line in text.split(b"\n"):
         entry = _entry(line)
         if entry is not None and not seal.holds(entry):
             return False
         seal.wrote(line + b"\n")
-    return begun
+    return True
+
+
+def _is_whole(folder: Path, key: bytes, journal: bytes) -> bool:
+    """Whether nothing is missing of a journal that was sealed. One without a line needs no seal."""
+    if not journal and not os.path.lexists(folder / JOURNAL_SEAL):
+        return True
+    found = _read(folder / JOURNAL_SEAL)
+    length = found.get("bytes")
+    if not isinstance(length, int) or not 0 <= length <= len(journal):
+        return False
+    sealed = _started(folder)
+    sealed.update(journal[:length])
+    return hmac.compare_digest(str(found.get(MAC, "")).encode(), _mac(key, _whole(sealed)).encode())
+
+
+def _started(folder: Path) -> hashlib._Hash:
+    """The hash of a journal without a line."""
+    return hashlib.sha256(b"journal " + token_of(folder).encode() + b"\n")
+
+
+def _whole(sealed: hashlib._Hash) -> bytes:
+    """No line is sealed by this: the body of each is a JSON object."""
+    return sealed.copy().digest() + b"whole"
 
 
 def _entry(line: bytes) -> Mapping[str, Any] | None:
@@ -146,9 +212,9 @@ def _mac(key: bytes | None, message: bytes) -> str:
     return "" if key is None else hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
-def _read(folder: Path) -> Mapping[str, Any]:
+def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(outside.read(folder / SEAL, PART))
+        found = json.loads(outside.read(path, PART))
     except (OSError, StoreError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -115,8 +116,17 @@ def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH, *, folder: int |
 
 
 def opened_to_append(path: Path) -> BinaryIO:
-    """A plain file, made where there is none. No link is followed, and no pipe is waited for. Raises OSError."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "ab")
+    """A file that grows, for whoever only writes. Raises OSError."""
+    return os.fdopen(open_to_append(path), "ab")
+
+
+def open_to_append(path: Path, access: int = os.O_WRONLY) -> int:
+    """A descriptor of a plain file, made where there is none: a link, pipe or device in its place gets nothing. Raises OSError."""
+    handle = os.open(path, access | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a plain file", str(path))
+    return handle
 
 
 def publish(part: Path, path: Path, sync: Sync = Sync.EACH) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, OnThisMachine, Process
+from dutlab.hosts.own_time import own_timeout
 from dutlab.systems.posix_gate import BEGAN, NS_PER_S
 from dutlab.tools.engine.clocks import Offset, exchange
 
@@ -192,7 +193,7 @@ def _reading(asked_ns: int, shown_ns: int, heard_ns: int, unit_ns: int = 1) -> C
 
 async def _line(process: Process) -> bytes:
     try:
-        async with asyncio.timeout(READY_S):
+        async with own_timeout(READY_S):
             line = await process.readline()
     except TimeoutError:
         await process.end()

@@ -12,6 +12,7 @@ from dutlab.ending import cancelled
 from dutlab.errors import CommandTimedOut, HostError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Done, Host
+from dutlab.hosts.own_time import own_timeout
 
 _LINE_ENDS, _LONGEST_LINE = re.compile(rb"[\r\n]"), 4096
 _ENDS_S = 30.0
@@ -28,7 +29,7 @@ async def run_heard(host: Host, argv: Sequence[str], hear: Callable[[str], None]
     process = await host.spawn(argv)
     try:
         await process.close_stdin()
-        async with asyncio.timeout(timeout_s):
+        async with own_timeout(timeout_s):
             begun = b""
             while data := await process.read():
                 *lines, begun = _LINE_ENDS.split(begun + data)

@@ -8,13 +8,13 @@ kept under `-B`, and a folder that cannot be written means compiling each time, 
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from jinja2.bccache import Bucket, BytecodeCache
 
+from dutlab.own_folder import is_private, own_folder
 from dutlab.user_cache import user_cache
 
 
@@ -27,8 +27,7 @@ class KeptTemplates(BytecodeCache):
     def load_bytecode(self, bucket: Bucket) -> None:
         """Leaves `bucket` empty when nothing is kept, or by somebody else."""
         with suppress(OSError), self._place(bucket).open("rb") as f:
-            found = os.fstat(f.fileno())
-            if found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if is_private(os.fstat(f.fileno())):
                 bucket.load_bytecode(f)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
@@ -38,7 +37,7 @@ class KeptTemplates(BytecodeCache):
         place = self._place(bucket)
         part = place.with_name(f".{place.name}.{os.getpid()}.part")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            own_folder(place.parent)
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
                 f.write(bucket.bytecode_to_string())
             part.replace(place)

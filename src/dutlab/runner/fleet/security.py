@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.errors import InputError
 from dutlab.extras import how_to_add
+from dutlab.own_folder import private_text
 from dutlab.spec.fleet import scheduler_address
 from dutlab.store.seal import own_file
 
@@ -62,8 +62,7 @@ def security_for(address: str) -> Security:
         raise InputError(
             f"{address}: {what}", remedy=f"make certificates as docs/how-to/many-machines.md says, and name their folder in {TLS}"
         )
-    if (folder / _KEY).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InputError(f"{folder / _KEY}: others can read it", remedy=f"chmod 600 {folder / _KEY}")
+    private_text(folder / _KEY)
     return _security(folder / _AUTHORITY, folder / _CERTIFICATE, folder / _KEY)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.own_time import own_timeout
 from dutlab.tools.engine.clocks import EXCHANGES, Offset, exchange
 from dutlab.tools.engine.protocol import EVENTS, Clock, Fault, Hello, Received, Sent, SentStream
 from dutlab.tools.engine.typed import MisfitError, read
@@ -88,7 +89,7 @@ class Agent:
         self._lines.append(line)
         try:
             await self._send(line)
-            async with asyncio.timeout(timeout_s):
+            async with own_timeout(timeout_s):
                 answer = await reply
         except TimeoutError:
             self._failure = self._failed(f"did not answer `{op}` within {timeout_s:g} s")

@@ -15,6 +15,7 @@ from dutlab.bounds import OUTPUT_BYTES
 from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.running import KeptOutput
 
 EVERY_S = 0.5
@@ -118,7 +119,7 @@ class Meanwhile:
         """The first reading from now on that `holds`; None where none did in this time. Raises HostError when the loop has ended."""
         seen = len(self.readings)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
+            async with own_timeout(limit_s):
                 while True:
                     if found := next((one for one in self.readings[seen:] if holds(one)), None):
                         return found

@@ -12,7 +12,6 @@ and of 512 bytes, it counted a loss ratio of 0.0010 each.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -25,6 +24,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import to_its_end
 from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
+from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.private_folder import held_folder
 from dutlab.methods.ledger import negative_loss
 from dutlab.methods.ports import Flow, Offer, Outcome
@@ -253,7 +253,7 @@ class Client:
         self.alive = False
         with contextlib.suppress(HostError, TimeoutError):
             await self._process.close_stdin()
-            async with asyncio.timeout(5.0):
+            async with own_timeout(5.0):
                 await self._process.readline()
         await self._process.end()
 
@@ -262,7 +262,7 @@ class Client:
         self._lines.append(line)
         try:
             await self._process.write(line)
-            async with asyncio.timeout(timeout_s):
+            async with own_timeout(timeout_s):
                 heard = await self._process.readline()
         except TimeoutError:
             raise await self._failed(f"did not answer `{op}` within {timeout_s:g} s") from None

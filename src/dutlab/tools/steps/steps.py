@@ -10,6 +10,7 @@ too, and nothing of a step is lost: output, errors, status, times.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import to_its_end
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Done, Host, Process
+from dutlab.hosts.own_time import own_timeout
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
@@ -350,7 +352,9 @@ class _Lane:
         """Until it has ended, or its time-out has ended it. Raises HostError."""
         waiting = asyncio.ensure_future(process.wait(LONGEST_S))
         try:
-            await asyncio.wait([waiting], timeout=_limit_s(begun.step))
+            with contextlib.suppress(TimeoutError):
+                async with own_timeout(_limit_s(begun.step)):
+                    await asyncio.wait([waiting])
         except asyncio.CancelledError:
             self.account.keep(_ended(begun, await _end(process, waiting), None, _INTERRUPTED, "interrupted"))
             raise
@@ -366,7 +370,7 @@ class _Lane:
         begun = replace(begun, stdout=b"")
         status = take_status(said, 0)
         try:
-            async with asyncio.timeout(_limit_s(begun.step)):
+            async with own_timeout(_limit_s(begun.step)):
                 while status is None and (chunk := await process.read()):
                     until = len(said)
                     said += chunk
