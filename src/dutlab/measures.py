@@ -45,6 +45,7 @@ class MeasureUnit(Enum):
     PPS_PER_W = ("pps_per_w", "pps/W", MeasureKind.EFFICIENCY)
     J_PER_GB = ("j_per_gb", "J/GB", MeasureKind.EFFICIENCY)
     J_PER_MPKT = ("j_per_mpkt", "J/Mpkt", MeasureKind.EFFICIENCY)
+    PER_FRAME = ("per_frame", "/frame", MeasureKind.COUNT)
     PER_CPU_S = ("per_cpu_s", "/CPU s", MeasureKind.RATE)
     BYTES_PER_S = ("bytes_per_s", "bytes/s", MeasureKind.RATE)
     BPS_L1 = ("bps_l1", "bit/s", MeasureKind.RATE)
@@ -96,6 +97,8 @@ class Measure:
     """Whether faster and slower are the words for its sides, as of rates of work and times that somebody waits."""
     is_factor: bool = False
     """Of a ratio: how many times one is the other, rather than a share."""
+    is_exact: bool = False
+    """The same files give the same value whatever else goes on: a difference needs no test, and repeats say nothing."""
 
     @property
     def layer(self) -> str:
@@ -110,6 +113,10 @@ class Measure:
 
 def _all(unit: MeasureUnit, better: Better, words: str, names: str, *, speed: bool = False, factor: bool = False) -> Iterator[Measure]:
     return (Measure(name, unit, better, words, speed, factor) for name in names.split())
+
+
+def _counted(words: str, names: str) -> Iterator[Measure]:
+    return (Measure(name, MeasureUnit.PER_FRAME, "lower", words, is_exact=True) for name in names.split())
 
 
 def _of_drives(ending: str) -> str:
@@ -231,10 +238,14 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),
     *_all(_U.ONE, "lower", "the same", "no_answer_connections no_handshake_connections malformed_connections closed_early_connections"),
     *_all(_U.WATTS, "lower", "power at the wall", "watts"),
+    *_counted("instructions for a frame on a processor that counts them: the DUT's own share", "exact_instructions_per_frame"),
+    *_counted("the same, of the first frame of a flow", "exact_first_instructions_per_frame"),
+    *_counted("the same, of generator and sink without the DUT", "exact_rig_instructions_per_frame"),
+    *_counted("the same, of all three together", "exact_whole_instructions_per_frame"),
     *_all(_U.W, "lower", "the same, less that of the idle DUT", "above_idle_w"),
     *_all(_U.J_PER_GB, "lower", _ENERGY, "j_per_gb"),
     *_all(_U.J_PER_MPKT, "lower", _ENERGY, "j_per_mpkt"),
-    *_all(_U.ONE, "lower", _COUNTED, "instructions_per_frame cycles_per_frame"),
+    *_all(_U.PER_FRAME, "lower", _COUNTED, "instructions_per_frame cycles_per_frame"),
     *_all(_U.S, "lower", "how long until temperatures rest", "steady_heat_s"),
 )  # fmt: skip
 _PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}
@@ -300,6 +311,12 @@ def side_of(figure: str, said: Mapping[str, Better]) -> Better:
     if known and own and known != own:
         raise ValueError(f"of {figure} {known} is better, so {own} cannot be")
     return known or own
+
+
+def is_exact(figure: str) -> bool:
+    """Whether a difference of it needs no test."""
+    measure = measure_of(figure)
+    return measure is not None and measure.is_exact
 
 
 def is_speed(figure: str) -> bool:

@@ -109,6 +109,8 @@ class WorkloadPlug:
     """What its figures are of, in the words of answers: one link or drive."""
     finds_limit: bool = False
     """Whether its method can offer the load at the limit that it found once more (`Measured.at_limit`)."""
+    undisturbed: bool = False
+    """Neither other work nor anything that the doctor finds changes its figures, so none of it is a reason to doubt them."""
     as_written: bool = False
     """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
 
@@ -369,6 +371,20 @@ _PLUGS = (
         figures=("steady/iops", "unsteady/iops", "fresh/iops"),
         place="drive",
         load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
+        "exact",
+        says="Instructions a frame of a Linux router or firewall, on a simulated processor that counts them.",
+        settings="dutlab.spec.workloads.exact:ExactWorkload",
+        tool="dutlab.tools.exact.program:measure",
+        check="dutlab.tools.exact.program:check",
+        again="dutlab.tools.exact.program:again",
+        section="dutlab.report.sections.exact:section",
+        figures=("exact_instructions_per_frame",),
+        place="guest of",
+        load=LoadPattern.ONE,
+        undisturbed=True,
+        as_written=True,
     ),
     WorkloadPlug("flent", says="Latency under load, read from flent's files.", section=ANY_FIGURES),
 )

@@ -105,6 +105,7 @@ def test_every_ready_testbed_fits_an_experiment_with_every_mode_of_its_family(pa
 def test_every_family_with_modes_has_a_ready_testbed():
     shown = {load_testbed(path).hosts["dut"].family for path in (ROOT / "examples" / "testbeds").glob("*.yaml")}
     shown.add(load_testbed(ROOT / "examples" / "storage" / "server-testbed.yaml").dut_family)
+    shown.add(load_testbed(ROOT / "examples" / "exact" / "testbed.yaml").dut_family)
     assert shown >= {name for name, modes in FAMILY_MODES.items() if modes} - {"linux"}
 
 

@@ -25,7 +25,7 @@ OTHER_MEANINGS = {
     ("tools/raw_figures.py", "iperf3"): "the program",
 }
 """File and word → what the word means there."""
-PLAIN = {"latency", "routes", "search", "state", "steps"}
+PLAIN = {"exact", "latency", "routes", "search", "state", "steps"}
 """Words that mean much else: they count where a workload is asked for its name, and among other names."""
 CLASSES = {c.__name__: name for name in settable() for c in (model_of(name), model_of(name).setting)}
 

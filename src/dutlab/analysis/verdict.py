@@ -22,6 +22,7 @@ class Reason(enum.Enum):
     ONE_REPEAT = "one repeat"
     TOO_FEW = "too few repeats"
     EQUAL = "equal values"
+    WITHIN = "counts that differ by less than what counts"
     INTERVAL = "the interval of the ratio holds 1"
     CHANCE = "chance could have done it"
 

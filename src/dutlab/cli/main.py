@@ -54,6 +54,10 @@ SECTIONS = {
             "dutlab.cli.rfc2544:rfc2544",
             "Run the RFC 2544 tests: throughput, latency, frame loss, back-to-back frames, recovery, reset.",
         ),
+        "exact": (
+            "dutlab.cli.exact:exact",
+            "Count the instructions that a Linux router or firewall takes for a frame, on a simulated processor.",
+        ),
         "conductor": (
             "dutlab.cli.conductor:conductor",
             "Run Conductor's configuration files unchanged: steps on several hosts in four phases.",

@@ -91,6 +91,11 @@ _MODES = (
 )
 
 
+def ruleset_of(mode: str, testbed: Testbed) -> str:
+    """Of one of the modes that are a ruleset."""
+    return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
+
+
 def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)

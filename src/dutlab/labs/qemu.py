@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 from dutlab.errors import LabError
+from dutlab.hosts.initramfs import BUSYBOX, initramfs
+from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
 from dutlab.hosts.netns import NAMESPACES, NetnsHost
 from dutlab.hosts.programs import Program
 from dutlab.labs import inside
 from dutlab.labs.guest import BOOTS_S, QEMU, TAP, Guest, InitWords, reached, started
-from dutlab.labs.initramfs import BUSYBOX, initramfs
 from dutlab.labs.state import StateFolder
 
-_BOOT, _MODULES = Path("/boot"), Path("/lib/modules")
 _SERVERS = (Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd"))
 """Where Debian 12 has the server of virtiofs (package qemu-system-common), and where later ones do (package virtiofsd)."""
 MEMORY_MB = 512
@@ -62,7 +60,7 @@ class Qemu:
 
     def insist_on_parts(self) -> None:
         """Raises LabError."""
-        _kernel()
+        newest_kernel()
         _server()
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
@@ -70,12 +68,12 @@ class Qemu:
         if guest.drives:
             raise LabError(f"{guest.role} has drives, and a guest in QEMU takes none")
         quoted = shlex.quote(str(folder))
-        return InitWords(_MODULES, f"mount -t virtiofs {_TAG} /mnt\nmount --bind /mnt{quoted} {quoted}\numount /mnt", "eth")
+        return InitWords(MODULES, f"mount -t virtiofs {_TAG} /mnt\nmount --bind /mnt{quoted} {quoted}\numount /mnt", "eth")
 
     async def start(self, guest: Guest, folder: Path, init: Path) -> list[str]:
         """Raises LabError, HostError."""
         image = folder / f"image-{guest.role}"
-        modules = _MODULES / _release(_kernel())
+        modules = MODULES / release_of(newest_kernel())
         image.write_bytes(await asyncio.to_thread(initramfs, modules, _EARLY, _TAG, init))
         await NetnsHost(guest.role, guest.namespace).run(["sh", "-e"], stdin=_wires(guest).encode())
         why, found = f"{_KVM} cannot be opened", StateFolder().no_kvm
@@ -114,7 +112,7 @@ def _command(guest: Guest, image: Path, socket: Path, accelerator: str) -> list[
         "-accel", accelerator, "-cpu", "host" if accelerator == "kvm" else "max", "-smp", "1", "-m", f"{MEMORY_MB}M",
         # The server of its files reads and writes its memory.
         "-object", f"memory-backend-memfd,id=memory,size={MEMORY_MB}M,share=on", "-machine", "q35,memory-backend=memory",
-        "-kernel", str(_kernel()), "-initrd", str(image),
+        "-kernel", str(newest_kernel()), "-initrd", str(image),
         "-append", "console=ttyS0 quiet loglevel=4 printk.time=0 panic=-1 net.ifnames=0",
         "-device", "pvpanic-pci", "-action", "panic=shutdown",
         "-chardev", f"socket,id=files,path={socket}", "-device", f"vhost-user-fs-pci,chardev=files,tag={_TAG}",
@@ -153,22 +151,6 @@ def _end(guest: Guest) -> None:
     identity = inside.namespace_id(NAMESPACES / guest.namespace)
     if identity is not None and (left := inside.kill_all(identity)):
         raise LabError(f"processes {left} in {guest.namespace} do not end", remedy=f"end them, then `dutlab lab down {guest.label}`")
-
-
-def _kernel() -> Path:
-    """The newest. Raises LabError."""
-    found = [path for path in _BOOT.glob("vmlinuz-*-cloud-amd64") if (_MODULES / _release(path) / "modules.dep").exists()]
-    if not found:
-        raise LabError(f"no kernel {_BOOT}/vmlinuz-*-cloud-amd64 with its modules in {_MODULES}", remedy="install linux-image-cloud-amd64")
-    return max(found, key=lambda path: tuple(_numbers(path.name)))
-
-
-def _numbers(name: str) -> Iterator[int]:
-    return map(int, re.findall(r"\d+", name))
-
-
-def _release(kernel: Path) -> str:
-    return kernel.name.removeprefix("vmlinuz-")
 
 
 def _server() -> Path:

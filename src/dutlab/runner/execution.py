@@ -45,6 +45,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.store.cell_figures import CellKey, key_of
 from dutlab.subject import joined
+from dutlab.workloads import plug_of
 
 QUIET_WAIT = "quiet"
 VIRTUAL = "veth"
@@ -171,6 +172,8 @@ class Execution(RunProcess):
         found = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
         for name, facts in found.facts.items():
             self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
+        if all(plug_of(trial.cell.workload).undisturbed for trial in self.plan.trials):
+            return bare
         self.folder.write_findings([f.to_json() for f in found.findings])
         for finding in found.findings:
             text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"

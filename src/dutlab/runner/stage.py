@@ -12,6 +12,7 @@ from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode
+from dutlab.dut.linux_exact import GuestMode
 from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
@@ -35,11 +36,12 @@ from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, MDRAID, RUN_ENGINE, modes_of
+from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
+from dutlab.systems.modes import DeclaredMode
 from dutlab.tools.engine.binary import EngineFile, brought_again, engine_on
 from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
@@ -161,7 +163,8 @@ async def open_stage(
         backend = "auto" if lab is None else lab.backend
         declared = modes_of(testbed.dut_family, {name: mode.array for name, mode in experiment.modes.items()})
         arrays = {name: mode.array for name, mode in declared.items() if mode.array}
-        site = GeneratorSite(hosts, testbed, cpus, Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell), tell, arrays)
+        site_engine = Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell)
+        site = GeneratorSite(hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes)
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
 
@@ -197,8 +200,10 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     source, *others = {link.source.host for link in through} or {""}
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
     named = {**hosts, **other_end}
-    of_family = family(testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX).modes_among(named)
+    of_family = family(testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX).modes_among(named)
     sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
+    if testbed.dut_family == EXACT:  # the guest's own script carries them out
+        return {**sized, **{name: GuestMode(DeclaredMode(name)) for name in experiment.modes}}
     return {**sized, **{name: CommandMode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
 
 

@@ -84,11 +84,13 @@ async def carry_out(
     measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
+    undisturbed = plug_of(trial.cell.workload).undisturbed
     unplugged = () if measured.offers and measured.offers.link_lost else tuple(_unplugged(stage, watched.counters))
     if unplugged and measured.offers is None:  # a method of offers judges each of them, and has some that are to take links down
         down = "; ".join(f"link {d.about} went down: {d.detail}" for d in unplugged)
         why, without = f"{why}; {down}" if why else down, DISTURBED
-    found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings))
+    around = () if undisturbed else (*stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock)
+    found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings), *around)
     record = TrialRecord(
         trial=trial.number,
         status=without if why else "measured",
@@ -97,14 +99,11 @@ async def carry_out(
         started=started,
         ended=started + took,
         ceilings=Figures(trial.ceilings),
-        doubts=[
-            DoubtRecord.of(d)
-            for d in dict.fromkeys((*found_doubts, *stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock))
-        ],
+        doubts=[DoubtRecord.of(d) for d in dict.fromkeys(found_doubts)],
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters={host: of for host, of in watched.counters.items() if not (stage.device.restarted and host == stage.dut.name)},
-        interference=watched.interference,
+        interference={} if undisturbed else watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else ())

@@ -17,6 +17,9 @@ ROLES = ("source", "dut", "sink")
 
 BLACK_BOX, MANUAL = closed.BLACK_BOX.name, closed.MANUAL.name
 MDRAID = linux.MDRAID.name
+EXACT = linux.EXACT.name
+WITHOUT_LINKS = frozenset({MDRAID, EXACT})
+"""Families whose modes need no path through the DUT."""
 FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = MappingProxyType(
     {name: {mode.name: mode for mode in system.modes} for name, system in SYSTEMS.items()}
 )

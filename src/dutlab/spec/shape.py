@@ -10,7 +10,7 @@ from dutlab.spec.address_blocks import most_sources
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
-from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN
+from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN, WITHOUT_LINKS
 from dutlab.spec.links import DUT, IPV6
 from dutlab.spec.model import Loc, did_you_mean
 from dutlab.spec.testbed import HostSpec, Testbed
@@ -69,7 +69,7 @@ class TestbedShape:
         bounds = bounds_of(testbed)
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
         through = any(bound.through_dut for bound in bounds.values())
-        family = testbed.dut_family if through or testbed.dut_family == MDRAID else BLACK_BOX
+        family = testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX
         one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
         return cls(
             f"testbed {testbed.name}",

@@ -23,8 +23,8 @@ from dutlab.methods.calibrate import RigPoint
 from dutlab.outside import UnfitFile
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.store.replace import replace_file
-from dutlab.store.user_cache import user_cache
 from dutlab.store.write import as_json
+from dutlab.user_cache import user_cache
 
 LASTS = timedelta(days=7)
 """What is not among the facts, such as a neighbour on the same hypervisor or a worn cable, may change in this time."""

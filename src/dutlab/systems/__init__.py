@@ -8,14 +8,14 @@ from types import MappingProxyType
 from dutlab.errors import InputError
 from dutlab.systems.closed import BLACK_BOX, MANUAL
 from dutlab.systems.freebsd import FREEBSD, FREEBSD_PF, PFSENSE
-from dutlab.systems.linux import LINUX, MDRAID, VYOS
+from dutlab.systems.linux import EXACT, LINUX, MDRAID, VYOS
 from dutlab.systems.macos import MACOS
 from dutlab.systems.openbsd import OPENBSD, OPENBSD_PF
 from dutlab.systems.system import System
 from dutlab.systems.vpp import VPP
 from dutlab.systems.windows import WINDOWS
 
-_KNOWN = (LINUX, MDRAID, VYOS, VPP, FREEBSD, FREEBSD_PF, PFSENSE, OPENBSD, OPENBSD_PF, MACOS, WINDOWS, BLACK_BOX, MANUAL)
+_KNOWN = (LINUX, EXACT, MDRAID, VYOS, VPP, FREEBSD, FREEBSD_PF, PFSENSE, OPENBSD, OPENBSD_PF, MACOS, WINDOWS, BLACK_BOX, MANUAL)
 _BY_NAME = {known.name: known for known in _KNOWN}
 SYSTEMS: Mapping[str, System] = MappingProxyType(_BY_NAME)
 """What a testbed may write as a host's `family`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
-from dutlab.systems.modes import ARRAYS, AS_FOUND, FIREWALL, IPSEC, TUNNELS
+from dutlab.systems.modes import ARRAYS, AS_FOUND, BRIDGE, FILTER_OWN, FIREWALL, FLOWTABLE, IPSEC, TUNNELS
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import PingWords, System
 
@@ -33,3 +33,12 @@ LINUX = System(
 VYOS = replace(LINUX, name="vyos", title="VyOS", modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
 MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=(AS_FOUND, *ARRAYS), kernel_tables=False, runs_engine=False)
 """What a Linux host with drives is where a testbed has no path through a DUT: its modes are the arrays that its drives can make."""
+EXACT = replace(
+    LINUX,
+    name="linux-exact",
+    title="Linux on a simulated processor",
+    modes=(*(mode for mode in FIREWALL if mode is not FILTER_OWN), BRIDGE, FLOWTABLE),
+    kernel_tables=False,
+    runs_engine=False,
+)
+"""A guest that the workload `exact` boots on the host, which is left as it is."""

@@ -98,6 +98,8 @@ FILTER_OWN = DeclaredMode("filter-own", TRACKS)
 """Keeps the ruleset that the system loads by itself."""
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
 """`nat-open` translates and filters nothing."""
+BRIDGE, FLOWTABLE = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS)
+"""Of a guest that counts its instructions: ports joined below IP, and a router that hands flows to the kernel's fast path."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )

@@ -10,6 +10,7 @@ from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
+from dutlab.spec.experiment import CustomMode
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
@@ -34,6 +35,8 @@ class GeneratorSite:
     """Told what a program that works does meanwhile."""
     arrays: Mapping[str, ModeArray] = field(default_factory=dict)
     """Mode → the array that it makes of the drives of a host, which is larger than each of them."""
+    modes: Mapping[str, CustomMode] = field(default_factory=dict)
+    """Those of the experiment's own."""
 
     @property
     def paths(self) -> list[Link]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from jinja2.bccache import Bucket, BytecodeCache
 
 from dutlab.own_folder import is_private, own_folder
-from dutlab.store.user_cache import user_cache
+from dutlab.user_cache import user_cache
 
 
 class KeptTemplates(BytecodeCache):

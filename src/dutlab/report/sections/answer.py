@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from dutlab.measures import bare_name
+from dutlab.measures import bare_name, is_exact
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -40,6 +40,7 @@ _BOUNDS = {"lower_pps": "", "upper_pps": " at most"}
 _PAIRS = " from the host of the row to the host of the column"
 _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
 """Measures at a share of the load."""
+_COUNTED = "Instructions are counted: the same guest gives the same figures, so one trial is enough."
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -47,10 +48,12 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
     """The answer of a report that is otherwise whole."""
     of = list(_tables(report, groups, book))
     tables = tuple(table for _, table in of)
-    values = [cell for table in tables for row in table.rows for cell in row.cells if isinstance(cell, Figure | Missing)]
+    cells = [of for table in tables for row in table.rows for of in zip(table.columns, row.cells, strict=True)]
+    values = [cell for column, cell in cells if isinstance(cell, Figure | Missing) and not is_exact(column.figure)]
+    counts = any(isinstance(cell, Figure) and is_exact(column.figure) for column, cell in cells)
     return Answer(
         fast=tuple(_fast(report, of, book)),
-        sure=tuple(_sure(report, tables, values)),
+        sure=(*((_COUNTED,) if counts else ()), *_sure(report, tables, values)),
         limited="" if report.busy else _limited(report.limits, groups),
         next=tuple(_next(report, values)),
         tables=tables,

@@ -10,7 +10,7 @@ from dutlab.analysis.answers import AnswerKind, Standing
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.together import Together
 from dutlab.analysis.verdict import Reason, Verdict
-from dutlab.measures import is_speed
+from dutlab.measures import is_exact, is_speed
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -165,11 +165,15 @@ class _Values:
         return said if low is None or high is None else f"{said}, 95 % interval {_share(low)} to {_share(high)}"
 
     def _counts(self, names: Sequence[str]) -> str:
+        if is_exact(self._standing.contest.figure):
+            return "counted"
         counts = {self._have[name].n for name in names}
         return f"medians of {min(counts)}" if len(counts) == 1 else f"medians of {min(counts)} to {max(counts)}"
 
     def _why(self, top: str, low: str) -> str:
         found = self.between(top, low)
+        if found is not None and found.reason is Reason.WITHIN:
+            return f"counts within {found.least * 100:g} %"
         reason = None if found is None else found.reason
         if found is None or reason is Reason.ONE_REPEAT:
             return "one repeat shows no spread"

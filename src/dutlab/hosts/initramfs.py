@@ -1,8 +1,9 @@
-"""What a kernel begins with that cannot read its root without modules: these, a shell, and the way from there to its first program."""
+"""What a kernel begins with: an archive of programs, modules and whatever else its first program wants."""
 
 from __future__ import annotations
 
 import lzma
+import os
 import re
 import shutil
 import stat
@@ -23,7 +24,9 @@ for module in /modules/*; do /bin/busybox insmod $module; done
 /bin/busybox mount -o move /dev /root/dev
 exec /bin/busybox switch_root /root {init}
 """
-_PROGRAM, _DATA, _FOLDER = stat.S_IFREG | 0o755, stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+PROGRAM, DATA, FOLDER = stat.S_IFREG | 0o755, stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+Entries = dict[str, tuple[int, bytes]]
+"""Place → kind and content."""
 _ROUND = 4
 """Header with name, and data, are each padded to a multiple of this many bytes."""
 
@@ -33,39 +36,45 @@ def initramfs(modules: Path, names: Iterable[str], tag: str, init: Path) -> byte
 
     Raises LabError, OSError.
     """
-    entries: dict[str, tuple[int, bytes]] = dict.fromkeys(("bin", "modules", "proc", "dev", "root"), (_FOLDER, b""))
-    for place, data in _busybox().items():
-        above = [str(folder) for folder in reversed(PurePosixPath(place).parents) if str(folder) != "."]
-        entries |= dict.fromkeys(above, (_FOLDER, b"")) | {place: (_PROGRAM, data)}
-    for number, path in enumerate(_with_what_they_need(modules, names)):
-        entries[f"modules/{number:02}-{path.name.removesuffix('.xz')}"] = (_DATA, _unpacked(path))
-    entries["init"] = (_PROGRAM, _INIT.format(tag=tag, init=init).encode("ascii"))
-    return _archive(entries)
+    entries: Entries = dict.fromkeys(("modules", "proc", "dev", "root"), (FOLDER, b"")) | program_entries(BUSYBOX)
+    for number, path in enumerate(with_what_they_need(modules, names)):
+        entries[f"modules/{number:02}-{path.name.removesuffix('.xz')}"] = (DATA, unpacked(path))
+    entries["init"] = (PROGRAM, _INIT.format(tag=tag, init=init).encode("ascii"))
+    return archive(entries)
 
 
-def _busybox() -> Mapping[str, bytes]:
-    """The program, and what it is linked to, by the places where they are looked for."""
-    program = shutil.which(BUSYBOX.name)
-    if program is None:
-        raise LabError("busybox is not there", remedy=f"install {BUSYBOX.package}")
-    linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout  # nothing where it is static
-    libraries = {path.lstrip("/"): Path(path).read_bytes() for path in re.findall(r"(?<![\w.])/\S+", linked)}
-    return {"bin/busybox": Path(program).read_bytes(), **libraries}
+def program_entries(program: Program) -> Entries:
+    """This machine's program in bin, and what it is linked to where that is looked for. Raises LabError where it is not there."""
+    found = shutil.which(program.name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
+    if found is None:
+        raise LabError(f"{program.name} is not there", remedy=f"install {program.package}")
+    linked = subprocess.run(["ldd", found], capture_output=True, text=True, check=False).stdout  # nothing where it is static
+    files = {path.lstrip("/"): Path(path) for path in re.findall(r"(?<![\w.])/\S+", linked)} | {f"bin/{program.name}": Path(found)}
+    entries: Entries = {}
+    for place, path in files.items():
+        entries |= folders_above(place) | {place: (PROGRAM, path.read_bytes())}
+    return entries
 
 
-def _with_what_they_need(modules: Path, names: Iterable[str]) -> list[Path]:
+def folders_above(place: str) -> Entries:
+    """The folders that a file's place needs."""
+    return {str(folder): (FOLDER, b"") for folder in reversed(PurePosixPath(place).parents) if str(folder) != "."}
+
+
+def with_what_they_need(modules: Path, names: Iterable[str]) -> list[Path]:
     """Each behind those that it depends on (depmod(8)); one that is part of the kernel is left out."""
     lines = (line.split(":") for line in (modules / "modules.dep").read_text(encoding="ascii").splitlines())
     needed = {PurePosixPath(path).name.partition(".")[0]: [*reversed(on.split()), path] for path, on in lines}
     return [modules / path for path in dict.fromkeys(path for name in names for path in needed.get(name, ()))]
 
 
-def _unpacked(module: Path) -> bytes:
+def unpacked(module: Path) -> bytes:
+    """A module as the kernel takes it."""
     data = module.read_bytes()
     return lzma.decompress(data) if module.suffix == ".xz" else data
 
 
-def _archive(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
+def archive(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
     """In the format that kernels read: Documentation/driver-api/early-userspace/buffer-format.rst, "newc"."""
     return b"".join(_records({**entries, "TRAILER!!!": (0, b"")}))
 

@@ -1,0 +1,99 @@
+"""exact: instructions a frame of a Linux router in a simulated processor, without an experiment file."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.one_workload import SETTINGS, as_yaml, given_workload
+from dutlab.cli.options import NAME, RUNS
+from dutlab.errors import InputError
+from dutlab.units import number_or_text
+
+_MODES = ("router", "filter-default", "nat")
+
+
+def _listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> list[str]:
+    return [word.strip() for of in words for word in of.split(",") if word.strip()]
+
+
+@click.command()
+@SETTINGS
+@click.option("--modes", "--mode", "modes", multiple=True, callback=_listed, metavar="MODE,…", help=f"[{','.join(_MODES)}]")
+@click.option("--size", "sizes", multiple=True, callback=_listed, metavar="BYTES,…", help="Frame sizes with FCS, or mixes.  [64,1518]")
+@click.option(
+    "--ruleset", "rulesets", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
+    help="A file for nft, as a mode of its own behind those of --modes; repeatable.",
+)  # fmt: skip
+@click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
+@click.option("--modules", type=click.Path(path_type=Path, file_okay=False), help="Folder of its modules.  [/lib/modules/RELEASE]")
+@NAME
+@RUNS
+@manner_options
+def exact(
+    *,
+    settings: tuple[str, ...],
+    modes: list[str],
+    sizes: list[str],
+    rulesets: tuple[Path, ...],
+    kernel: Path | None,
+    modules: Path | None,
+    name: str | None,
+    runs: Path,
+    manner: Manner,
+) -> None:
+    """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
+    bridge, flowtable. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, frames=20000.
+
+    \b
+    Example:
+      dutlab exact --modes router,filter-default,nat --size 64,1518,imix
+      dutlab exact --ruleset old.nft --ruleset new.nft --size 64
+    """
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+
+    own = _own_modes(rulesets)
+    chosen = modes or ([] if own else list(_MODES))
+    with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
+        bed = Path(folder) / "testbed.yaml"
+        bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
+        data = {
+            "experiment": name or "exact",
+            "testbed": bed.name,
+            "factors": {"mode": [*chosen, *own]},
+            **({"modes": own} if own else {}),
+            "repeats": 1,
+            "order": "as-written",
+            "watch": [],
+        }
+        body = {
+            "frame_sizes": [number_or_text(size) for size in sizes] or None,
+            "kernel": None if kernel is None else str(kernel.absolute()),
+            "modules": None if modules is None else str(modules.absolute()),
+        }
+        given = given_workload(data, "exact", body, settings, file=Path(folder) / "experiment.yaml")
+        options = RunOptions(runs=runs, engine_binary=Path(), command=("dutlab", *sys.argv[1:]))
+        result = manner.carry_out(given, options)
+    manner.finish([result])
+
+
+def _own_modes(rulesets: tuple[Path, ...]) -> Mapping[str, Any]:
+    """A mode a file, which has the rules in it, so that the run needs the file no more. Raises InputError."""
+    found = dict[str, Any]()
+    for path in rulesets:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: {error}") from error
+        if path.stem in found:
+            raise InputError(f"two rule sets are called {path.stem}", remedy="give them file names of their own")
+        rules = f"nft -f - <<'dutlab-end-of-rules'\n{text}\ndutlab-end-of-rules"
+        found[path.stem] = {"apply": [rules], "restore": ["true"]}
+    return found

@@ -1,0 +1,88 @@
+"""Family `linux-exact`: a Linux guest on a simulated processor, which the workload `exact` boots, puts into its mode and measures itself.
+
+Nothing is done to the host that it runs on. Its rule sets are those of family `linux`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.dut.linux import ruleset_of
+from dutlab.dut.mode import Check, Family, OfRecord, Prober, Unset
+from dutlab.hosts.host import Host
+from dutlab.spec.known import EXACT, FAMILY_MODES
+from dutlab.spec.testbed import Testbed
+
+SOURCE_IP, SINK_IP = "10.0.0.1", "10.1.0.1"
+SOURCE_MAC = "02:00:00:00:00:00"
+_IN_MAC, _SINK_MAC = "02:00:00:00:00:01", "02:00:00:00:00:03"
+GUEST = Testbed.model_validate(
+    {
+        "testbed": "guest",
+        "hosts": {name: {"local": True} for name in ("source", "dut", "sink")},
+        "links": {
+            "a": {
+                "path": ["source:v0", "dut:v1", "dut:v2", "sink:v3"],
+                "addresses": [f"{SOURCE_IP}/24", "10.0.0.2/24", "10.1.0.2/16", f"{SINK_IP}/16"],
+            }
+        },
+    },
+)
+"""The guest's network, as the rule sets of modes see it."""
+_ROUTER = (
+    "ip addr add 10.0.0.2/24 dev v1",
+    "ip addr add 10.1.0.2/16 dev v2",
+    f"ip neigh add {SINK_IP} lladdr {_SINK_MAC} dev v2 nud permanent",
+    f"ip neigh add {SOURCE_IP} lladdr {SOURCE_MAC} dev v1 nud permanent",
+    "echo 1 >/proc/sys/net/ipv4/ip_forward",
+)
+# The sink's question tells the bridge where the sink is.
+_BRIDGE = (
+    "ip link add br0 type bridge",
+    *(f"ip link set {port} master br0" for port in ("v1", "v2")),
+    "ip link set br0 up",
+    f"ip netns exec sink sh -c 'ip addr add {SINK_IP}/16 dev v3; ping -c 1 -W 1 10.1.0.9 || true'",
+)
+_FLOWTABLE = """table inet dutlab {
+  flowtable fast { hook ingress priority 0; devices = { v1, v2 }; }
+  chain forward { type filter hook forward priority filter; policy accept; meta l4proto udp flow add @fast; }
+}"""
+
+
+@dataclass(frozen=True)
+class GuestWords:
+    """How the guest is put into a mode."""
+
+    commands: tuple[str, ...]
+    """For `sh -e` in the router's namespace."""
+    to_mac: str
+    """Where frames are sent to."""
+
+
+def in_words(mode: str, own: Sequence[str] | None) -> GuestWords:
+    """`own` are the commands of a mode of the experiment's own, which come behind those that make a router."""
+    if own is not None:
+        return GuestWords((*_ROUTER, *own), _IN_MAC)
+    if mode == "bridge":
+        return GuestWords(_BRIDGE, _SINK_MAC)
+    ruleset = _FLOWTABLE if mode == "flowtable" else ruleset_of(mode, GUEST)
+    return GuestWords((*_ROUTER, nft_words(ruleset)), _IN_MAC)
+
+
+def nft_words(ruleset: str) -> str:
+    """A command that loads it. nft names lines of the ruleset."""
+    return f"nft -f - <<'dutlab-end-of-rules'\n{ruleset}\ndutlab-end-of-rules"
+
+
+@dataclass(frozen=True)
+class GuestMode(Unset, OfRecord):
+    """Of the guest: each trial applies it to a guest of its own, and its frames show whether it holds."""
+
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """The trial does it."""
+        del dut, testbed, prober
+        return []
+
+
+FAMILY = Family(EXACT, {name: GuestMode(declared) for name, declared in FAMILY_MODES[EXACT].items()})

@@ -1,0 +1,82 @@
+"""What a frame costs in instructions: the router's own share by mode and size, with what was taken away for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dutlab.report.model.figures import value_of
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.run_report import Headline, Section
+from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.words import size_order
+from dutlab.report.sections.headline import compared, first_of
+from dutlab.spec.workloads.exact import ExactSetting
+from dutlab.store.run_folder import RunFolder
+
+_MAIN, _FIRST = "exact_instructions_per_frame", "exact_first_instructions_per_frame"
+_COLUMNS = (
+    Column("router", _MAIN),
+    Column("first frame of a flow", _FIRST),
+    Column("generator and sink", "exact_rig_instructions_per_frame"),
+    Column("all together", "exact_whole_instructions_per_frame"),
+)
+_VARIED = ("flow_count", "rules", "routes", "mtu")
+_HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "mtu": "MTU"}
+LEAD = """The guest's clock goes on by one nanosecond an instruction, so these are counts, and other work on this machine changes none
+of them. `Router` is what the way through the router takes beyond the same frames straight from generator to sink. An instruction is not a
+time: what waits for memory or another core costs one all the same."""
+
+
+def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
+    """One row a mode, size and whatever else was varied."""
+    del run
+    varied = [key for key in _VARIED if len({g.cell.params[key] for g in groups}) > 1]
+    groups = sorted(groups, key=lambda g: (_place(g), labels.index(g.label)))
+    found = [(g, {c.figure: value_of(g, g.cell.link_label, c.figure, book) for c in _COLUMNS}) for g in groups]
+    columns = [c for c in _COLUMNS if c.figure != _FIRST or any(isinstance(of[_FIRST], Figure) for _, of in found)]
+    rows = [
+        Row(
+            g.label,
+            (*(str(g.cell.params[key]) for key in varied), g.cell.setting.size, *(of[c.figure] for c in columns)),
+            links=g.cell.link_label,
+            link=g.cell.link_label,
+            size=g.cell.setting.size,
+        )
+        for g, of in found
+    ]
+    marks = [v.marks for _, of in found for v in of.values() if isinstance(v, Figure)]
+    heads = (*(Column(_HEADS[key]) for key in varied), Column("frames"), *columns)
+    return Section(
+        slug="exact",
+        workload="exact",
+        title="Instructions a frame",
+        lead=LEAD,
+        tables=(Table("exact", "Instructions a frame by mode and frame size", heads, tuple(rows), book.common(marks)),),
+        words=tuple(dict.fromkeys(_made_of(groups))),
+        headlines=_headlines(groups, labels, book),
+    )
+
+
+def _place(group: Group) -> tuple[object, ...]:
+    setting = group.cell.setting_as(ExactSetting)
+    return (*(getattr(setting, key) for key in _VARIED), size_order(setting.size))
+
+
+def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
+    found = []
+    for place in dict.fromkeys(map(_place, groups)):
+        cells = {g.label: g for g in groups if _place(g) == place}
+        named = [(label, value_of(cells[label], cells[label].cell.link_label, _MAIN, book)) for label in labels if label in cells]
+        size = next(iter(cells.values())).cell.setting.size
+        found.append(compared(f"{size} bytes" if size.isdigit() else size, named, _MAIN, book))
+    return first_of([h for h in found if h is not None])
+
+
+def _made_of(groups: Sequence[Group]) -> Iterator[str]:
+    """What was simulated."""
+    for facts in (r.tool_facts for g in groups for r in g.measured):
+        yield (
+            f"Linux {facts.get('kernel')} (sha256 {str(facts.get('kernel_sha256'))[:12]}) on processor {facts.get('processor')} of QEMU "
+            f"{facts.get('qemu')}; initrd {str(facts.get('initrd_sha256'))[:12]}."
+        )

@@ -1,0 +1,129 @@
+"""Workload `exact`: instructions a frame of a Linux guest on a simulated processor, which counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, Strict
+from pydantic_core import InitErrorDetails
+
+from dutlab.errors import FaultKind
+from dutlab.spec.known import EXACT
+from dutlab.spec.links import DUT
+from dutlab.spec.mixes import LONGEST_FRAME, Mix
+from dutlab.spec.model import Loc, fault
+from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
+from dutlab.spec.shape import TestbedShape
+from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.frames import each_once
+from dutlab.spec.workloads.setting import ELSEWHERE, FrameSize, Setting, Words
+from dutlab.units import Seconds
+
+MOST = 50_000
+"""Flows differ by source port, routes by the last two bytes of an address."""
+_TRIAL_S = 4.0
+_SHORTEST, _LEAST_MTU = 64, 68
+_LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
+
+_Frames = Annotated[int, Strict(), Field(ge=100, le=1_000_000)]
+_Flows = Annotated[int, Strict(), Field(ge=1, le=MOST)]
+_Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+_Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]
+
+
+class ExactSetting(Setting):
+    """Frames of one size or mix, in one guest."""
+
+    kind: Literal["exact"] = "exact"
+    left_out: ClassVar[frozenset[str]] = frozenset({"kernel", "modules", "cpu", "limit_s"})
+
+    frame_size: FrameSize
+    frames: Annotated[_Frames, Words("{} frames a pass")]
+    flow_count: Annotated[_Flows, Words("{} flows", {1: ""})]
+    rules: Annotated[_Count, Words("{} rules before those of the mode", {0: ""})]
+    routes: Annotated[_Count, Words("{} routes", {0: ""})]
+    mtu: Annotated[_Mtu, Words("MTU {}", {1500: ""})]
+    cpu: Annotated[str, Words("processor {}", {"max": ""})] = "max"
+    kernel: Annotated[str | None, Words("kernel {}")] = None
+    """Its file; None is the newest of Debian's for clouds."""
+    modules: Annotated[str | None, ELSEWHERE] = None
+    """The folder of its modules; None is that of its release below /lib/modules."""
+    limit_s: Annotated[int, ELSEWHERE] = 600
+    """The longest that the guest may take, by its own clock."""
+
+    @property
+    def size(self) -> str:
+        """That of all of them."""
+        return str(self.frame_size.size or self.frame_size.name)
+
+
+class ExactWorkload(WorkloadModel):
+    """One guest a combination of settings. It counts what it executes; how long that took does not matter."""
+
+    tool: ClassVar[str] = "qemu"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
+    setting: ClassVar[type[Setting]] = ExactSetting
+
+    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
+    frames: _Frames = 10_000
+    """Of each pass. A timer tick more or less in it is an instruction a frame."""
+    flows: tuple[_Flows, ...] = (1,)
+    rules: tuple[_Count, ...] = (0,)
+    routes: tuple[_Count, ...] = (0,)
+    mtu: tuple[_Mtu, ...] = (1500,)
+    cpu: Annotated[str, Field(pattern=r"^[\w.,+=-]+$")] = "max"
+    """A processor of QEMU (`qemu-system-x86_64 -cpu help`), which decides how the kernel copies, sums and encrypts."""
+    kernel: str | None = None
+    modules: str | None = None
+    limit_s: Annotated[int, Strict(), Field(ge=10, le=86_400)] = 600
+
+    @classmethod
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+        """Whether each thing is there, once, and frames fit the MTU."""
+        faults = super().cross_faults(data, made)
+        if data.get("links") is not None:
+            faults.append(fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT))
+        if made is None:
+            return faults
+        faults += each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
+        for key in ("flows", "rules", "routes", "mtu"):
+            faults += each_once(key, [str(n) for n in getattr(made, key)])
+        least = min(made.mtu, default=_LONGEST)
+        for i, mix in enumerate(made.frame_sizes):
+            if mix.longest > least + ETH_FRAME_OVERHEAD:
+                what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or experiments of their own"
+                faults.append(fault(("frame_sizes", i), what, FaultKind.RANGE))
+            if mix.shortest < _SHORTEST:
+                faults.append(fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE))
+        for key in ("kernel", "modules"):
+            if (path := getattr(made, key)) is not None and not Path(path).is_absolute():
+                faults.append(fault((key,), "write the whole path, from / on", FaultKind.TYPE))
+        return faults
+
+    def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """A testbed without such a guest."""
+        del written
+        if bed.family != EXACT:
+            yield (), f"boots a guest of its own: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
+
+    def count(self, every_link: Mapping[str, Any]) -> int:
+        """How many drives there are."""
+        return sum(1 for _ in self.drives(every_link))
+
+    def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
+        """It drives no link."""
+        del every_link
+        return ()
+
+    def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
+        """Each combination."""
+        del every_link
+        for mtu, routes, rules, flows, mix in product(self.mtu, self.routes, self.rules, self.flows, self.frame_sizes):
+            setting = ExactSetting(
+                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, mtu=mtu, cpu=self.cpu,
+                kernel=self.kernel, modules=self.modules, limit_s=self.limit_s,
+            )  # fmt: skip
+            yield WorkloadDrive((DUT,), setting, Seconds(_TRIAL_S))

@@ -1,0 +1,263 @@
+"""What the guest is: its programs and modules, its network, and the script of a trial.
+
+    pktgen → v0 = v1 [namespace dut: the router] v2 = v3 [namespace sink: a rule counts and drops]
+    pktgen → g0 = g1 [the same sink]
+
+The second way is the rig: the same generator and the same sink without the router between. All of it is one kernel on one processor, which
+carries a frame to its end before pktgen makes the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab.dut.linux_exact import SINK_IP, SOURCE_MAC, in_words
+from dutlab.errors import LabError
+from dutlab.hosts.initramfs import (
+    BUSYBOX,
+    DATA,
+    FOLDER,
+    PROGRAM,
+    Entries,
+    archive,
+    folders_above,
+    program_entries,
+    unpacked,
+    with_what_they_need,
+)
+from dutlab.hosts.programs import IP, NFT
+from dutlab.spec.named_mixes import FCS_BYTES
+from dutlab.spec.workloads.exact import ExactSetting
+
+MARK = "dutlab:"
+"""Begins each line of the console that is ours."""
+SCRIPT = "opt/dutlab/trial"
+"""The file of QEMU's firmware that is the script of a trial."""
+_NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
+"""Module → option of the kernel's configuration."""
+_OTHERS = ("nft_", "nf_", "x_tables", "bridge", "llc", "stp", "8021q", "ipip", "ip_gre", "gre", "udp_tunnel", "ip6_udp_tunnel")
+_ETHER_BYTES = 14
+_PORT = 5001
+_BOOT_LIMIT_S = 60
+_FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
+_FIRST_DESTINATION = "10.1.16.0"
+_INIT = f"""#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev 2>/dev/null
+mkdir -p /run /tmp /sbin
+mount -t tmpfs run /run
+mkdir -p /run/netns
+ln -s /bin/modprobe /sbin/modprobe
+say() {{ echo "{MARK} $*"; }}
+fail() {{ say "failed $*"; poweroff -f; sleep 9; }}
+(sleep {_BOOT_LIMIT_S}; say late; poweroff -f) & late=$!
+for module in $(cat /needed); do modprobe $module || fail "no module $module"; done
+echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
+for space in dut sink; do
+  ip netns add $space
+  ip netns exec $space sh -c 'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'
+done
+ip link add v0 address {SOURCE_MAC} type veth peer name v1 address 02:00:00:00:00:01 netns dut || fail "cannot make veth"
+ip -n dut link add v2 address 02:00:00:00:00:02 type veth peer name v3 address 02:00:00:00:00:03 netns sink
+ip link add g0 address 02:00:00:00:00:04 type veth peer name g1 address 02:00:00:00:00:05 netns sink
+ip -n dut link set lo up
+for port in v0 g0; do ip link set $port up; done
+for port in v1 v2; do ip -n dut link set $port up; done
+for port in v3 g1; do ip -n sink link set $port up; done
+for device in /sys/bus/pci/devices/*; do
+  [ "$(cat $device/vendor) $(cat $device/device)" = "0x1b36 0x0011" ] && read -r address _ <$device/resource && echo 1 >$device/enable
+done
+kill $late
+sleep 1
+say ready
+devmem $address 8 1 || fail "no /dev/mem"
+modprobe qemu_fw_cfg || fail "no module qemu_fw_cfg"
+. /sys/firmware/qemu_fw_cfg/by_name/{SCRIPT}/raw
+poweroff -f
+"""
+# A counter that nft resets and prints in one: what is ours and what is not, since the last time.
+_SINK = """table netdev sink {
+  set seen { typeof @th,96,32; flags dynamic; size 65536; }
+  counter ours { }
+  counter foreign { }
+  chain proof { udp dport %(port)s @th,64,32 0xbe9be955 add @seen { @th,96,32 } counter name ours drop; counter name foreign drop; }
+  chain plain { udp dport %(port)s counter name ours drop; counter name foreign drop; }
+  chain v3 { type filter hook ingress device "v3" priority 0; policy drop; goto proof; }
+  chain g1 { type filter hook ingress device "g1" priority 0; policy drop; goto plain; }
+}
+"""
+_PLAIN = "flush chain netdev sink v3; add rule netdev sink v3 goto plain"
+_TRIAL = """(sleep {limit_s}; say late; poweroff -f) & late=$!
+pg() {{ echo "$2" >/proc/net/pktgen/$1 || fail "pktgen does not take $2"; }}
+dut() {{ ip netns exec dut "$@"; }}
+nft_in() {{ ip netns exec $1 nft "$2"; }}
+for port in v0 g0; do ip link set $port mtu {mtu}; done
+for port in v1 v2; do ip -n dut link set $port mtu {mtu}; done
+for port in v3 g1; do ip -n sink link set $port mtu {mtu}; done
+cat >/tmp/mode <<'dutlab-end-of-mode'
+{mode}
+dutlab-end-of-mode
+dut sh -e /tmp/mode >/tmp/said 2>&1 || {{ sed 's/^/{mark} said /' /tmp/said; fail mode; }}
+{routes}
+cat >/tmp/sink <<'dutlab-end-of-sink'
+{sink}
+dutlab-end-of-sink
+ip netns exec sink nft -f /tmp/sink || fail sink
+pass() {{
+  pg kpktgend_0 rem_device_all
+  pg kpktgend_0 "add_device $2"
+  [ $2 = v0 ] && pg v0 "dst_mac {to_mac}" || pg g0 "dst_mac 02:00:00:00:00:05"
+  for word in "src_min 10.0.0.1" "src_max 10.0.0.1" "dst_min {dst_min}" "dst_max {dst_max}" "udp_dst_min {port}" "udp_dst_max {port}" \
+    "delay 0" "count $3" "pkt_size $4" "udp_src_min $5" "udp_src_max $6"; do pg $2 "$word"; done
+  sleep 0.2
+  pg pgctrl start
+  say "pass $* $(grep -A1 Result: /proc/net/pktgen/$2 | tr '\\n' ' ')"
+  ip netns exec sink nft reset counters | tr '\\n' ' ' | sed 's/^/{mark} counted /'
+  echo
+}}
+pass proof v0 {proof} {shortest} {proof_port} {proof_end}
+ip netns exec sink nft list set netdev sink seen | tr ',' '\\n' | grep -c 0x | sed 's/^/{mark} distinct /'
+ip netns exec sink nft '{plain}' || fail sink
+{passes}
+say tracked $(dut cat /proc/sys/net/netfilter/nf_conntrack_count 2>/dev/null || echo 0)
+dut nft list ruleset | sed 's/^/{mark} ruleset /'
+say done
+"""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """So many frames of one size, one way."""
+
+    name: str
+    size: int
+    """With FCS."""
+    frames: int
+    port: str
+    """`v0` through the router, `g0` the rig."""
+
+
+def passes_of(setting: ExactSetting) -> list[Pass]:
+    """In their order: of new flows first, which no frame before made known; each size with the rig and through the router."""
+    sizes = [(int(size), weight) for size, weight in setting.frame_size.parts]
+    whole = sum(weight for _, weight in sizes)
+    found = list[Pass]()
+    for n, (size, weight) in enumerate(sizes):
+        each = max(1, round(setting.frames * weight / whole))
+        if n == 0 and setting.flow_count >= FEWEST_NEW:
+            found += [Pass("first-rig", size, setting.flow_count, "g0"), Pass("first", size, setting.flow_count, "v0")]
+        elif n == 0:
+            found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES), "v0"))
+        found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
+    return found
+
+
+FEWEST_NEW = 100
+"""Of fewer flows the first frames are too few to be told from what it takes to begin."""
+
+
+def trial_script(setting: ExactSetting, mode: str, commands: Sequence[str] | None, passes: Sequence[Pass]) -> bytes:
+    """`commands` are those of a mode of the experiment's own; None for one of the family's."""
+    words = in_words(mode, commands)
+    ends = _FIRST_SOURCE_PORT + setting.flow_count
+    routes = setting.routes
+    first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
+    last = ".".join(map(str, (first + routes - 1).to_bytes(4)))
+    said = [
+        f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}"
+        for p in passes
+    ]  # fmt: skip
+    shortest = min(size for size, _ in setting.frame_size.parts)
+    text = _TRIAL.format(
+        limit_s=setting.limit_s,
+        mtu=setting.mtu,
+        mode="\n".join([*words.commands, *_rules(setting.rules)]),
+        mark=MARK,
+        routes=_routes(routes),
+        sink=_SINK % {"port": _PORT},
+        to_mac=words.to_mac,
+        dst_min=_FIRST_DESTINATION if routes else SINK_IP,
+        dst_max=last if routes else SINK_IP,
+        port=_PORT,
+        proof=PROOF_FRAMES,
+        shortest=int(shortest) - FCS_BYTES,
+        proof_port=_PROOF_PORT,
+        proof_end=_PROOF_PORT + 1,
+        plain=_PLAIN,
+        passes="\n".join(said),
+    )
+    return text.encode()
+
+
+def layer3_bytes(p: Pass) -> int:
+    """What the sink's rule counts of all frames of a pass."""
+    return p.frames * (p.size - FCS_BYTES - _ETHER_BYTES)
+
+
+def _rules(count: int) -> list[str]:
+    """So many rules before those of the mode that no frame of a trial meets."""
+    if not count:
+        return []
+    body = "\\n".join(f"tcp dport {1 + n % 65535} drop" for n in range(count))
+    chain = "chain forward {\\ntype filter hook forward priority -10; policy accept;\\n"
+    return [f"printf 'table inet rules {{\\n{chain}{body}\\n}}\\n}}\\n' | nft -f -"]
+
+
+def _routes(count: int) -> str:
+    """A route for each destination, all by the sink's own address."""
+    if not count:
+        return ""
+    line = 'printf "route add 10.1.%d.%d via ' + SINK_IP + '\\n", n / 256, n % 256'
+    step = f"awk 'BEGIN {{ for (n = 4096; n < {4096 + count}; n++) {line} }}'"
+    return f"{step} >/tmp/routes\nip -n dut -batch /tmp/routes || fail routes"
+
+
+def guest_image(modules: Path, release: str) -> bytes:
+    """Everything that the guest has. Raises LabError where a program or a module is not there, OSError."""
+    entries: Entries = dict.fromkeys(("proc", "sys", "dev", "run", "tmp", "sbin", "lib", "lib/modules"), (FOLDER, b""))
+    for program in (BUSYBOX, IP, NFT):
+        entries |= program_entries(program)
+    here = modules / "modules.dep"
+    if here.exists():
+        entries |= _modules(modules, release)
+    entries["needed"] = (DATA, " ".join(_NEEDED if here.exists() else ()).encode())
+    entries["init"] = (PROGRAM, _INIT.encode())
+    return archive(entries)
+
+
+def _modules(modules: Path, release: str) -> Entries:
+    """The kernel's modules that routers and firewalls use, in the folder where its programs look for them."""
+    listed = [line.partition(":")[0] for line in (modules / "modules.dep").read_text(encoding="ascii").splitlines()]
+    by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in listed}
+    built_in = {Path(line).name.partition(".")[0].replace("-", "_") for line in _lines(modules / "modules.builtin")}
+    if absent := [f"{name} (CONFIG_{option})" for name, option in _NEEDED.items() if name not in by_name and name not in built_in]:
+        raise LabError(f"the kernel {release} lacks {', '.join(absent)}", remedy="take a kernel with these, as linux-image-cloud-amd64")
+    wanted = [Path(p).name.partition(".")[0] for name, p in by_name.items() if name in _NEEDED or name.startswith(_OTHERS)]
+    paths = with_what_they_need(modules, wanted)
+    entries: Entries = {}
+    for path in paths:
+        place = f"lib/modules/{release}/{_plain(path.relative_to(modules))}"
+        entries |= folders_above(place) | {place: (DATA, unpacked(path))}
+    kept = {_plain(path.relative_to(modules)) for path in paths}
+    names = {Path(path).name.partition(".")[0].replace("-", "_") for path in kept}
+    depends = "".join(
+        f"{_plain(path)}: {' '.join(map(_plain, on.split()))}\n"
+        for path, _, on in (line.partition(":") for line in _lines(modules / "modules.dep"))
+        if _plain(path) in kept
+    )
+    alias = "".join(f"{line}\n" for line in _lines(modules / "modules.alias") if line.rpartition(" ")[2] in names)
+    folder = f"lib/modules/{release}"
+    return entries | {f"{folder}/modules.dep": (DATA, depends.encode()), f"{folder}/modules.alias": (DATA, alias.encode())}
+
+
+def _plain(path: Path | str) -> str:
+    return str(path).removesuffix(".xz")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []

@@ -1,0 +1,299 @@
+"""The simulated machine: QEMU's software emulation, in which each instruction takes one nanosecond of the guest's clock.
+
+Everything that could differ between two boots is set: the seed of what is random, the date, and that time passes by instructions alone. So
+the same files give the same figures to the last digit, whatever else the host does meanwhile. A guest is booted once for its files, pauses
+itself by a device, and is saved; each trial goes on from there. QEMU is asked over its standard input (QMP) and ends with its host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dutlab.errors import HostError, ToolFailed
+from dutlab.hosts.host import Host, Process
+from dutlab.hosts.programs import Program
+from dutlab.tools.exact.guest import MARK, SCRIPT
+
+QEMU = Program("qemu-system-x86_64", "qemu-system-x86")
+MEMORY_MB = 512
+CPU_LIMIT_S = 900
+"""Processor time of the host after which QEMU is ended: a guest that never idles and never ends. It does not count what others take."""
+_WALL_LIMIT_S = 7200.0
+_SCRIPT_BYTES = 1 << 16
+"""A kernel that has the module of firmware files built in knows how long the first script was: all are of one length, where they fit."""
+_KEPT = 4
+"""Saved guests that are kept, the newest."""
+_CONSOLE_LINES = 12
+_LEFT_S = 86_400.0
+_LOOK_S = 2.0
+"""How often a guest that says nothing is looked at."""
+APPEND = (
+    "earlyprintk=ttyS0,115200 console=ttyS0 rdinit=/init quiet loglevel=4 printk.time=0 audit=0 mitigations=off nokaslr "
+    "tsc=reliable no_timer_check random.trust_cpu=on reboot=t panic=-1"
+)
+"""The kernel's command line. A panic ends the guest."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a guest is made of; the same machine gives the same figures."""
+
+    kernel: Path
+    image: bytes
+    """What it begins with, as an initramfs."""
+    cpu: str
+    qemu: str
+    """Its version, as it says."""
+
+    @property
+    def argv(self) -> list[str]:
+        """QEMU without what is of one start."""
+        return [
+            QEMU.name, "-M", "pc", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", self.cpu, "-smp", "1",
+            "-m", f"{MEMORY_MB}M", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-seed", "1",
+            "-rtc", "base=2026-01-01,clock=vm", "-device", "pvpanic-pci", "-action", "panic=pause", "-qmp", "stdio",
+            "-append", APPEND,
+        ]  # fmt: skip
+
+    @property
+    def digest(self) -> str:
+        """Of everything in it."""
+        made = hashlib.sha256(json.dumps([self.argv, self.qemu]).encode())
+        made.update(self.kernel.read_bytes())
+        made.update(self.image)
+        return made.hexdigest()[:32]
+
+
+class GuestEnded(Exception):
+    """QEMU has ended before it answered."""
+
+
+class Monitor:
+    """QMP, as docs/interop/qmp-spec.rst of QEMU has it: an object a line."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._told = deque[dict[str, Any]]()
+        """Events that came before an answer."""
+
+    async def ask(self, execute: str, **arguments: Any) -> Any:  # noqa: ANN401 JSON
+        """Raises GuestEnded; ToolFailed for what QEMU does not do."""
+        with contextlib.suppress(HostError):  # its answer, or the end, says more
+            await self._process.write(json.dumps({"execute": execute, "arguments": arguments}).encode() + b"\n")
+        while True:
+            said = await self._line()
+            if "return" in said:
+                return said["return"]
+            if "error" in said:
+                raise ToolFailed(f"{execute}: {said['error'].get('desc')}", tool=QEMU.name, host=self._process.host_name)
+            self._told.append(said)
+
+    async def event(self, *names: str) -> dict[str, Any]:
+        """The next of these. Raises GuestEnded, also of a guest that stands still for good."""
+        while True:
+            while self._told:
+                if (said := self._told.popleft()).get("event") in names:
+                    return said
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    self._told.append(await self._line())
+            except TimeoutError:
+                if await self._is_dead():
+                    raise GuestEnded from None
+
+    async def _is_dead(self) -> bool:
+        """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9)."""
+        said = str(await self.ask("human-monitor-command", **{"command-line": "info registers"}))
+        flags, halted = re.search(r"[ER]FL=([0-9a-f]+)", said), re.search(r"HLT=(\d)", said)
+        return flags is not None and halted is not None and halted[1] == "1" and not int(flags[1], 16) & 1 << 9
+
+    async def migrated(self) -> None:
+        """Until the state is out, or in. Raises GuestEnded, ToolFailed."""
+        while (status := (await self.event("MIGRATION"))["data"]["status"]) != "completed":
+            if status == "failed":
+                raise ToolFailed("the saved state cannot be written or read", tool=QEMU.name, host=self._process.host_name)
+
+    async def _line(self) -> dict[str, Any]:
+        if not (line := await self._process.readline()):
+            raise GuestEnded
+        try:
+            said: dict[str, Any] = json.loads(line)
+        except ValueError:
+            return {}
+        return said
+
+
+async def version_of(host: Host) -> str:
+    """QEMU's. Raises CommandFailed, HostError."""
+    return (await host.run([QEMU.name, "--version"])).text.partition("\n")[0].removeprefix("QEMU emulator version ")
+
+
+async def saved(host: Host, machine: Machine, folder: Path) -> Path:
+    """The state of a guest that waits for its script, which is booted where there is none. Raises ToolFailed, HostError, OSError."""
+    state = folder / machine.digest
+    if await asyncio.to_thread(_is_there, state):
+        return state
+    with TemporaryDirectory(prefix=".new-", dir=folder) as place:
+        part = Path(place) / "state"
+        (Path(place) / "image").write_bytes(machine.image)
+        async with _started(host, machine, Path(place), b"", ["-initrd", f"{place}/image"]) as monitor:
+            await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
+            if (await monitor.event("GUEST_PANICKED", "SHUTDOWN"))["event"] == "SHUTDOWN":
+                raise GuestEnded
+            await monitor.ask("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+            await monitor.ask("migrate", uri=f"exec:cat >{shlex.quote(str(part))}")
+            await monitor.migrated()
+            if f"{MARK} ready" not in _console(Path(place)):
+                raise GuestEnded
+        await asyncio.to_thread(_keep, part, state)
+    return state
+
+
+def _is_there(state: Path) -> bool:
+    state.parent.mkdir(parents=True, exist_ok=True)
+    for left in state.parent.glob(".*-*"):  # of a process that was killed
+        if left.stat().st_mtime < time.time() - _LEFT_S:
+            shutil.rmtree(left, ignore_errors=True)
+    if found := state.exists():
+        state.touch()
+    return found
+
+
+def _keep(part: Path, state: Path) -> None:
+    part.replace(state)
+    for old in sorted((p for p in state.parent.iterdir() if p.is_file()), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+
+
+async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -> str:
+    """What the guest said on its console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
+    with TemporaryDirectory(prefix=".trial-", dir=state.parent) as place:
+        async with _started(host, machine, Path(place), script, ["-incoming", "defer"]) as monitor:
+            await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
+            await monitor.ask("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
+            await monitor.migrated()
+            await monitor.ask("cont")
+            with contextlib.suppress(GuestEnded):
+                while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
+                    raise ended(host, _console(Path(place)))
+        said = _console(Path(place))
+        if f"{MARK} done" not in said:
+            raise ended(host, said)
+        return said
+
+
+@asynccontextmanager
+async def _started(host: Host, machine: Machine, place: Path, script: bytes, more: Sequence[str]) -> AsyncIterator[Monitor]:
+    """Raises ToolFailed with the console's last lines where the guest ends too soon."""
+    (place / "script").write_bytes(script.ljust(_SCRIPT_BYTES, b"\n"))
+    serial = ["-serial", f"file:{place}/console", "-fw_cfg", f"name={SCRIPT},file={place}/script", "-kernel", str(machine.kernel)]
+    command = [*machine.argv, *serial, *more]
+    process = await host.spawn(["sh", "-c", f'ulimit -t {CPU_LIMIT_S}; exec "$@"', "sh", *command])
+    try:
+        async with asyncio.timeout(_WALL_LIMIT_S):
+            monitor = Monitor(process)
+            await monitor.ask("qmp_capabilities")
+            yield monitor
+    except TimeoutError:
+        raise ToolFailed(f"the guest takes longer than {_WALL_LIMIT_S:g} s", tool=QEMU.name, host=host.name) from None
+    except GuestEnded:
+        done = await process.end()
+        raise ended(host, _console(place), done.errors) from None
+    finally:
+        await process.end()
+
+
+class GuestEnd(StrEnum):
+    """Why a guest gave no result."""
+
+    MODE = "mode"
+    """It refuses a command of its mode."""
+    PART = "part"
+    """Its kernel lacks something."""
+    LATE = "late"
+    """Its own clock says that it takes too long."""
+    NO_ICOUNT = "no-icount"
+    """QEMU cannot count instructions."""
+    NO_START = "no-start"
+    """QEMU does not start."""
+    NO_BOOT = "no-boot"
+    """Its kernel does not come to its first program."""
+    SOON = "soon"
+    """It ended before it was done."""
+    VOID = "void"
+    """Frames were lost, came twice, or others came."""
+
+
+_REMEDIES = {
+    GuestEnd.MODE: "mend the rule set; lines are counted from its first",
+    GuestEnd.PART: "take a kernel that has it, as linux-image-cloud-amd64",
+    GuestEnd.LATE: "write a larger limit_s, or fewer frames, rules or routes",
+    GuestEnd.NO_ICOUNT: "take a QEMU with the accelerator TCG and -icount",
+    GuestEnd.NO_START: "see qemu.txt",
+    GuestEnd.NO_BOOT: "see console.txt",
+    GuestEnd.SOON: "see console.txt",
+    GuestEnd.VOID: "see console.txt",
+}
+
+
+class GuestFailed(ToolFailed):
+    """A guest without a result. `said` is what it or QEMU said of it."""
+
+    def __init__(self, kind: GuestEnd, said: str, *, host: str, raw: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(f"{_WORDS[kind]}: {said}", tool=QEMU.name, host=host, remedy=_REMEDIES[kind], raw=raw)
+        self.kind, self.said = kind, said
+
+
+_WORDS = {
+    GuestEnd.MODE: "the guest refuses the mode",
+    GuestEnd.PART: "the guest lacks a part",
+    GuestEnd.LATE: "the guest was not done in the time that its own clock had for it",
+    GuestEnd.NO_ICOUNT: "this QEMU does not count instructions",
+    GuestEnd.NO_START: "QEMU does not start",
+    GuestEnd.NO_BOOT: "the kernel does not boot",
+    GuestEnd.SOON: "the guest ended too soon",
+    GuestEnd.VOID: "the trial is void",
+}
+
+
+def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
+    """Why a guest ended before it was done, as its console or QEMU says."""
+    ours = [line.removeprefix(f"{MARK} ") for line in console.splitlines() if line.startswith(MARK)]
+    tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
+    complaint = " ".join(qemu.split())
+    match next((line.removeprefix("failed ") for line in ours if line.startswith("failed ")), ""):
+        case "mode":
+            kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
+        case "":
+            kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
+            if "late" in ours:
+                kind, said = GuestEnd.LATE, tail
+            elif "icount" in complaint or "tcg" in complaint:
+                kind, said = GuestEnd.NO_ICOUNT, complaint
+            elif complaint and not tail:
+                kind, said = GuestEnd.NO_START, complaint
+            elif not ours:
+                kind, said = GuestEnd.NO_BOOT, tail or "its console is empty"
+        case failed:
+            kind, said = GuestEnd.PART, failed
+    return GuestFailed(kind, said, host=host.name, raw={"console.txt": console.encode(), "qemu.txt": qemu.encode()})
+
+
+def _console(place: Path) -> str:
+    path = place / "console"
+    return path.read_text(encoding="utf-8", errors="replace").replace("\r", "") if path.exists() else ""

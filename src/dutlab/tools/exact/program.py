@@ -1,0 +1,189 @@
+"""The workload `exact`: a guest for each trial, and what its passes cost.
+
+pktgen says how long a pass took by the guest's clock, which goes on by one nanosecond an instruction. The router's own share is what a pass
+through it takes beyond the same frames with the rig: same generator, same sink, no router between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab.errors import ToolFailed
+from dutlab.hosts.host import Host, OnThisMachine
+from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
+from dutlab.methods.ports import Measured, Row
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.exact import ExactSetting
+from dutlab.tools.exact.guest import MARK, PROOF_FRAMES, Pass, guest_image, layer3_bytes, passes_of, trial_script
+from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
+from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
+from dutlab.user_cache import user_cache
+
+_NS_OF_US = 1000
+_PASS = re.compile(rf"^{MARK} pass (\S+) \S+ \d+ \d+ \d+ \d+ .*?OK: (\d+)\(.*?\) usec, (\d+) .*errors: (\d+)", re.MULTILINE)
+_COUNTED = re.compile(rf"^{MARK} counted .*counter ours {{\s*packets (\d+) bytes (\d+).*counter foreign {{\s*packets (\d+)", re.MULTILINE)
+_DISTINCT = re.compile(rf"^{MARK} distinct (\d+)", re.MULTILINE)
+_TRACKED = re.compile(rf"^{MARK} tracked (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What pktgen and the sink say of a pass."""
+
+    instructions: int
+    sent: int
+    errors: int
+    came: int
+    layer3_bytes: int
+    foreign: int
+
+
+def parse_console(text: str) -> tuple[list[PassResult], int, int]:
+    """Every pass in its order, how many frames of the proof are different ones, and how many flows the router tracks. Raises ValueError."""
+    passes, counted = _PASS.findall(text), _COUNTED.findall(text)
+    distinct, tracked = _DISTINCT.search(text), _TRACKED.search(text)
+    if not passes or len(passes) != len(counted) or distinct is None or tracked is None:
+        raise ValueError("the console has not what a trial prints")
+    found = [
+        PassResult(int(us) * _NS_OF_US, int(sent), int(errors), int(came), int(length), int(foreign))
+        for (_, us, sent, errors), (came, length, foreign) in zip(passes, counted, strict=True)
+    ]
+    return found, int(distinct[1]), int(tracked[1])
+
+
+def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct: int) -> str:
+    """Why the frames of a trial do not count; empty where each came once and nothing else did."""
+    proof, *rest = found
+    lost, twice = proof.sent - distinct, proof.came - distinct
+    if proof.sent != PROOF_FRAMES or lost or twice or proof.foreign:
+        return f"of {proof.sent} frames that prove the way {lost} were lost, {twice} came twice, and {proof.foreign} are foreign"
+    for p, of in zip(planned, rest, strict=True):
+        if of.sent != p.frames or of.errors:
+            return f"pktgen sent {of.sent} of {p.frames} frames of {p.size} bytes ({of.errors} errors)"
+        if (of.came, of.foreign) != (p.frames, 0):
+            return f"of {p.frames} frames of {p.size} bytes ({p.name}) {of.came} came, and {of.foreign} foreign ones"
+        if of.layer3_bytes != layer3_bytes(p):
+            return f"frames of {p.size} bytes ({p.name}) came with another length: {of.layer3_bytes} bytes, not {layer3_bytes(p)}"
+    return ""
+
+
+def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[dict[str, float], list[Row]]:
+    """Instructions a frame, of a mix by the shares of its sizes; and a row a pass."""
+    by_name = dict[str, list[tuple[Pass, PassResult]]]()
+    for p, of in zip(planned, found[1:], strict=True):
+        by_name.setdefault(p.name, []).append((p, of))
+
+    def each(name: str) -> float:
+        return sum(of.instructions for _, of in by_name[name]) / sum(p.frames for p, _ in by_name[name])
+
+    figures = {
+        "exact_instructions_per_frame": each("router") - each("rig"),
+        "exact_rig_instructions_per_frame": each("rig"),
+        "exact_whole_instructions_per_frame": each("router"),
+    }
+    if "first" in by_name:
+        figures["exact_first_instructions_per_frame"] = each("first") - each("first-rig")
+    rows: list[Row] = [
+        {"pass": p.name, "size_bytes": p.size, "sent_frames": of.sent, "received_frames": of.came, "instructions": of.instructions}
+        for p, of in zip(planned, found[1:], strict=True)
+    ]
+    return figures, rows
+
+
+async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
+    """QEMU's version. Raises ToolMissing where a program is not there, LabError for a kernel without what is needed, HostError."""
+    host = _host(site)
+    version = await version_of(host)
+    for setting in dict.fromkeys(cell.setting_as(ExactSetting) for cell in cells):
+        await _machine(setting, version)
+    return version
+
+
+async def measure(site: GeneratorSite, cell: Cell) -> Measured:
+    """One trial. Raises ToolFailed, LabError, HostError."""
+    setting, host = cell.setting_as(ExactSetting), _host(site)
+    own = site.modes.get(cell.mode)
+    planned = passes_of(setting)
+    script = trial_script(setting, cell.mode, None if own is None else (*own.apply, *own.verify), planned)
+    version = await version_of(host)
+    machine = await _machine(setting, version)
+    state = await saved(host, machine, user_cache() / "exact")
+    console = await run_script(host, machine, state, script)
+    raw = {"console.txt": console.encode(), "script.sh": script}
+    try:
+        found, distinct, tracked = parse_console(console)
+    except ValueError:
+        raise ended(host, console) from None
+    if why := void_because(planned, found, distinct):
+        raise GuestFailed(GuestEnd.VOID, why, host=host.name, raw=raw)
+    figures, rows = figures_of(planned, found)
+    return Measured(
+        {cell.link_label: figures},
+        raw=raw,
+        facts={**await asyncio.to_thread(_facts, machine, setting), "tracked_flows": str(tracked)},
+        tables={"passes": rows},
+    )
+
+
+def _host(site: GeneratorSite) -> Host:
+    host = site.hosts[site.testbed.dut or ""]
+    if not isinstance(host, OnThisMachine):
+        raise ToolFailed("guests are made on the machine that dutlab runs on", tool=QEMU.name, host=host.name, remedy="write local: true")
+    return host
+
+
+async def _machine(setting: ExactSetting, version: str) -> Machine:
+    kernel = newest_kernel() if setting.kernel is None else Path(setting.kernel)
+    release = release_of(kernel)
+    modules = MODULES / release if setting.modules is None else Path(setting.modules)
+    image = await asyncio.to_thread(_image, modules, release)
+    return Machine(kernel, image, setting.cpu, version)
+
+
+_IMAGES: dict[tuple[Path, str], bytes] = {}
+
+
+def _image(modules: Path, release: str) -> bytes:
+    """Made once a process: it is the same as long as nobody installs anything. Raises LabError."""
+    if (made := _IMAGES.get((modules, release))) is None:
+        made = _IMAGES[modules, release] = guest_image(modules, release)
+    return made
+
+
+def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
+    """All that makes a figure differ."""
+    release = release_of(machine.kernel)
+    config = machine.kernel.with_name(f"config-{release}")
+    return {
+        "qemu": machine.qemu,
+        "kernel": release,
+        "kernel_sha256": _sha256(machine.kernel.read_bytes()),
+        "kernel_config_sha256": _sha256(config.read_bytes()) if config.exists() else "no config beside the kernel",
+        "kernel_command_line": APPEND,
+        "initrd_sha256": _sha256(machine.image),
+        "processor": setting.cpu,
+        "memory_mb": str(MEMORY_MB),
+        "machine_sha256": machine.digest,
+    }
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def again(kept: KeptTrial) -> Recomputed:
+    """Worked out from the guest's console. Raises CannotRecompute."""
+    planned = passes_of(kept.cell.setting_as(ExactSetting))
+    try:
+        found, distinct, _ = parse_console(kept.raw["console.txt"].decode())
+    except (KeyError, ValueError) as error:
+        raise CannotRecompute(f"the guest's console: {error}") from error
+    if why := void_because(planned, found, distinct):
+        raise CannotRecompute(why)
+    return {kept.cell.link_label: figures_of(planned, found)[0]}

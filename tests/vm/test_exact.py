@@ -1,0 +1,98 @@
+"""The workload `exact` with its guest: figures that are the same to the last digit, and guests that come to no result."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from capability import need_program
+from dutlab.hosts.kernels import newest_kernel
+from main_job import only_run, records
+from processes import LIMIT_S, eventually
+from vm.conftest import Dutlab
+
+TESTBED = "testbed: guest\nhosts: {dut: {local: true, family: linux-exact}}\n"
+EXPERIMENT = """
+experiment: exact
+testbed: bed.yaml
+factors: {mode: [router, filter-default, flowtable, bridge, refused, lost, late]}
+modes:
+  refused: {apply: ["nft -f - <<'end'\\ntable inet t {\\n  chan x { }\\n}\\nend"], restore: ["true"]}
+  lost: {apply: ["nft add table inet t; nft 'add chain inet t f { type filter hook forward priority 0; policy drop; }'"], restore: ["true"]}
+  late: {apply: [sleep 20], restore: ["true"]}
+workloads:
+  - exact: {frame_sizes: [64], frames: 200, limit_s: 15, flows: [100]}
+repeats: 1
+order: as-written
+watch: []
+"""
+FIGURE = "exact_instructions_per_frame"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where guests are saved: one boots for all tests here."""
+    for program in ("qemu-system-x86_64", "busybox", "ip", "nft"):
+        need_program(program)
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def command(python_env: dict[str, str], tmp_path: Path, cache: Path) -> Dutlab:
+    (tmp_path / "bed.yaml").write_text(TESTBED)
+    return Dutlab({**python_env, "XDG_CACHE_HOME": str(cache)}, tmp_path)
+
+
+def guests_below(place: Path) -> list[int]:
+    """Emulators that use a file there."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(place).encode() in (process / "cmdline").read_bytes() and (process / "comm").read_text().startswith("qemu"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.smoke
+def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_result_says_why(
+    command: Dutlab, tmp_path: Path, cache: Path
+) -> None:
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    done = command("run", "e.yaml")
+    assert done.returncode == 1, done.stderr
+    found = {r["cell"]["mode"]: r for r in records(only_run(tmp_path))}
+    cost = {mode: r["figures"]["dut"][FIGURE] for mode, r in found.items() if r["status"] == "measured"}
+    assert cost["bridge"] < cost["router"] < cost["flowtable"] < cost["filter-default"], cost  # the second frame of a flow makes it fast
+    new = {mode: found[mode]["figures"]["dut"]["exact_first_instructions_per_frame"] - cost[mode] for mode in ("router", "filter-default")}
+    assert abs(new["router"]) < 500 < new["filter-default"], new
+    facts = found["router"]["tool_facts"]
+    assert facts["kernel"] == newest_kernel().name.removeprefix("vmlinuz-")
+    assert len(facts["kernel_sha256"]) == len(facts["initrd_sha256"]) == 64
+    assert (facts["tracked_flows"], found["filter-default"]["tool_facts"]["tracked_flows"]) == ("0", "101")
+    assert not any(r["doubts"] or r["interference"] for r in found.values() if r["status"] == "measured")
+    why = {mode: found[mode]["why"] for mode in ("refused", "lost", "late")}
+    assert "/dev/stdin:2:" in why["refused"] and "were lost" in why["lost"] and "own clock" in why["late"], why
+    again = command("exact", "--modes", "router", "--size", "64", "frames=200", "limit_s=15", "flows=100", "--runs", "again/runs")
+    assert again.returncode == 0, again.stderr
+    (record,) = records(only_run(tmp_path / "again"))
+    assert record["figures"]["dut"][FIGURE] == cost["router"]
+    assert not guests_below(cache)
+    kernel = bytearray(newest_kernel().read_bytes())
+    middle = len(kernel) // 2  # its decompressor is behind what it unpacks
+    kernel[middle : middle + 200_000] = bytes(200_000)
+    (tmp_path / "broken").write_bytes(kernel)
+    broken = command("exact", "--kernel", "broken", "--size", "64", "--mode", "router", "--runs", "broken-runs")
+    assert broken.returncode == 1 and "System halted" in broken.stderr, broken.stderr
+
+
+def test_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, cache: Path) -> None:
+    running = command.begin("exact", "--modes", "router", "--size", "1518", "frames=1000000")
+    assert eventually(lambda: bool(guests_below(cache)))
+    os.kill(running.pid, signal.SIGKILL)
+    assert running.wait(LIMIT_S) == -signal.SIGKILL
+    assert eventually(lambda: not guests_below(cache))
