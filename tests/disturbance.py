@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from cells import cell_of
-from dutlab.analysis.interference import CpuAccount, Interference, ThreadTime
 from dutlab.methods.ports import Generator, Offer, Outcome
+from dutlab.physics.interference import CpuAccount, Interference, ThreadTime
 from dutlab.store.record import TrialRecord
 
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)

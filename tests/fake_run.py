@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from cells import cell_of
-from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.doubts import DoubtKind
 from dutlab.methods.ports import Latency
+from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.sensors.sensor import Sample
 from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord

@@ -23,7 +23,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from dutlab.analysis.disturbed import machine_too_busy
+from dutlab.physics.disturbed import machine_too_busy
 from dutlab.report.sections.cpu_cost import cpu_cost
 from dutlab.store.cell_figures import counts
 from dutlab.store.judged import DISTURBED

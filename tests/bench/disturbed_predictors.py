@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from dutlab.analysis.disturbed import disturbed_alone
-from dutlab.analysis.interference import Interference
+from dutlab.physics.disturbed import disturbed_alone
+from dutlab.physics.interference import Interference
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import main_figures

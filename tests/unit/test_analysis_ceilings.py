@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.ceilings import Ip, frames, tcp_goodput, udp_goodput
+from dutlab.physics.ceilings import Ip, frames, tcp_goodput, udp_goodput
 from dutlab.units import BpsL1
 
 TEN_G, ONE_G = BpsL1(10e9), BpsL1(1e9)

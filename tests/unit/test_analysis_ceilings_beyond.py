@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.ceilings.ceiling import Ceiling
-from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
-from dutlab.analysis.ceilings.pcie import GENERATIONS, PcieLink, pcie_ceilings, shared_ceilings
-from dutlab.analysis.ceilings.storage import Array, DriveRating, disk_ceilings, memory_ceilings, raid_ceilings
-from dutlab.analysis.ceilings.tunnel import TUNNELS, Esp, TunnelWrapping, Vxlan, WireGuard, largest_inner, tunnel_ceilings
+from dutlab.physics.ceilings.ceiling import Ceiling
+from dutlab.physics.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
+from dutlab.physics.ceilings.pcie import GENERATIONS, PcieLink, pcie_ceilings, shared_ceilings
+from dutlab.physics.ceilings.storage import Array, DriveRating, disk_ceilings, memory_ceilings, raid_ceilings
+from dutlab.physics.ceilings.tunnel import TUNNELS, Esp, TunnelWrapping, Vxlan, WireGuard, largest_inner, tunnel_ceilings
 from dutlab.systems.modes import XFRM
 from dutlab.units import BpsL1, Seconds
 from golden import Golden

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disturbance import record
-from dutlab.analysis.ceilings import frames, tcp_goodput
-from dutlab.analysis.ceilings.assumed import other_goodputs
 from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, what_limited, what_limited_array
+from dutlab.physics.ceilings import frames, tcp_goodput
+from dutlab.physics.ceilings.assumed import other_goodputs
 from dutlab.report.model.groups import Group
 from dutlab.report.sections.limits import _call_share
 from dutlab.store.record import TrialRecord

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from cells import cell_of
 from disturbance import NOW, interference, record
 from dutlab import labs
-from dutlab.analysis.disturbed import MOST_TAKEN, disturbed, disturbed_alone, explains_loss, machine_too_busy
-from dutlab.analysis.interference import ForwardingWait, ThreadTime
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
+from dutlab.physics.disturbed import MOST_TAKEN, disturbed, disturbed_alone, explains_loss, machine_too_busy
+from dutlab.physics.interference import ForwardingWait, ThreadTime
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.pages.terminal import terminal_table

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
-from dutlab.analysis.ceilings.path import BlockLoad, topology
-from dutlab.analysis.ceilings.path import Path as DataPath
-from dutlab.analysis.ceilings.pcie import PcieLink, oversubscription
-from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
 from dutlab.cli.main import dutlab
+from dutlab.physics.ceilings.ladder import Ladder, Load, ladder, rated_iops
+from dutlab.physics.ceilings.path import BlockLoad, topology
+from dutlab.physics.ceilings.path import Path as DataPath
+from dutlab.physics.ceilings.pcie import PcieLink, oversubscription
+from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
 from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group
 from dutlab.report.sections.drive_facts import drives_section

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.analysis.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NetnsHost
+from dutlab.physics.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.sensors.cpu_account import LocalAccount, RemoteAccount, ThreadLedger, accounts_of
 from dutlab.sensors.cpu_account_script import KERNEL_THREADS, SCRIPT, parse_account
 from dutlab.sensors.device_processes import DeviceProcesses

@@ -1,1 +1,1 @@
-"""What records mean: ceilings, comparisons, factors, what limited a result. Pure: nothing here reads a file or a clock."""
+"""What records mean: comparisons, factors, what limited a result. Pure: nothing here reads a file or a clock."""

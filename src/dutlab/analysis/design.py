@@ -13,6 +13,8 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import fmean
 
+from dutlab.stats.power import LEAST_IN_TURN
+
 LEVEL = 0.05
 """Of significance, for all comparisons of one question together."""
 _MIXED = 0.4
@@ -63,14 +65,14 @@ ENOUGH_FOR_ONE = 10
 state of the box (a slow hour) that it alone was in, so the allowance for runs one after the other counts."""
 
 _LEAST = {
-    RunOrder.IN_TURN: 0.01,
+    RunOrder.IN_TURN: LEAST_IN_TURN,
     RunOrder.RUNS: 0.01,
     RunOrder.WITHIN_RUNS: 0.01,
     RunOrder.INTERLEAVED: 0.04,
     RunOrder.ROUNDS: 0.04,
     RunOrder.ONE_AFTER_THE_OTHER: 0.10,
 }
-"""1 %: less than what the layout of code in memory changes. 4 %: between equal testbeds 3 % is usual, as CSIT reports it (CSIT-1915), and
+"""1 %: see LEAST_IN_TURN. 4 %: between equal testbeds 3 % is usual, as CSIT reports it (CSIT-1915), and
 each cell has its own. 10 %: a machine that grows slower for minutes, as users of every benchmark tool report it."""
 
 

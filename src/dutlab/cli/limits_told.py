@@ -12,8 +12,8 @@ from dutlab.errors import InputError
 from dutlab.units import si
 
 if TYPE_CHECKING:
-    from dutlab.analysis.ceilings.ceiling import Ceiling
-    from dutlab.analysis.ceilings.ladder import Ladder
+    from dutlab.physics.ceilings.ceiling import Ceiling
+    from dutlab.physics.ceilings.ladder import Ladder
 
 T = TypeVar("T")
 

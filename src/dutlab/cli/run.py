@@ -67,7 +67,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
 def _tell_theory() -> None:
     """What each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415
+    from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415
 
     drives = len(labs.description("raid").testbed.drives)
     rows = [("raw", f"{drives}", f"{drives}")]

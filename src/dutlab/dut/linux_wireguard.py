@@ -28,7 +28,7 @@ _TABLE = 51820
 _PRIORITY = 1000
 """Of the rule that leads there: before the main table (32766, ip-rule(8))."""
 _AROUND_BYTES = 60
-"""IPv4 20, UDP 8, type 4, index 4, counter 8, tag 16: what WireGuard puts around a packet (analysis/ceilings/tunnel.py)."""
+"""IPv4 20, UDP 8, type 4, index 4, counter 8, tag 16: what WireGuard puts around a packet (physics/ceilings/tunnel.py)."""
 # The shell's own input is its script, so a key cannot come that way.
 _MAKE = """ip link add name {name} type wireguard
 wg genkey | wg set {name} listen-port {port} private-key /proc/self/fd/0

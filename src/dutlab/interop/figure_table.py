@@ -14,12 +14,12 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from dutlab.analysis.ceilings import frames, tcp_goodput
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
 from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
+from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple, Protocol
 
-from dutlab.analysis.interference import CpuAccount
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
 from dutlab.methods.dut_tables import RouteTable, StateTable
+from dutlab.physics.interference import CpuAccount
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions, Traffic

@@ -3,7 +3,7 @@
 A load is offered again too when a link of the generator's went down meanwhile: what was lost then is nobody's.
 
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
-(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. analysis.disturbed tells which offers are
+(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. physics.disturbed tells which offers are
 disturbed: those of which other work took too much, and lossy ones whose loss is explained by the time that the testbed's threads waited.
 Loss at full speed needs no explanation: it is not a verdict.
 """
@@ -14,12 +14,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dutlab.analysis.disturbed import disturbed_alone, explains_loss, machine_too_busy
-from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import LinkUnsteady, MachineTooBusy
 from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.ports import CpuAccounts, Generator, Measured, Offer, OfferCount, Outcome
+from dutlab.physics.disturbed import disturbed_alone, explains_loss, machine_too_busy
+from dutlab.physics.interference import Interference
 
 MOST_AGAIN = 5
 """So often is a load offered again at most. Loads of searches are short, and a search asks for dozens: each must have good odds."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import comb
 
-from dutlab.analysis.design import RunOrder
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats import few
-from dutlab.stats.power import provable, provable_by_few
+from dutlab.stats.power import LEAST_IN_TURN, provable, provable_by_few
 
 SPREAD = 0.01
 """From repeat to repeat, relative: what is assumed where nothing was measured yet."""
@@ -46,12 +45,11 @@ def proof_of(plan: Plan) -> Proof:
 
 def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
     """By ranks where so many repeats can, else by the spread of all cells; as large as the interval of the ratio needs too."""
-    least = RunOrder.IN_TURN.least
-    by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=least)
+    by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
     if by_ranks is not None:
         return by_ranks
-    by_spread = provable_by_few(repeats, cells, sd=SPREAD, comparisons=comparisons, least=least)
-    of_interval = provable(repeats, repeats, sd=SPREAD, comparisons=1, least=least)
+    by_spread = provable_by_few(repeats, cells, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
+    of_interval = provable(repeats, repeats, sd=SPREAD, comparisons=1, least=LEAST_IN_TURN)
     return by_spread if by_spread is None or of_interval is None else max(by_spread, of_interval)
 
 

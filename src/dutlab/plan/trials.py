@@ -26,7 +26,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dutlab.analysis.ceilings import Ip, frames, tcp_goodput, tunnel_goodput
+from dutlab.physics.ceilings import Ip, frames, tcp_goodput, tunnel_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan, Trial
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, LabRef

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dutlab.analysis.disturbed import machine_too_busy
+from dutlab.physics.disturbed import machine_too_busy
 from dutlab.runner.journal import Journal
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.judged import DISTURBED, judged

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from dutlab import labs
-from dutlab.analysis.interference import CpuAccount
 from dutlab.choices import KnownMethod
 from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
@@ -19,6 +18,7 @@ from dutlab.labs.recipe import cable_script, port_script
 from dutlab.methods.known.case import DRAINED, FRAME, LINK, Known
 from dutlab.methods.ports import NO_TIME, Offer
 from dutlab.methods.undisturbed import Undisturbed
+from dutlab.physics.interference import CpuAccount
 from dutlab.runner.verify import known_device
 from dutlab.spec.links import DUT
 from dutlab.spec.traffic import FlowSet, Traffic

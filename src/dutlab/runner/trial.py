@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from statistics import fmean
 from typing import Literal
 
-from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
@@ -18,6 +17,7 @@ from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
 from dutlab.methods.ports import Measured, SensedValue
+from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook

@@ -1,4 +1,4 @@
-"""Reads what our threads and other work use of a machine's CPUs (analysis.interference), here and on other Linux hosts.
+"""Reads what our threads and other work use of a machine's CPUs (physics.interference), here and on other Linux hosts.
 
 On this machine our threads are those of our own process tree and the kernel threads that forward. They are read four times a second while
 a trial runs: a thread's account is gone with the thread, and what others use while ours have nothing to do takes nothing from a trial.
@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from dutlab.analysis.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.ending import cancelled
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.physics.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.sensors.cpu_account_script import KTHREADD, SCRIPT, machine_account, parse_account
 from dutlab.sensors.device_processes import DeviceProcesses
 from dutlab.sensors.event_counts import EventCounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dutlab.analysis.interference import CpuAccount, ThreadTime
+from dutlab.physics.interference import CpuAccount, ThreadTime
 from dutlab.systems import linux_proc
 from dutlab.systems.watched import sections
 

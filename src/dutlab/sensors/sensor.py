@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dutlab.analysis.interference import Interference
 from dutlab.events import Tell
 from dutlab.hosts.host import Host
+from dutlab.physics.interference import Interference
 
 WATCH_COST = "watch_core_percent"
 """Name of the sample by which a sensor says what it takes of one core of its host."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from dutlab.analysis.interference import CpuAccount
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
+from dutlab.physics.interference import CpuAccount
 from dutlab.sensors.cpu_account import AccountReader
 from dutlab.sensors.sensor import Watched
 from dutlab.systems.watched import CONNTRACK_ENTRIES

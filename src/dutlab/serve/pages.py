@@ -13,14 +13,14 @@ from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
-from dutlab.analysis.ceilings.ceiling import Ceiling
-from dutlab.analysis.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
-from dutlab.analysis.ceilings.storage import Array, DriveRating, raid_ceilings
-from dutlab.analysis.ceilings.tunnel import TUNNELS, tunnel_ceilings
 from dutlab.analysis.doctor import Finding
 from dutlab.choices import STATUSES
 from dutlab.errors import DutlabError, InputError
 from dutlab.interop.metrics import RunMetrics
+from dutlab.physics.ceilings.ceiling import Ceiling
+from dutlab.physics.ceilings.ethernet import Ip, ethernet_ceilings, tcp_ceilings, udp_ceilings
+from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
+from dutlab.physics.ceilings.tunnel import TUNNELS, tunnel_ceilings
 from dutlab.publish.site_run import linked_pictures
 from dutlab.report.gather import findings_of, read_run, report_of
 from dutlab.report.model.contests import CompareRequest

@@ -14,6 +14,8 @@ from dutlab.stats.ratio import FEWEST as FEWEST_OF_INTERVAL
 from dutlab.stats.ratio import order_scale
 from dutlab.stats.summary import CONFIDENCE
 
+LEAST_IN_TURN = 0.01
+"""The least relative change that counts between cells that took turns in one run: the layout of code in memory alone changes more."""
 POWER = 0.8
 _DRAWS = 4000
 _SEED = 20261122

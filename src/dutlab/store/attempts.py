@@ -23,7 +23,7 @@ class AttemptReason(enum.Enum):
     """Why an attempt does not count."""
 
     DISTURBED = "disturbed"
-    """Other work took too much of the machine (analysis.disturbed)."""
+    """Other work took too much of the machine (physics.disturbed)."""
     TOOL_ENDED = "tool-ended"
     """The tool or the engine was killed."""
     MODE_LOST = "mode-lost"

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from dutlab.analysis.disturbed import disturbed
 from dutlab.doubts import Doubt, DoubtKind
+from dutlab.physics.disturbed import disturbed
 from dutlab.store.cell_figures import CellKey, key_of
 from dutlab.store.record import DoubtRecord, TrialRecord
 

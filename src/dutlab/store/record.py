@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from dutlab.analysis.ceilings.assumed import above_line
-from dutlab.analysis.interference import Interference
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Flow, Measured, OfferCount
+from dutlab.physics.ceilings.assumed import above_line
+from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads import settings_schema
 from dutlab.subject import Figures, Subject, Way

@@ -43,7 +43,7 @@ class ModeTunnel:
     """A tunnel from the source of each link to the DUT. It wraps what the source's own kernel sends, and no frames of the engine."""
 
     wrapping: str
-    """What it adds to a packet: a name of analysis/ceilings/tunnel.py."""
+    """What it adds to a packet: a name of physics/ceilings/tunnel.py."""
     drops_clear: bool = False
     """What is not encrypted is dropped; otherwise it goes past the tunnel."""
     between: Between = "networks"

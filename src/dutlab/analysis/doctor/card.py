@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dutlab.analysis.ceilings.ethernet import frames
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, shell, unknown_price, write
 from dutlab.analysis.doctor.inventory import Inventory, InventoryPort, cpus_of, whole
 from dutlab.analysis.doctor.published import FAR_NODE, NO_GRO, NO_TSO
+from dutlab.physics.ceilings.ethernet import frames
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
 LONG_WAIT_US = 10

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dutlab.analysis.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
 from dutlab.analysis.doctor.commands import fix_neighbour, forget_neighbour, read, read_neighbours, set_mtu
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price
 from dutlab.analysis.doctor.inventory import Inventory, InventoryLink, InventoryPort, whole
+from dutlab.physics.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, tcp_goodput
 from dutlab.units import FCS_BYTES, BpsL1
 
 HEADERS = (ETH_HEADER_BYTES, ETH_HEADER_BYTES + FCS_BYTES, ETH_HEADER_BYTES + FCS_BYTES + VLAN_TAG_BYTES)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
-from dutlab.analysis.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 from dutlab.analysis.doctor.commands import is_bsd, read_link
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, unknown_price, write
 from dutlab.analysis.doctor.inventory import Inventory, InventoryPort, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE
+from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYTES
+from dutlab.physics.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 
 _SMALLEST_PAYLOAD = 128
 """What every device must take (PCI Express Base Specification 7.5.3.4)."""

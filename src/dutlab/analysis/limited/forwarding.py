@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dutlab.analysis.ceilings.assumed import exceeds
 from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding, best_of, no_verdict
+from dutlab.physics.ceilings.assumed import exceeds
 from dutlab.units import si
 
 AT_LINE, NEAR_LINE = 0.97, 0.90

@@ -35,7 +35,7 @@ class ArrayFacts:
     drive_sum: float
     """The drives' rating added up, in the same unit."""
     arithmetic: float | None = None
-    """What the RAID level leaves of it (analysis.ceilings.storage); None for reads, where it leaves all."""
+    """What the RAID level leaves of it (physics.ceilings.storage); None for reads, where it leaves all."""
     uplinks: float | None = None
     """What the shared PCIe links pass, in the same unit."""
     cpu_percent: float | None = None

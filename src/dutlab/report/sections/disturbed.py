@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.analysis.disturbed import machine_too_busy
+from dutlab.physics.disturbed import machine_too_busy
 from dutlab.report.model.words import numbers_words, plural
 from dutlab.store.cell_figures import key_of
 from dutlab.store.judged import DISTURBED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dutlab.analysis.ceilings.path import BlockLoad, requests, topology
-from dutlab.analysis.ceilings.pcie import PcieLink, pcie_ceilings
+from dutlab.physics.ceilings.path import BlockLoad, requests, topology
+from dutlab.physics.ceilings.pcie import PcieLink, pcie_ceilings
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
 from dutlab.units import si

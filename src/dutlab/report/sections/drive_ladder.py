@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from dutlab.analysis.ceilings.ladder import Ladder, Load, ladder, rated_iops
-from dutlab.analysis.ceilings.path import Topology, topology
-from dutlab.analysis.ceilings.storage import Array, DriveRating
 from dutlab.measures import MeasureUnit, measure_unit
+from dutlab.physics.ceilings.ladder import Ladder, Load, ladder, rated_iops
+from dutlab.physics.ceilings.path import Topology, topology
+from dutlab.physics.ceilings.storage import Array, DriveRating
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from dutlab.analysis.ceilings.ladder import ARITHMETIC
-from dutlab.analysis.ceilings.path import SHARED
 from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
+from dutlab.physics.ceilings.ladder import ARITHMETIC
+from dutlab.physics.ceilings.path import SHARED
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.sections.drive_ladder import DriveLadders, value_of_main

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Self
 
-from dutlab.analysis.ceilings.assumed import USUAL_MTU, other_goodputs
-from dutlab.analysis.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.measures import MeasureUnit, measure_unit
+from dutlab.physics.ceilings.assumed import USUAL_MTU, other_goodputs
+from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.run_report import LimitRow

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from dutlab.analysis.ceilings.ceiling import number
-from dutlab.analysis.ceilings.pcie import FLIT_GENERATION, GENERATIONS, PAYLOADS, WIDTHS, PcieLink, pcie_ceilings
+from dutlab.physics.ceilings.ceiling import number
+from dutlab.physics.ceilings.pcie import FLIT_GENERATION, GENERATIONS, PAYLOADS, WIDTHS, PcieLink, pcie_ceilings
 
 OWN, SHARED = "the drives' own links", "uplinks"
 """What their rungs are called."""

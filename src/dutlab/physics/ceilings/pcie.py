@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dutlab.analysis.ceilings.ceiling import Ceiling, any_of, insist, number, positive
+from dutlab.physics.ceilings.ceiling import Ceiling, any_of, insist, number, positive
 
 WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 PAYLOADS = (128, 256, 512, 1024, 2048, 4096)

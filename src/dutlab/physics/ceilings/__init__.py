@@ -1,7 +1,7 @@
 """The limits that follow from facts: links, tunnels, buses, drives, arrays, memory."""
 
-from dutlab.analysis.ceilings.ceiling import Ceiling
-from dutlab.analysis.ceilings.ethernet import (
+from dutlab.physics.ceilings.ceiling import Ceiling
+from dutlab.physics.ceilings.ethernet import (
     ETH_HEADER_BYTES,
     TCP_HEADER_BYTES,
     TCP_TIMESTAMP_BYTES,
@@ -13,7 +13,7 @@ from dutlab.analysis.ceilings.ethernet import (
     tcp_goodput,
     udp_goodput,
 )
-from dutlab.analysis.ceilings.tunnel import tunnel_goodput
+from dutlab.physics.ceilings.tunnel import tunnel_goodput
 
 __all__ = [
     "ETH_HEADER_BYTES",

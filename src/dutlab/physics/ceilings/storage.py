@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dutlab.analysis.ceilings.ceiling import Ceiling, insist, number, positive
+from dutlab.physics.ceilings.ceiling import Ceiling, insist, number, positive
 
 
 @dataclass(frozen=True)

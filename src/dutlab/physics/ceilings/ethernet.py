@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dutlab.analysis.ceilings.ceiling import Ceiling, insist, number, positive
+from dutlab.physics.ceilings.ceiling import Ceiling, insist, number, positive
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, FCS_BYTES, SHORTEST_FRAME, Bps, BpsL1, BpsL2, Pps, Seconds, l2_rate, line_rate
 
 ETH_HEADER_BYTES = 14

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dutlab.analysis.ceilings.ethernet import Ip, tcp_goodput
+from dutlab.physics.ceilings.ethernet import Ip, tcp_goodput
 from dutlab.subject import subject_of
 from dutlab.units import BpsL1, si
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dutlab.analysis.interference import Interference
+from dutlab.physics.interference import Interference
 
 MOST_TAKEN = 0.10
 """Share of our threads' CPU time above which a trial is disturbed."""

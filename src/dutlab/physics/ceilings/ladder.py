@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dutlab.analysis.ceilings.ceiling import insist, number, positive
-from dutlab.analysis.ceilings.path import BlockLoad, DataPath, Path, Rung
-from dutlab.analysis.ceilings.storage import Array, DriveRating, memory_ceilings
+from dutlab.physics.ceilings.ceiling import insist, number, positive
+from dutlab.physics.ceilings.path import BlockLoad, DataPath, Path, Rung
+from dutlab.physics.ceilings.storage import Array, DriveRating, memory_ceilings
 
 ARITHMETIC = "RAID arithmetic"
 """What the array's rung is called."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from dutlab.analysis.ceilings.ceiling import Ceiling, insist, number, positive
-from dutlab.analysis.ceilings.ethernet import (
+from dutlab.physics.ceilings.ceiling import Ceiling, insist, number, positive
+from dutlab.physics.ceilings.ethernet import (
     AROUND_PACKET_BYTES,
     ETH_HEADER_BYTES,
     TCP_HEADER_BYTES,
