@@ -19,6 +19,7 @@ OURS = {
     "interop",
     "labs",
     "methods",
+    "physics",
     "plan",
     "publish",
     "report",
@@ -92,7 +93,7 @@ def test_a_plan_loads_nothing_that_carries_it_out_or_reports_of_it(loaded):
     modules = loaded[PLAN]
     assert heavy(modules) == {"pydantic", "ruamel"}
     assert modules & {"asyncio", "ssl", "ctypes", "sqlite3", "concurrent.futures", "logging"} == set()
-    assert rooms(modules) == {"plan", "report", "spec"}
+    assert rooms(modules) == {"physics", "plan", "report", "spec"}
     assert {name for name in modules if name.startswith("dutlab.report.")} == {
         "dutlab.report.model", "dutlab.report.model.table", "dutlab.report.model.words", "dutlab.report.pages", "dutlab.report.pages.terminal"
     }  # fmt: skip
