@@ -39,7 +39,7 @@ OWN = {
     "cli/two_ports.py": "a process of dutlab",
     "cli/lab.py": "the user's shell",
     "labs/guest_shell.py": "the user's shell",
-    "labs/initramfs.py": "ldd, of a busybox of this machine",
+    "hosts/initramfs.py": "ldd, of a busybox of this machine",
     "labs/uml.py": "the compiler",
 }
 

@@ -12,7 +12,7 @@ use lab::{Agent, Lab, Tap, cards_or_skip, n, netns_or_skip, told};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BACKENDS: [&str; 3] = ["xdp", "af_xdp", "af_packet"];
 const TRIAL: u16 = 0x5eed;
@@ -386,7 +386,8 @@ fn captured(file: &std::path::Path) -> Vec<u64> {
     let (mut at, mut numbers) = (24, Vec::new());
     while at + 16 <= b.len() {
         let length = u32::from_le_bytes(b[at + 8..at + 12].try_into().unwrap()) as usize;
-        if let Seen::Probe(found) = Seen::parse(&b[at + 16..at + 16 + length]) {
+        let Some(frame) = b.get(at + 16..at + 16 + length) else { break };
+        if let Seen::Probe(found) = Seen::parse(frame) {
             numbers.push(found.probe.sequence);
         }
         at += 16 + length;
@@ -458,6 +459,12 @@ fn through_a_router(backend: &str, queues: u32, flows: u32) -> (Vec<u64>, Value)
     let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &rate);
     (stream["frames"], stream["flows"]) = (json!(4000), json!({"count": flows, "source_ports": flows}));
     let (_, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
+    // A capture that is ended forgets what it has not read yet.
+    let came = n(&received["streams"][0]["received"]);
+    let enough = Instant::now() + Duration::from_secs(3);
+    while (captured(&file).len() as u64) < came && Instant::now() < enough {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let _ = std::process::Command::new("kill").args(["-INT", &capture.id().to_string()]).status();
     capture.wait().unwrap();
     let numbers = captured(&file);

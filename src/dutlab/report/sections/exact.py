@@ -75,7 +75,7 @@ def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -
 
 def _made_of(groups: Sequence[Group]) -> Iterator[str]:
     """What was simulated."""
-    for facts in (r.tool_facts for g in groups for r in g.measured):
+    for facts in (r.tool_facts for g in groups for r in g.measured if "kernel" in r.tool_facts):
         yield (
             f"Linux {facts.get('kernel')} (sha256 {str(facts.get('kernel_sha256'))[:12]}) on processor {facts.get('processor')} of QEMU "
             f"{facts.get('qemu')}; initrd {str(facts.get('initrd_sha256'))[:12]}."

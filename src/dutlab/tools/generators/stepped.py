@@ -73,10 +73,16 @@ def joined(offer: Offer, outcomes: Sequence[Outcome], began_s: float) -> Outcome
     )
 
 
+def _total(counts: Sequence[int | None]) -> int | None:
+    """None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def _sum(flows: Sequence[Flow]) -> Flow:
     counted = (name for name in Flow.__annotations__ if name.endswith("_frames") and name != "late_frames")
-    frames = {name: sum(getattr(f, name) for f in flows) for name in counted}
-    sent = frames["sent_frames"]
+    frames = {name: _total([getattr(f, name) for f in flows]) for name in counted}
+    sent = sum(f.sent_frames for f in flows)
     places = dict.fromkeys(place for f in flows for place in f.places)
     return replace(
         flows[0],
