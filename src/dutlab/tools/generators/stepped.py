@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import NO_TIME, Flow, Offer, Outcome, Stretch, ToolReading
@@ -81,7 +82,7 @@ def _total(counts: Sequence[int | None]) -> int | None:
 
 def _sum(flows: Sequence[Flow]) -> Flow:
     counted = (name for name in Flow.__annotations__ if name.endswith("_frames") and name != "late_frames")
-    frames = {name: _total([getattr(f, name) for f in flows]) for name in counted}
+    frames: dict[str, Any] = {name: _total([getattr(f, name) for f in flows]) for name in counted}
     sent = sum(f.sent_frames for f in flows)
     places = dict.fromkeys(place for f in flows for place in f.places)
     return replace(
