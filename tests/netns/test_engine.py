@@ -124,7 +124,7 @@ async def test_a_trial_that_lost_more_than_it_may_ends_at_once_and_its_counts_ar
     took = time.monotonic() - began
     (flow,) = outcome.flows
     assert outcome.stopped_early_s is not None and 0.5 < outcome.stopped_early_s < min(took, 30), "30 s were asked for"
-    assert flow.intended_frames == pytest.approx(4000 * outcome.stopped_early_s, rel=0.05)
+    assert 0.9 * 4000 * outcome.stopped_early_s < flow.intended_frames < 4000 * took
     rules = json.loads((await hosts["dut"].run(["nft", "-j", "list", "table", "ip", "odd"])).text)["nftables"]
     (counter,) = [e["counter"] for r in rules for e in r.get("rule", {}).get("expr", []) if "counter" in e]
     assert flow.balances and flow.lost_frames == counter["packets"] > 500
