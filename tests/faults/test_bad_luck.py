@@ -85,7 +85,8 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     assert run.returncode == 0, said
     set_back, after = records(tmp_path)
     (doubt,) = (d for d in set_back["doubts"] if d["kind"] == "CLOCK_JUMPED")
-    assert doubt["detail"] in {f"this machine, by -3{digits} s" for digits in ("600.000", "599.999", "600.001")}
+    host, by = doubt["detail"].removesuffix(" s").split(", by ")
+    assert host == "this machine" and float(by) == pytest.approx(-3600, abs=1)
     assert set_back["ended"] > set_back["started"]
     assert set_back["figures"]["a"]["goodput_bps"] > 0
     assert not [d for d in after["doubts"] if d["kind"] == "CLOCK_JUMPED"]
