@@ -208,8 +208,7 @@ def _of_one_box(found: Sequence[_Measured]) -> list[_Measured]:
     for places in same.values():
         shared = of_one_contest if found[places[0]].pair.design is RunOrder.WITHIN_RUNS else of_one_box
         for n, runs in zip(places, shared([of for p in places if (of := found[p].runs) is not None]), strict=True):
-            between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
-            out[n] = replace(found[n], runs=runs, ratio=between, p=runs.p(found[n].least))
+            out[n] = replace(found[n], runs=runs, ratio=runs.between, p=runs.p(found[n].least))
         alone = [_one_and_others(found[n].pair) for n in places]
         for n, share in zip(places, share_as_far([of for of in alone if of]), strict=False):
             out[n] = replace(out[n], p=max(out[n].p or 0.0, share))
@@ -231,8 +230,7 @@ def _of_few(found: Sequence[_Measured]) -> list[_Measured]:
 
 def _is_few(m: _Measured, tests: int) -> bool:
     pair = m.pair
-    enough = min(len(pair.first), len(pair.second)) >= few.FEWEST
-    return pair.design is RunOrder.IN_TURN and enough and m.ratio is not None and m.test is not None and m.test.least_p * tests > LEVEL
+    return pair.design is RunOrder.IN_TURN and m.ratio is not None and few.takes_over(len(pair.first), len(pair.second), tests, LEVEL)
 
 
 def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
@@ -296,8 +294,7 @@ class _Measured:
         left_out = len(given.first) + len(given.second) - len(pair.first) - len(pair.second)
         if pair.design is RunOrder.RUNS and (runs := levels_of(pair.first, pair.second, pair.first_at, pair.second_at)) is not None:
             levels = [SideLevel(v, len(of), min(of), max(of)) for v, of in ((runs.first, pair.first), (runs.second, pair.second))]
-            between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
-            return cls(pair, least, left_out, levels[0], levels[1], between, runs, None, None, runs.p(least))
+            return cls(pair, least, left_out, levels[0], levels[1], runs.between, runs, None, None, runs.p(least))
         first, second = (_level(of) if of else None for of in (pair.first, pair.second))
         if first is None or second is None:
             return cls(pair, least, left_out, first, second)
@@ -315,8 +312,7 @@ class _Measured:
         runs = levels_within([(median(first), median(second)) for first, second in strata])
         if runs is None:
             return replace(of, test=test, p=test.p)
-        between = Ratio(runs.ratio, runs.interval, "ratio of geometric means over runs")
-        return replace(of, test=test, runs=runs, ratio=between, p=runs.p(of.least))
+        return replace(of, test=test, runs=runs, ratio=runs.between, p=runs.p(of.least))
 
 
 def _ratio(pair: Pair) -> Ratio | None:

@@ -20,6 +20,7 @@ from statistics import fmean, stdev
 from dutlab.analysis.compare import Comparison
 from dutlab.analysis.together import Together, together
 from dutlab.analysis.verdict import Reason, Verdict
+from dutlab.stats import student
 from dutlab.stats.contrasts import CellDesign, Group, Levels, Weights, changes, groups_of
 from dutlab.stats.rank import holm
 from dutlab.stats.summary import CONFIDENCE, Interval, median
@@ -248,14 +249,12 @@ class _Data:
 
     def ratio(self, weights: Weights) -> tuple[float, Sureness]:
         """The ratio that `weights` make of the cells, and how sure it is; its p is not adjusted yet."""
-        from scipy.stats import t  # noqa: PLC0415 - 1 s that only this needs
-
         value, error, freedom = self._estimate(weights)
         if not freedom:
             return exp(value), Sureness(None, None)
-        half = float(t.isf((1 - CONFIDENCE) / 2, freedom)) * error
+        half = student.quantile((1 + CONFIDENCE) / 2, freedom) * error
         certain = abs(value) / error if error > 0 else (inf if abs(value) >= _ROUNDING else 0.0)
-        return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), float(2 * t.sf(certain, freedom)))
+        return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), student.two_sided(certain, freedom))
 
     def _answers(self, weights: Weights) -> list[float]:
         """The logarithm of the ratio as each whole block has it; none where there are too few."""

@@ -27,6 +27,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from dutlab.analysis.design import LEVEL
+from dutlab.stats import student
 from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 if TYPE_CHECKING:
@@ -219,13 +220,6 @@ def _finite(points: Sequence[HistoryPoint]) -> tuple[tuple[HistoryPoint, ...], A
     return kept, rows(kept)
 
 
-def _tail(size: float, freedom: int) -> float:
-    """Two-sided p of Student's t."""
-    from scipy.special import stdtr  # noqa: PLC0415 - 80 ms that only some commands need
-
-    return 2 * float(stdtr(freedom, -abs(size)))
-
-
 @dataclass(frozen=True)
 class _Series:
     """Runs in the order of time, and what is usual around each of them."""
@@ -339,7 +333,7 @@ class _Fit:
         best = int(size.argmax())
         at, effect = int(places[best]), float(effects[best])
         error = max(sqrt(left[best] / self.freedom / own[best]), self._error_around(at, effect))
-        return at, effect, _tail(effect / error, self.freedom)
+        return at, effect, student.two_sided(effect / error, self.freedom)
 
     def _size_of(self, at: int) -> Array:
         """A step by 1."""
@@ -424,7 +418,7 @@ class _Model:
         left = max(float(((z - filtered @ of) ** 2).sum()), n * series.least**2)
         slope, p = float(of[0]), 1.0
         if freedom > 0 and series.least:
-            p = _tail(slope / sqrt(left / freedom * inverse[0, 0]), freedom)
+            p = student.two_sided(slope / sqrt(left / freedom * inverse[0, 0]), freedom)
         first, last = (float(both[k] @ of) for k in (0, n - 1))
         drift = LevelDrift(1 + slope / first if first * last > 0 else None, p) if p <= LEVEL else None
         used = both if drift else levels
@@ -436,7 +430,6 @@ class _Model:
 def _next_run(series: _Series, fitted: Array, line: float, of_level: int, columns: int) -> Interval | None:
     """From the errors that the same forecast made of each run that is there."""
     import numpy as np  # noqa: PLC0415 - as above
-    from scipy.special import stdtrit  # noqa: PLC0415 - as above
 
     n = len(series.y)
     freedom = n - 1 - columns - _CHOSEN
@@ -449,7 +442,7 @@ def _next_run(series: _Series, fitted: Array, line: float, of_level: int, column
     ends = np.array([1 - CONFIDENCE, 1 + CONFIDENCE]) / 2
     low, high = (float(v) for v in np.quantile(errors, ends, method="weibull"))
     if len(errors) < _ENOUGH_TO_RANK:
-        away = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * sqrt(float((errors**2).mean()))
+        away = student.quantile((1 + CONFIDENCE) / 2, freedom) * sqrt(float((errors**2).mean()))
         low, high = min(low, -away), max(high, away)
     return Interval(at + wider * low, at + wider * high, CONFIDENCE)
 

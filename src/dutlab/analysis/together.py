@@ -16,7 +16,7 @@ from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.measures import is_speed
 from dutlab.stats import few
-from dutlab.stats.rank import holm, least_p
+from dutlab.stats.rank import holm
 from dutlab.stats.ratio import ratio_of
 from dutlab.stats.rounds import changed
 from dutlab.stats.runs import levels_of
@@ -72,7 +72,7 @@ def together(found: Sequence[Comparison], tests: int = 1) -> Together | None:
         ratio, p, interval = (ratio, None, interval) if levels is None else (levels.ratio, levels.p(least), levels.interval)
     if cells[0].pair.design is RunOrder.ROUNDS:
         p = changed([{n: (exp(sides[0][n]), exp(sides[1][n])) for n in sides[0] if n in sides[1]}], least)[0]
-    if cells[0].pair.design is RunOrder.IN_TURN and min(map(len, sides)) >= few.FEWEST and least_p(*map(len, sides)) * tests > LEVEL:
+    if cells[0].pair.design is RunOrder.IN_TURN and few.takes_over(len(first), len(second), tests, LEVEL):
         levels = few.shared_spread((first, second)).levels(first, second)
         ratio, p, interval = levels.ratio, levels.p(least), levels.interval
     p = beyond(first, second, least) if p is None else p

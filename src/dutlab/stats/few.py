@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import fmean, quantiles, variance
 
+from dutlab.stats.rank import least_p
 from dutlab.stats.runs import RunLevels, drawn_together
 
 FEWEST = 3
@@ -22,6 +23,11 @@ _LEAST_SD = 0.001
 """Of the logarithm. Values that are nearer to each other are so by the steps of a clock or a counter."""
 CELLS_FOR_PRIOR = 3
 """Fewer cells tell nothing of each other."""
+
+
+def takes_over(n: int, m: int, tests: int, level: float) -> bool:
+    """Whether n and m repeats are too few for ranks at `level` among so many tests, but enough for this. The values have no say in it."""
+    return min(n, m) >= FEWEST and least_p(n, m) * tests > level
 
 
 @dataclass(frozen=True)

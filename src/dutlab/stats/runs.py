@@ -22,6 +22,8 @@ from math import exp, log, log1p, sqrt
 from statistics import fmean, median, stdev, variance
 from typing import TYPE_CHECKING
 
+from dutlab.stats import student
+from dutlab.stats.ratio import Ratio
 from dutlab.stats.summary import CONFIDENCE, Interval
 
 if TYPE_CHECKING:
@@ -63,26 +65,25 @@ class RunLevels:
         away = exp(self.reach((1 - CONFIDENCE) / 2))
         return Interval(self.ratio / away, self.ratio * away, CONFIDENCE)
 
+    @property
+    def between(self) -> Ratio:
+        """The ratio with its interval."""
+        return Ratio(self.ratio, self.interval, "ratio of geometric means over runs")
+
     def p(self, least: float) -> float:
         """Two-sided: how often chance shows a change this far beyond `least` where there is none larger."""
-        from scipy.special import stdtr  # noqa: PLC0415 - 0.1 s that only this needs
-
         beyond = abs(log(self.ratio)) - log1p(least)
         if beyond <= 0:
             return 1.0
-        return max(float(2 * stdtr(df, -beyond / se)) if se > 0 else 0.0 for se, df in self.errors)
+        return max(student.two_sided(beyond / se, df) if se > 0 else 0.0 for se, df in self.errors)
 
     def reach(self, level: float) -> float:
         """How far the one-sided interval at `level` reaches from the logarithm of the ratio, to either side."""
-        from scipy.special import stdtrit  # noqa: PLC0415 - as above
-
-        return min(max(float(stdtrit(df, 1 - level)) * se for se, df in self.errors), _FARTHEST)
+        return min(max(student.quantile(1 - level, df) * se for se, df in self.errors), _FARTHEST)
 
     def provable(self, least: float, level: float) -> float:
         """The smallest relative change that such runs would have proven at `level`, four times in five."""
-        from scipy.special import stdtrit  # noqa: PLC0415 - as above
-
-        away = max(float(stdtrit(df, 1 - level / 2) + stdtrit(df, POWER)) * se for se, df in self.errors)
+        away = max((student.quantile(1 - level / 2, df) + student.quantile(POWER, df)) * se for se, df in self.errors)
         return exp(min(log1p(least) + away, _FARTHEST)) - 1
 
 
