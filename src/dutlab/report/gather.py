@@ -90,6 +90,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     run, experiment, testbed, groups, order, book = read.run, read.experiment, read.testbed, read.groups, read.labels, read.book
     folder = _link(run.path, base)
     records, planned, faults = read.records, read.planned, list(read.faults)
+    modes = {cell.mode for cell in (*planned.values(), *(r.cell for r in records))}
     found_sections = sections(read)
     aside, facts, watched = read.aside, read.facts, sample_means(run, groups, faults)
     means = core_means(watched)
@@ -138,7 +139,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
-        cpu_cost=cpu_cost(records, aside) if any(map(was_disturbed, (*records, *aside))) else None,
+        cpu_cost=cpu_cost(records, aside, modes) if any(map(was_disturbed, (*records, *aside))) else None,
         spread=spread_sentence(_rates(found_sections)) if records else "",
         faults=tuple(faults),
         simulated=_simulated(records),

@@ -364,6 +364,8 @@ class CpuCost:
     """Attempts that other work disturbed; they count."""
     forwarding: bool
     """The time is that of the threads that forward; else of all threads of the testbed."""
+    unplaced: tuple[str, ...] = ()
+    """Modes of the run that have no place among them."""
 
     @property
     def words(self) -> str:
@@ -449,7 +451,7 @@ class RunReport:
         """Whether modes can be compared although trials were disturbed: by rates, or by processor time per frame."""
         if not any(t.status == "disturbed" for t in self.trials):
             return True
-        return self.cpu_cost is not None and {label.split(" · ")[0] for label in self.labels} <= {of.mode for of in self.cpu_cost.modes}
+        return self.cpu_cost is not None and not self.cpu_cost.unplaced
 
     @property
     def severe(self) -> tuple[DoubtNote, ...]:

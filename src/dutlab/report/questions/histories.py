@@ -8,7 +8,7 @@ from math import ceil
 
 from dutlab.analysis.history import Cause, History, HistoryPoint, LevelChange, SpreadOf, history
 from dutlab.errors import InputError
-from dutlab.measures import Better
+from dutlab.measures import Better, MeasureUnit, measure_unit
 from dutlab.report.model.contests import CompareRequest, cell_label
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.words import unit_for, with_two_digits
@@ -93,10 +93,11 @@ _Values = dict[str, dict[str, list[float]]]
 def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
     """The runs of a figure, each with the rate of the rig that its headroom tells; the rig says nothing of figures other than rates."""
     rates = next((names for names in _HELD_AGAINST_THE_RIG if any(n in of_cell for n in names)), ())
+    is_rate = measure_unit(name) is MeasureUnit.PPS
     for run, values in of_cell[name].items():
         ratios = of_cell.get(_HEADROOM, {}).get(run, [])
         results = [of for n in rates if n in of_cell and len(of := of_cell[n].get(run, [])) == len(ratios)]
-        rigs = [ratio * max(of) for ratio, *of in zip(ratios, *results, strict=True)] if results and name.endswith("_pps") else []
+        rigs = [ratio * max(of) for ratio, *of in zip(ratios, *results, strict=True)] if results and is_rate else []
         yield HistoryPoint(run, tuple(values), float(f"{median(rigs):.{_DIGITS}g}") if rigs else None)
 
 

@@ -25,15 +25,16 @@ ALL_THREADS = ("received_frames_per_cpu_s", "goodput_bits_per_cpu_s")
 _NS = 1e9
 
 
-def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> CpuCost | None:
-    """The modes by what a frame costs; None where fewer than two modes can be compared."""
+def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:
+    """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
     attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
     for figures in (FORWARDING, ALL_THREADS):
         having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
         if modes := _modes(cells_of(compared), figures):
-            return CpuCost(modes, len(shared), len(compared), sum(map(was_disturbed, compared)), figures is FORWARDING)
+            unplaced = tuple(sorted({*of_run} - {of.mode for of in modes}))
+            return CpuCost(modes, len(shared), len(compared), sum(map(was_disturbed, compared)), figures is FORWARDING, unplaced)
     return None
 
 
@@ -56,7 +57,7 @@ def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
                 ratios = [1 / c.ratio.ratio for c in alone if c.ratio is not None]
                 dear[first, second] = exp(fmean(map(log, ratios))), all(c.verdict is Verdict.WORSE for c in alone)
     known = [m for m in modes if all((m, other) in dear or (other, m) in dear for other in modes if other != m)]
-    if len(known) < 2 or len(known) < len(modes):  # noqa: PLR2004 -- one is compared with nothing
+    if len(known) < max(2, len(modes)):  # one is compared with nothing
         return ()
 
     def times(first: str, second: str) -> float:
