@@ -9,6 +9,7 @@ One class a kind; dutlab.power carries them out.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -59,9 +60,9 @@ class PowerSpec(SpecModel):
     """How long it may take to answer once it is on."""
 
     @property
+    @abstractmethod
     def outlet(self) -> tuple[object, ...]:
         """What is switched: two hosts with the same one lose their power together."""
-        raise NotImplementedError
 
 
 class PlugPower(HttpDevice, PowerSpec):
