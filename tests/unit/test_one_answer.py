@@ -13,7 +13,7 @@ import pytest
 import dutlab
 from dutlab.analysis.answers import AnswerKind
 from dutlab.analysis.compare import Comparison, turned
-from dutlab.analysis.verdict import Verdict
+from dutlab.analysis.verdict import CheckKind, Verdict
 from dutlab.publish.site import SiteRequest, publish
 from dutlab.report.gather import gather
 from dutlab.report.model.contests import CompareRequest
@@ -22,7 +22,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, RunReport
 from dutlab.report.pages.terminal import terminal_answer
 from dutlab.report.questions.cells import effects_of_run
-from dutlab.report.questions.checked import Checked, CheckKind
+from dutlab.report.questions.checked import Checked
 from dutlab.report.questions.claims import cards_of
 from dutlab.report.questions.compared import ComparedPair, compare_modes, compare_runs
 from dutlab.report.questions.ordered import ordered

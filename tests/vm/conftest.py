@@ -60,6 +60,20 @@ def shared_lab(python_env: dict[str, str], tmp_path_factory: pytest.TempPathFact
         lab.down()
 
 
+@pytest.fixture(scope="session")
+def exact_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where guests of `exact` are saved: one boots for all tests."""
+    for program in ("qemu-system-x86_64", "busybox", "ip", "nft"):
+        need_program(program)
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def exact_command(python_env: dict[str, str], tmp_path: Path, exact_cache: Path) -> Dutlab:
+    """The command in an empty folder, with that cache."""
+    return Dutlab({**python_env, "XDG_CACHE_HOME": str(exact_cache)}, tmp_path)
+
+
 def need_uml() -> None:
     """User-mode Linux can be a guest here."""
     need("netns", have_netns())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from capability import need_program
 from dutlab.hosts.kernels import newest_kernel
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
@@ -32,18 +31,15 @@ watch: []
 FIGURE = "exact_instructions_per_frame"
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where guests are saved: one boots for all tests here."""
-    for program in ("qemu-system-x86_64", "busybox", "ip", "nft"):
-        need_program(program)
-    return tmp_path_factory.mktemp("cache")
+@pytest.fixture
+def cache(exact_cache: Path) -> Path:
+    return exact_cache
 
 
 @pytest.fixture
-def command(python_env: dict[str, str], tmp_path: Path, cache: Path) -> Dutlab:
+def command(exact_command: Dutlab, tmp_path: Path) -> Dutlab:
     (tmp_path / "bed.yaml").write_text(TESTBED)
-    return Dutlab({**python_env, "XDG_CACHE_HOME": str(cache)}, tmp_path)
+    return exact_command
 
 
 def guests_below(place: Path) -> list[int]:

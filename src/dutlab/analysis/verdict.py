@@ -31,3 +31,16 @@ def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:
     """The verdict of a proven difference, in words: rates and times are faster or slower, everything else better or worse."""
     good, bad = ("faster", "slower") if speed else (Verdict.BETTER.value, Verdict.WORSE.value)
     return (Verdict.BETTER, good) if better else (Verdict.WORSE, bad)
+
+
+class CheckKind(enum.Enum):
+    """The outcome of a check; the value is what its sentence begins with."""
+
+    PASS = "PASS"  # noqa: S105 -- no password
+    FAIL = "FAIL"
+    CANNOT_TELL = "CANNOT TELL"
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of `dutlab check` and `dutlab gate`."""
+        return {CheckKind.PASS: 0, CheckKind.FAIL: 1, CheckKind.CANNOT_TELL: 2}[self]

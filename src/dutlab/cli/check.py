@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 
 from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, lines_of, margin_of, matched, plain, sides_of
 from dutlab.cli.limits_told import computed
+from dutlab.cli.outcome_formats import FORMAT_HELP, FORMATS
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 @FIGURE
 @BETTER
 @MATCH_MODES
-@click.option("--format", "form", type=click.Choice(["text", "junit", "github"]), default="text", show_default=True,
-              help="junit: XML for a CI system; github: annotations of a workflow. The verdict is then on standard error too.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text", show_default=True, help=FORMAT_HELP)
 @JSON
 @click.pass_context
 def check(
@@ -122,13 +121,7 @@ def _say(found: Checked, newest: ComparedRun, form: str) -> None:
         for line in lines_of(found.pair):
             say(line)
         return
-    from dutlab.cli.check_formats import github, junit  # noqa: PLC0415 -- only CI needs them
+    from dutlab.report.questions.outcome import outcome_of_check  # noqa: PLC0415 -- only CI needs it
 
-    if form == "junit":
-        ended = max((r.ended for r in newest.records), default=datetime.now(UTC))
-        suite = newest.named("experiment") or newest.name
-        say(junit(found, suite=suite, testbed=newest.named("testbed"), ended=ended, sentence_of="\n".join(lines_of(found.pair))))
-    else:
-        for line in github(found):
-            say(line)
+    say(FORMATS[form](outcome_of_check(found, newest, lines_of(found.pair))))
     say(found.sentence, err=True)

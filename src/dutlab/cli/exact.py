@@ -11,22 +11,21 @@ from typing import Any
 import click
 
 from dutlab.cli.manner import Manner, manner_options
-from dutlab.cli.one_workload import SETTINGS, as_yaml, given_workload
+from dutlab.cli.one_workload import SETTINGS
 from dutlab.cli.options import NAME, RUNS
+from dutlab.cli.versions import EXACT_MODES, VersionKind, given_in_guest, version_of
 from dutlab.errors import InputError
-from dutlab.units import number_or_text
-
-_MODES = ("router", "filter-default", "nat")
 
 
-def _listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> list[str]:
+def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> list[str]:
+    """A repeatable option whose words have commas between them."""
     return [word.strip() for of in words for word in of.split(",") if word.strip()]
 
 
 @click.command()
 @SETTINGS
-@click.option("--modes", "--mode", "modes", multiple=True, callback=_listed, metavar="MODE,…", help=f"[{','.join(_MODES)}]")
-@click.option("--size", "sizes", multiple=True, callback=_listed, metavar="BYTES,…", help="Frame sizes with FCS, or mixes.  [64,1518]")
+@click.option("--modes", "--mode", "modes", multiple=True, callback=listed, metavar="MODE,…", help=f"[{','.join(EXACT_MODES)}]")
+@click.option("--size", "sizes", multiple=True, callback=listed, metavar="BYTES,…", help="Frame sizes with FCS, or mixes.  [64,1518]")
 @click.option(
     "--ruleset", "rulesets", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
     help="A file for nft, as a mode of its own behind those of --modes; repeatable.",
@@ -57,28 +56,13 @@ def exact(
       dutlab exact --ruleset old.nft --ruleset new.nft --size 64
     """
     from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
 
     own = _own_modes(rulesets)
-    chosen = modes or ([] if own else list(_MODES))
+    chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
-        bed = Path(folder) / "testbed.yaml"
-        bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
-        data = {
-            "experiment": name or "exact",
-            "testbed": bed.name,
-            "factors": {"mode": [*chosen, *own]},
-            **({"modes": own} if own else {}),
-            "repeats": 1,
-            "order": "as-written",
-            "watch": [],
-        }
-        body = {
-            "frame_sizes": [number_or_text(size) for size in sizes] or None,
-            "kernel": None if kernel is None else str(kernel.absolute()),
-            "modules": None if modules is None else str(modules.absolute()),
-        }
-        given = given_workload(data, "exact", body, settings, file=Path(folder) / "experiment.yaml")
+        given = given_in_guest(
+            Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules
+        )
         options = RunOptions(runs=runs, engine_binary=Path(), command=("dutlab", *sys.argv[1:]))
         result = manner.carry_out(given, options)
     manner.finish([result])
@@ -88,12 +72,7 @@ def _own_modes(rulesets: tuple[Path, ...]) -> Mapping[str, Any]:
     """A mode a file, which has the rules in it, so that the run needs the file no more. Raises InputError."""
     found = dict[str, Any]()
     for path in rulesets:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: {error}") from error
         if path.stem in found:
             raise InputError(f"two rule sets are called {path.stem}", remedy="give them file names of their own")
-        rules = f"nft -f - <<'dutlab-end-of-rules'\n{text}\ndutlab-end-of-rules"
-        found[path.stem] = {"apply": [rules], "restore": ["true"]}
+        found[path.stem] = version_of(str(path), VersionKind.RULES).own_modes["rules"]
     return found

@@ -97,6 +97,14 @@ SECTIONS = {
             "dutlab.cli.compare:compare",
             "Compare runs cell by cell, with the first or with those of --against; or the modes of one run.",
         ),
+        "gate": (
+            "dutlab.cli.gate:gate",
+            "Fail (exit 1) when a newer rule set, kernel, command or experiment is worse than an older one: counts first, then time.",
+        ),
+        "bisect": (
+            "dutlab.cli.bisect:bisect",
+            "Find which of many versions changed a figure: rule sets, kernels, commits of a repository, versions of a campaign.",
+        ),
         "check": ("dutlab.cli.check:check", "Fail (exit 1) when runs are worse than their baselines or lack a cell."),
         "history": (
             "dutlab.cli.history:history",

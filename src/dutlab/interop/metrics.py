@@ -65,8 +65,7 @@ class RunMetrics:
         base = (("run", self._run.resolve().name),)
         lines = list[str]()
         for name, values in self._values(base):
-            lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge"]
-            lines += [f"{name}{{{_labels(labels)}}} {float(value)!r}" for labels, value in values]
+            lines += metric_lines(name, _HELP[name], values)
         return "\n".join([*lines, *(["# EOF"] if openmetrics else [])]) + "\n"
 
     def _values(self, base: Labels) -> Iterable[tuple[str, list[tuple[Labels, float]]]]:
@@ -136,6 +135,11 @@ class RunMetrics:
 def metrics_of(run: Path, *, openmetrics: bool = False) -> str:
     """The metrics of the run in the folder `run` as they are now. Raises InputError for a folder without events."""
     return RunMetrics(run).text(openmetrics=openmetrics)
+
+
+def metric_lines(name: str, what: str, values: Iterable[tuple[Labels, float]]) -> list[str]:
+    """One metric with its help, type and values."""
+    return [f"# HELP {name} {what}", f"# TYPE {name} gauge", *(f"{name}{{{_labels(of)}}} {float(value)!r}" for of, value in values)]
 
 
 def _labels(labels: Labels) -> str:

@@ -30,8 +30,18 @@ Watch = Callable[[int], Progress]
 """Place of a run among those that take turns → who is told of it."""
 
 
-async def run_in_turn(works: Sequence[Work], options: RunOptions, watch: Watch) -> list[RunResult]:
+class Enough(TimeIsOver):
+    """What was to be found out is known after this round."""
+
+    what = "enough was measured"
+
+
+async def run_in_turn(
+    works: Sequence[Work], options: RunOptions, watch: Watch, *, enough: Callable[[Sequence[Path]], bool] = lambda _: False
+) -> list[RunResult]:
     """Makes a folder for each of two works or more and carries all of them out; the order of turns goes by the seed of the first.
+
+    `enough` is asked after each round, with the folders of the runs, and ends all of them.
 
     Where their hosts are in use before anything was measured, no folder stays; otherwise all of them do. Raises as run() does.
     """
@@ -47,7 +57,7 @@ async def run_in_turn(works: Sequence[Work], options: RunOptions, watch: Watch) 
         going = [work.started(folders[n], journals[n], watch(n)) for n, work in enumerate(works)]
         if not _shared_cells(works):
             going[0].events.note("these runs have no cell in common: `dutlab compare` will have nothing to compare")
-        return await _to_their_ends(going, turns[0], [options] * len(going))
+        return await _to_their_ends(going, turns[0], [options] * len(going), enough)
 
 
 async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], watch: Watch) -> list[RunResult]:
@@ -72,7 +82,7 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
             journal = Journal(folder.journal)
             closing.callback(journal.close)
             going.append(await work.resumed(folder, journal, watch(place)))
-        return await _to_their_ends(going, first, [of for _, _, of in in_place])
+        return await _to_their_ends(going, first, [of for _, _, of in in_place], lambda _: False)
 
 
 def alone_words(folder: RunFolder) -> str | None:
@@ -85,7 +95,9 @@ def alone_words(folder: RunFolder) -> str | None:
     return f"it continues alone, outside of the rounds that it shared with {others}; `dutlab resume {together}` goes on in turn"
 
 
-async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions]) -> list[RunResult]:
+async def _to_their_ends(
+    going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions], enough: Callable[[Sequence[Path]], bool]
+) -> list[RunResult]:
     """Round by round, the runs in the order that chance gives this round; a run with fewer blocks ends earlier.
 
     One budget holds for all of them together: what is left of each when it is spent can be resumed in turn.
@@ -109,11 +121,19 @@ async def _to_their_ends(going: Sequence[Execution], turns: Turns, options: Sequ
                     if not run.records.left():
                         run.journal.write("run-finished")
                         results[place] = run.result()
+                if len(results) < len(going):
+                    _insist_on_more(enough([run.folder.path for run in going]))
     except BaseException as error:
         _say_cut(going, results, error)
         if not isinstance(error, TimeIsOver):
             raise
     return [results.get(place) or run.partial() for place, run in enumerate(going)]
+
+
+def _insist_on_more(is_enough: bool) -> None:  # noqa: FBT001 -- an answer
+    """Raises Enough."""
+    if is_enough:
+        raise Enough
 
 
 def _say_cut(going: Sequence[Execution], results: Collection[int], error: BaseException) -> None:

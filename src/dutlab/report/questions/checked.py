@@ -5,7 +5,6 @@ A check that could not have seen a change as small as the user allows has no ver
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +15,9 @@ from dutlab.analysis.compare import Comparison, Pair, compare
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together
-from dutlab.analysis.verdict import Reason, Verdict, side_words
+from dutlab.analysis.verdict import CheckKind, Reason, Verdict, side_words
 from dutlab.errors import InputError
-from dutlab.measures import is_speed
+from dutlab.measures import is_exact, is_speed
 from dutlab.report.gather import gather
 from dutlab.report.model.contests import CompareRequest, cell_label, insist_on_directions
 from dutlab.report.model.words import plural
@@ -31,19 +30,6 @@ from dutlab.store.cell_figures import cells_of, name_words
 _WHOLE_PERCENT = 10
 ALLOWED: Final = 3.0
 """Without a threshold, changes up to so many times the least that counts may go unseen."""
-
-
-class CheckKind(enum.Enum):
-    """The outcome of a check; the value is what its sentence begins with."""
-
-    PASS = "PASS"  # noqa: S105 -- no password
-    FAIL = "FAIL"
-    CANNOT_TELL = "CANNOT TELL"
-
-    @property
-    def exit_status(self) -> int:
-        """Exit status of `dutlab check`."""
-        return {CheckKind.PASS: 0, CheckKind.FAIL: 1, CheckKind.CANNOT_TELL: 2}[self]
 
 
 @dataclass(frozen=True)
@@ -80,6 +66,8 @@ class Checked:
     def _seen(self, c: Comparison) -> float | None:
         if c.reason is Reason.BOUND:
             return None
+        if is_exact(c.pair.figure):
+            return c.least
         inside = None if c.ratio is None else c.ratio.interval
         reach = None if c.ratio is None or inside is None else max(inside.high / c.ratio.ratio, c.ratio.ratio / inside.low) - 1
         if c.verdict is Verdict.EQUIVALENT and inside is not None:
@@ -143,7 +131,7 @@ class Checked:
 
     def words(self, c: Comparison) -> str:
         """`31 % slower (p = 0.002)`; of a result without a ratio its verdict."""
-        change = _worse_by(c)
+        change = worse_by(c)
         if change is None or not self.fails(c):
             return f"{c.words}: {c.why}"
         _, word = side_words(better=False, speed=is_speed(c.pair.figure))
@@ -161,7 +149,7 @@ class Checked:
             yield self.overall
         if self.worse:
             of = f"{len(self.worse)} of {plural(len(self.pair.comparisons), 'result')}"
-            worst = max(self.worse, key=lambda c: _worse_by(c) or 0.0)
+            worst = max(self.worse, key=lambda c: worse_by(c) or 0.0)
             yield f"{of} {'is' if len(self.worse) == 1 else 'are'} worse, at worst {worst.pair.label}: {self.words(worst)}"
         if missing := self.pair.only_first:
             more = "" if len(missing) == 1 else f" and {len(missing) - 1} more"
@@ -226,7 +214,7 @@ def _label(cell: ClaimedCell) -> str:
     return cell_label(cell.mode, cell.factors, cell.workload, size, name_words(cell.link, cell.links, cell.workload))
 
 
-def _worse_by(c: Comparison) -> float | None:
+def worse_by(c: Comparison) -> float | None:
     """How much worse the second is, as a share of the first; None without a ratio."""
     if c.ratio is None:
         return None

@@ -127,6 +127,13 @@ def compare_runs(
     )
 
 
+def keys_by_label(runs: Sequence[ComparedRun]) -> dict[str, tuple[CellKey, str]]:
+    """What compare_runs() calls each cell of two runs under each of its names → the cell and the name."""
+    cells = {key: cell for run in runs for key, cell in _cells(run).items()}
+    own = own_words(cell.cell for cell in cells.values())
+    return {_label(cell.cell, name, own): (key, name) for key, cell in cells.items() for name in (*cell.names, cell.cell.link_label)}
+
+
 def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: CompareRequest | None = None) -> tuple[ComparedPair, ...]:
     """Every other mode of a run against `baseline` (without it: the first that was measured), as the rule for answers decides it.
 

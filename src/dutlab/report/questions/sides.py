@@ -97,6 +97,11 @@ def without_mode(record: TrialRecord) -> TrialRecord:
     return _without(record, "mode", mode="")
 
 
+def without_version(record: TrialRecord) -> TrialRecord:
+    """The record as if there were no versions."""
+    return _without(record, VERSION)
+
+
 def _without(record: TrialRecord, factor: str, **more: str) -> TrialRecord:
     factors = {name: level for name, level in record.cell.factors.items() if name != factor}
     return record.model_copy(update={"cell": record.cell.model_copy(update={**more, "factors": factors})})
@@ -108,7 +113,7 @@ def apart_by_version(sides: Sequence[Sequence[ComparedRun]]) -> tuple[list[list[
     versions = [level for of in found if len(of) == 1 for level in of]
     if len(versions) != len(sides) or len(set(versions)) != len(sides) or not all(versions):
         return None
-    bare = [[replace(run, records=tuple(_without(record, VERSION) for record in run.records)) for run in side] for side in sides]
+    bare = [[replace(run, records=tuple(map(without_version, run.records))) for run in side] for side in sides]
     return bare, versions
 
 

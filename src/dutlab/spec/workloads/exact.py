@@ -24,11 +24,13 @@ from dutlab.units import Seconds
 
 MOST = 50_000
 """Flows differ by source port, routes by the last two bytes of an address."""
+MOST_FRAMES = 1_000_000
+"""Of a pass."""
 _TRIAL_S = 4.0
 _SHORTEST, _LEAST_MTU = 64, 68
 _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
 
-_Frames = Annotated[int, Strict(), Field(ge=100, le=1_000_000)]
+_Frames = Annotated[int, Strict(), Field(ge=100, le=MOST_FRAMES)]
 _Flows = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 _Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
 _Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]

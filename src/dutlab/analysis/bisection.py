@@ -1,0 +1,82 @@
+"""Which of versions in a row changed a figure: what is left is halved until two neighbours differ.
+
+Counts put a version on one side for certain. A figure that has an error is measured in blocks of the first version and the one in question,
+until the interval of their ratio leaves out the middle between no change and that of the last version; it may be looked at after each run
+(dutlab.stats.sequential). A version that cannot be told, or that has no result, is passed over, and a neighbour is asked instead.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+from dutlab.analysis.design import LEVEL
+from dutlab.stats.sequential import mean_reach
+
+
+class VersionSide(enum.Enum):
+    """Which end of the row a version is like."""
+
+    FIRST = "as the first"
+    LAST = "as the last"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """A row of versions, and what is known of them: the first is FIRST, the last LAST."""
+
+    count: int
+    known: Mapping[int, VersionSide]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The nearest two versions that are known to be on different sides."""
+        high = min((at for at, side in self.known.items() if side is VersionSide.LAST), default=self.count - 1)
+        low = max((at for at, side in self.known.items() if side is VersionSide.FIRST and at < high), default=0)
+        return low, high
+
+    @property
+    def next(self) -> int | None:
+        """The version to ask now: the nearest to the middle that may still tell; None when there is none."""
+        low, high = self.bounds
+        open_ = [at for at in range(low + 1, high) if at not in self.known]
+        return min(open_, key=lambda at: (abs(2 * at - low - high), at), default=None)
+
+    @property
+    def culprits(self) -> range:
+        """The versions of which one made the change; one alone where it is found."""
+        low, high = self.bounds
+        return range(low + 1, high + 1)
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether a later version is as the first again: there is more than one change."""
+        _, high = self.bounds
+        return any(side is VersionSide.FIRST and at > high for at, side in self.known.items())
+
+
+def most_steps(count: int) -> int:
+    """How many versions are asked at most where each can be told: the two ends, the halves, and the change by itself."""
+    return ceil(log2(max(count - 1, 1))) + 2
+
+
+def side_of_count(value: float, first: float, last: float) -> VersionSide:
+    """Of counts, by the nearer end."""
+    return VersionSide.LAST if abs(value - last) < abs(value - first) else VersionSide.FIRST
+
+
+def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> VersionSide:
+    """Of logarithms of ratios to the first version, one a block; `whole` is that of the last, and one error in so many steps is LEVEL."""
+    reach = mean_reach(changes, LEVEL / steps)
+    if reach is None or reach.low <= whole / 2 <= reach.high:
+        return VersionSide.UNKNOWN
+    return VersionSide.LAST if (reach.mean > whole / 2) == (whole > 0) else VersionSide.FIRST
+
+
+def changed_by(changes: Sequence[float], steps: int) -> float | None:
+    """The change between the ends, as a logarithm; None while chance could have made it."""
+    reach = mean_reach(changes, LEVEL / steps)
+    return None if reach is None or reach.low <= 0 <= reach.high else reach.mean

@@ -1,0 +1,198 @@
+"""bisect: which of many versions changed a figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dutlab.cli.gate import AS, MODES, SIZES
+from dutlab.cli.options import NAME
+from dutlab.cli.told import say, say_words, table, tell
+from dutlab.cli.userns import become_root
+from dutlab.cli.versions import VersionKind, versions_of
+from dutlab.errors import InputError
+
+if TYPE_CHECKING:
+    from dutlab.cli.bisect_runs import BisectRuns, VersionRow
+
+_FEWEST = 2
+
+
+@click.command()
+@click.argument("versions", metavar="[VERSION]…", nargs=-1)
+@click.option("--commits", metavar="GOOD..BAD", help="Versions are commits of a repository, by first parents.")
+@click.option("--repository", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path(), help="Where these are.  [.]")
+@click.option("--file", "file", metavar="PATH", help="Of each commit: the rule set or kernel that is measured.")
+@click.option(
+    "--build", metavar="COMMAND", help="Makes that file, in a work tree of its own; kernel modules go to $DUTLAB_OUT/lib/modules."
+)
+@click.option("--campaign", "campaign_file", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              help="Versions are those of a campaign file, measured by its first experiment.")  # fmt: skip
+@click.option("--time", "experiment", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="EXPERIMENT",
+              help="Measure rule sets by the workloads of this file instead of instructions.")  # fmt: skip
+@AS
+@MODES
+@SIZES
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the workload exact; repeatable.")
+@click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bisection.  [campaigns/NAME]")
+@click.option("--resume", "resumed", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="FOLDER",
+              help="Go on with one that was cut.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@NAME
+def bisect(
+    *,
+    versions: tuple[str, ...],
+    commits: str | None,
+    repository: Path,
+    file: str | None,
+    build: str | None,
+    campaign_file: Path | None,
+    experiment: Path | None,
+    kind: str | None,
+    modes: list[str],
+    sizes: list[str],
+    settings: tuple[str, ...],
+    into: Path | None,
+    resumed: Path | None,
+    as_json: bool,
+    name: str | None,
+) -> None:
+    """VERSIONs are files for nft or kernels, the oldest first. Instructions tell two apart for certain, so each is measured once; by time,
+    one is measured in turn with the first until it can be told, or passed over. The folder is that of a campaign; report.md has each step.
+
+    Exit 0: found; 1: the last is as the first; 2: cannot tell.
+
+    \b
+    Example:
+      dutlab bisect --commits v1.0..main --file rules/router.nft --size 64
+      dutlab bisect /boot/vmlinuz-6.1.0-5?-cloud-amd64 --modes nat --size 64
+      dutlab bisect --campaign nightly.yaml
+    """
+    from importlib.metadata import version  # noqa: PLC0415 -- `--help` needs none of it
+
+    from dutlab.cli.bisect_runs import BisectRuns  # noqa: PLC0415 -- `--help` needs none of it
+
+    if resumed is not None:
+        if versions or commits or campaign_file:
+            raise click.UsageError("--resume knows its versions; leave others out")
+        runs = BisectRuns.open(resumed)
+        runs.folder.insist_on_its_files(version("dutlab"))
+    else:
+        row, files = _row(
+            source=_one_of(versions, commits, campaign_file), versions=versions, commits=commits, repository=repository, file=file,
+            build=build, campaign_file=campaign_file, experiment=experiment, kind=kind, name=name or "bisect", modes=modes, sizes=sizes,
+            settings=settings,
+        )  # fmt: skip
+        if len(row.names) < _FEWEST:
+            raise InputError(f"{len(row.names)} versions leave nothing to search", remedy="name two or more, the oldest first")
+        if row.by_time and "lab" in str(row.experiment):
+            become_root()
+        runs = BisectRuns.create(into or Path("campaigns") / row.name, row, files, version("dutlab"))
+    _tell_and_end(runs, as_json=as_json)
+
+
+def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
+    from dutlab.report.questions.bisected import HEADS, step_rows  # noqa: PLC0415 -- `--help` needs none of it
+
+    try:
+        found = runs.find()
+    except KeyboardInterrupt:
+        tell(f"`dutlab bisect --resume {runs.folder.path}` goes on with it")
+        raise
+    if as_json:
+        say(json.dumps({"schema_version": 1, "folder": str(runs.folder.path), **found.plain()}, indent=1))
+    else:
+        say_words(found.sentence)
+        for line in table(HEADS, step_rows(found.steps), right={0, 2, 3}):
+            say(line)
+        say(f"report: {runs.folder.path}/report.md")
+    click.get_current_context().exit(found.exit_status)
+
+
+def _one_of(versions: Sequence[str], commits: str | None, campaign_file: Path | None) -> str:
+    given = [what for what, of in (("files", versions), ("commits", commits), ("campaign", campaign_file)) if of]
+    if len(given) != 1:
+        raise click.UsageError("name versions, or --commits, or --campaign")
+    return given[0]
+
+
+def _row(
+    *,
+    source: str,
+    versions: Sequence[str],
+    commits: str | None,
+    repository: Path,
+    file: str | None,
+    build: str | None,
+    campaign_file: Path | None,
+    experiment: Path | None,
+    kind: str | None,
+    name: str,
+    modes: Sequence[str],
+    sizes: Sequence[str],
+    settings: Sequence[str],
+) -> tuple[VersionRow, list[Path]]:
+    """The versions, and the files that they are read from. Raises InputError, SpecRefused."""
+    from dutlab.cli.bisect_runs import VersionRow, commits_of  # noqa: PLC0415 -- `--help` needs none of it
+
+    common = {"name": name, "modes": tuple(modes), "sizes": tuple(sizes), "settings": tuple(settings)}
+    by_time = {} if experiment is None else _base_of(experiment)
+    if source == "campaign" and campaign_file is not None:
+        return _row_of_campaign(campaign_file, name)
+    if source == "commits" and commits is not None:
+        if file is None:
+            raise click.UsageError("--commits needs --file, the rule set or kernel of each")
+        found = commits_of(repository, commits)
+        row = VersionRow(
+            kind="commits", names=tuple(commit[:12] for commit, _ in found), words=tuple(commit for commit, _ in found),
+            subjects={commit[:12]: subject for commit, subject in found}, repository=str(repository.absolute()), file=file,
+            build=build or "", **common, **by_time,
+        )  # fmt: skip
+        return row, []
+    of = versions_of(versions, None if kind is None else VersionKind(kind))
+    if of[0].kind in {VersionKind.EXPERIMENT, VersionKind.RUN}:
+        raise InputError(f"{of[0].word}: versions are rule sets, kernels or commands", remedy="write a campaign with versions")
+    is_text = of[0].kind is VersionKind.COMMANDS
+    words = tuple(one.word if is_text else str(one.path.absolute()) for one in of)
+    names = tuple(f"version {n}" for n in range(1, len(of) + 1)) if is_text else _short(words)
+    row = VersionRow(kind=str(of[0].kind), names=names, words=words, **common, **by_time)  # type: ignore[arg-type] # checked by the model
+    return row, [] if is_text else [Path(word) for word in words]
+
+
+def _short(words: Sequence[str]) -> tuple[str, ...]:
+    """File names where they differ, else whole paths."""
+    names = tuple(Path(word).name for word in words)
+    return names if len(set(names)) == len(names) else tuple(words)
+
+
+def _base_of(path: Path) -> dict[str, Any]:
+    """What measures by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
+    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+
+    read_experiment(path)
+    data = json.loads(json.dumps(parse(read_file(path), str(path)).data))
+    bed = data["testbed"]
+    if isinstance(bed, str):
+        data["testbed"] = str((path.parent / bed).absolute())
+    return {"experiment": data, "testbed": Path(bed).stem if isinstance(bed, str) else bed["lab"]}
+
+
+def _row_of_campaign(path: Path, name: str) -> tuple[VersionRow, list[Path]]:
+    from dutlab.cli.bisect_runs import VersionRow  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+
+    planned = read_campaign(path)
+    levels = json.loads(json.dumps(parse(read_file(path), str(path)).data.get("versions") or {}))
+    by_time = _base_of(path.parent / planned.campaign.experiments[0])
+    beds = planned.campaign.testbeds
+    if beds:
+        bed = json.loads(json.dumps(parse(read_file(path), str(path)).data["testbeds"][0]))
+        by_time["experiment"]["testbed"] = str((path.parent / bed).absolute()) if isinstance(bed, str) else bed
+        by_time["testbed"] = planned.runs[0].testbed
+    return VersionRow(kind="levels", names=tuple(levels), name=name, levels=levels, **by_time), list(planned.files)

@@ -1,0 +1,368 @@
+"""The runs of a bisection: a campaign of which only those runs are made that the search asks for. What it has found is in its folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dutlab import outside
+from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_count, side_of_rounds
+from dutlab.analysis.gate import EXACT_ALLOWED
+from dutlab.bounds import INPUT
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.one_workload import as_yaml
+from dutlab.cli.told import tell
+from dutlab.cli.versions import Version, VersionKind, given_of, version_of
+from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.report.questions.bisected import BisectFound, BisectStep, as_share, changes_between, figures_of, markdown_of, why_nothing
+from dutlab.report.questions.sides import ComparedRun, open_run
+from dutlab.runner.campaign_folder import CampaignFolder
+from dutlab.runner.fleet.carrier import LocalCarrier
+from dutlab.spec.campaign import Campaign, PlannedCampaign
+from dutlab.spec.factors import VERSION
+from dutlab.spec.planned_run import PlannedRun
+from dutlab.store.replace import replace_file
+from dutlab.store.write import as_json, write_once
+
+BLOCKS, ASKS = 12, 4
+"""Of a run by time, and how many such runs a version is given at most."""
+_TRIES = 2
+_ROW, _REPORT = "row.json", "report.md"
+_SAID_LINES = 5
+
+
+class VersionRow(BaseModel):
+    """row.json: the versions and how they are measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    name: str
+    kind: Literal["rules", "kernel", "commands", "commits", "levels"]
+    names: tuple[str, ...]
+    """Of each version, the oldest first."""
+    words: tuple[str, ...] = ()
+    """Of each: its path, its commands, or its commit."""
+    subjects: dict[str, str] = Field(default_factory=dict)
+    modes: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    repository: str = ""
+    file: str = ""
+    """Of a commit: what is measured of it."""
+    build: str = ""
+    levels: dict[str, Any] = Field(default_factory=dict)
+    """By time: what each version of a campaign is set by."""
+    experiment: dict[str, Any] | None = None
+    """By time: what is measured."""
+    testbed: str = "guest"
+
+    @property
+    def by_time(self) -> bool:
+        """Whether figures have an error."""
+        return self.experiment is not None
+
+
+class NoVersion(Exception):
+    """A version cannot be made. `args` says why."""
+
+
+@dataclass
+class BisectRuns:
+    """One process's work on a bisection."""
+
+    folder: CampaignFolder
+    row: VersionRow
+    steps: list[BisectStep] = field(default_factory=list)
+
+    @classmethod
+    def create(cls, path: Path, row: VersionRow, files: Sequence[Path], dutlab_version: str) -> Self:
+        """A new folder. Raises InputError where there is one, StoreError."""
+        count = len(row.names)
+        asked = [f"{row.names[0]}+{b}" for b in row.names[1:]] + [f"{a}+{b}" for a, b in zip(row.names, row.names[1:], strict=False)]
+        versions = [of for of in asked for _ in range(ASKS)] if row.by_time else list(row.names)
+        planned = tuple(
+            PlannedRun(n, row.name, row.testbed, version, 1, (str(_experiment_of(path.absolute(), n)),))
+            for n, version in enumerate(versions, 1)
+        )
+        campaign = Campaign.model_validate({"campaign": row.name, "experiments": ["experiments"]})
+        folder = CampaignFolder.create(path, PlannedCampaign(campaign, planned, tuple(file.absolute() for file in files)), dutlab_version)
+        write_once(path / _ROW, as_json(row.model_dump(mode="json")))
+        assert count > 1  # noqa: S101 -- the caller looked
+        return cls(folder, row)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """One that was begun. Raises InputError."""
+        try:
+            row = VersionRow.model_validate_json(outside.read(path / _ROW, INPUT))
+        except FileNotFoundError:
+            raise InputError(f"{path}: not a bisection", remedy=f"name a folder with {_ROW}, which `dutlab bisect` made") from None
+        except ValidationError as error:
+            raise StoreError(f"{path / _ROW}: the file is damaged: {error.errors()[0]['msg']}", remedy="begin again") from error
+        return cls(CampaignFolder(path), row)
+
+    def find(self) -> BisectFound:
+        """Asks versions until it knows; what was asked before is read. Raises TestbedError where another process does it, StoreError."""
+        with self.folder.alone():
+            self.folder.ask_no_more()
+            found = self._by_time() if self.row.by_time else self._by_counts()
+        replace_file(self.folder.path / _REPORT, markdown_of(found).encode())
+        return found
+
+    def _by_counts(self) -> BisectFound:
+        names = self.row.names
+        known = dict[int, VersionSide]()
+        seen = {at: self._counts(at) for at in (0, len(names) - 1)}
+        ends = [figures_of(run) if run is not None else {} for run in seen.values()]
+        changes = {
+            place: log(ends[1][place] / value) for place, value in ends[0].items() if place in ends[1] and min(value, ends[1][place]) > 0
+        }
+        if not changes:
+            why = next(
+                (f"{names[at]}: {self._why(at)}" for at, of in zip(seen, ends, strict=True) if not of), "the ends have no result in common"
+            )
+            for at in seen:
+                self._note(at, None, None, VersionSide.UNKNOWN, self._why(at))
+            return self._found(("", ""), None, None, known, why)
+        place = max(changes, key=lambda of: abs(changes[of]))
+        first, last = (of[place] for of in ends)
+        values = {0: first, len(names) - 1: last}
+        is_changed = abs(changes[place]) > EXACT_ALLOWED
+        for at, side in ((0, VersionSide.FIRST), (len(names) - 1, VersionSide.LAST if is_changed else VersionSide.FIRST)):
+            known[at] = side
+            self._note(at, values[at], values[at] / first - 1, side)
+        if not is_changed:
+            return self._found(place, None, None, known)
+        while (at := Bisection(len(names), known).next) is not None:
+            run = self._counts(at)
+            value = None if run is None else figures_of(run).get(place)
+            known[at] = VersionSide.UNKNOWN if value is None else side_of_count(value, first, last)
+            if value is not None:
+                values[at] = value
+            self._note(at, value, None if value is None else value / first - 1, known[at], "" if value is not None else self._why(at))
+        low, high = Bisection(len(names), known).bounds
+        own = values[high] / values[low] - 1 if high - low == 1 else None
+        return self._found(place, last / first - 1, own, known)
+
+    def _by_time(self) -> BisectFound:
+        names, count = self.row.names, len(self.row.names)
+        steps = most_steps(count)
+        known = {0: VersionSide.FIRST, count - 1: VersionSide.LAST}
+
+        def whole(of: Mapping[tuple[str, str], Sequence[float]]) -> tuple[tuple[str, str], float] | None:
+            """The place of the largest change that is proven."""
+            proven = {place: c for place, changes in of.items() if (c := changed_by(changes, steps * len(of))) is not None}
+            return max(proven.items(), key=lambda item: abs(item[1]), default=None)
+
+        changes = self._asked(0, count - 1, lambda of: whole(of) is not None)
+        if (found := whole(changes)) is None:
+            self._note(count - 1, None, None, VersionSide.UNKNOWN, "no change is proven" if changes else self._why_pair(0, count - 1))
+            why = (
+                f"no change between {names[0]} and {names[-1]} can be proven by so many blocks" if changes else self._why_pair(0, count - 1)
+            )
+            return self._found(("", ""), None, None, known, why)
+        place, change = found
+        self._note(count - 1, None, as_share(change), VersionSide.LAST)
+        while (at := Bisection(count, known).next) is not None:
+            of = self._asked(0, at, lambda of: side_of_rounds(of.get(place, ()), change, steps) is not VersionSide.UNKNOWN).get(place, [])
+            known[at] = side_of_rounds(of, change, steps)
+            mean = sum(of) / len(of) if of else None
+            why = "" if known[at] is not VersionSide.UNKNOWN else "the blocks spread too much" if of else self._why_pair(0, at)
+            self._note(at, None, None if mean is None else as_share(mean), known[at], why)
+        low, high = Bisection(count, known).bounds
+        own = None
+        if high - low == 1:
+            between = self._asked(low, high, lambda of: changed_by(of.get(place, ()), steps) is not None).get(place, [])
+            own = changed_by(between, steps)
+            if own is None:
+                return self._found(place, as_share(change), None, {**known, high: VersionSide.UNKNOWN})
+        return self._found(place, as_share(change), None if own is None else as_share(own), known)
+
+    def _found(
+        self, place: tuple[str, str], change: float | None, own: float | None, known: Mapping[int, VersionSide], why: str = ""
+    ) -> BisectFound:
+        (label, figure), names, of = place, self.row.names, Bisection(len(self.row.names), known)
+        culprits = () if change is None else tuple(names[at] for at in of.culprits)
+        return BisectFound(
+            figure, label, change, own, culprits, names[of.bounds[0]], tuple(self.steps), of.contradicts, self.row.subjects, why
+        )
+
+    def _note(self, at: int, value: float | None, change: float | None, side: VersionSide, why: str = "") -> None:
+        name = self.row.names[at]
+        planned = self._pair(0, at) if self.row.by_time else [self._planned(at + 1)]
+        runs = tuple(run for of in planned if (run := self.folder.done(of)) is not None)
+        self.steps.append(BisectStep(name, len(runs), value, change, side, runs, why))
+        tell(
+            f"{len(self.steps)}: {name}: {side.value}{f' ({change * 100:+.2g} %)' if change is not None else ''}{f': {why}' if why else ''}"
+        )
+
+    def _counts(self, at: int) -> ComparedRun | None:
+        """The run of a version; None where there is none."""
+        return self._run(self._planned(at + 1), lambda place: self._write_counted(at, place))
+
+    def _asked(
+        self, first: int, second: int, told: Callable[[Mapping[tuple[str, str], Sequence[float]]], bool]
+    ) -> dict[tuple[str, str], list[float]]:
+        """Blocks of two versions, run by run until they tell."""
+        runs, changes = list[ComparedRun](), dict[tuple[str, str], list[float]]()
+        for planned in self._pair(first, second):
+            if (run := self._run(planned, lambda place: self._write_timed(first, second, place))) is None:
+                break
+            runs.append(run)
+            changes = changes_between(runs, self._level(first), self._level(second))
+            if told(changes):
+                break
+        return changes
+
+    def _pair(self, first: int, second: int) -> list[PlannedRun]:
+        begin = ((second - 1) if first == 0 else len(self.row.names) - 1 + (second - 1)) * ASKS
+        return [self._planned(begin + n + 1) for n in range(ASKS)]
+
+    def _planned(self, number: int) -> PlannedRun:
+        return self.folder.planned_run(number)
+
+    def _run(self, planned: PlannedRun, write: Callable[[Path], None]) -> ComparedRun | None:
+        """Makes a run unless there is one, or goes on with one that was cut."""
+        for _ in range(_TRIES):
+            if (name := self.folder.done(planned)) is not None:
+                return open_run(self.folder.runs / name)
+            path = _experiment_of(self.folder.path, planned.number)
+            try:
+                if not path.exists():
+                    write(path)
+            except (NoVersion, DutlabError) as error:
+                _refusal(path).write_text(str(error), encoding="utf-8")
+                return None
+            tell(f"{planned.version}: {'resumed' if self.folder.cut_run(planned) else 'begun'}")
+            if run_in_order(LocalCarrier(self.folder).carry(planned)) == InputError.exit_status:
+                break
+        name = self.folder.done(planned)
+        return None if name is None else open_run(self.folder.runs / name)
+
+    def _why(self, at: int) -> str:
+        return self._why_of(self._planned(at + 1))
+
+    def _why_pair(self, first: int, second: int) -> str:
+        return self._why_of(self._pair(first, second)[0])
+
+    def _why_of(self, planned: PlannedRun) -> str:
+        refused = _refusal(_experiment_of(self.folder.path, planned.number))
+        if refused.exists():
+            return refused.read_text(encoding="utf-8")
+        if (name := self.folder.done(planned)) is not None:
+            return why_nothing(open_run(self.folder.runs / name))
+        return self.folder.standing(planned).said or "its run did not begin"
+
+    def _level(self, at: int) -> str:
+        return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
+
+    def _write_counted(self, at: int, path: Path) -> None:
+        with self._made(at) as version:
+            of, row = path.parent, self.row
+            given = given_of(version, of, name=row.name, modes=row.modes, sizes=row.sizes, settings=row.settings)
+        replace_file(path, given.text)
+
+    def _write_timed(self, first: int, second: int, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        levels = {self._level(at): self._commands(at) for at in (first, second)}
+        data = dict(self.row.experiment or {})
+        data["factors"] = {**data.get("factors", {}), VERSION: list(levels)}
+        data["levels"] = {**data.get("levels", {}), VERSION: levels}
+        data |= {"repeats": BLOCKS, "order": "shuffled"}
+        replace_file(path, as_yaml(data))
+
+    def _commands(self, at: int) -> Any:  # noqa: ANN401 as the file has it
+        if self.row.kind == "levels":
+            return self.row.levels[self.row.names[at]]
+        with self._made(at) as version:
+            if version.kind is not VersionKind.RULES:
+                raise NoVersion(f"{version.kind} cannot be measured by time; write a campaign with versions")
+            return {"apply": version.own_modes["rules"]["apply"], "restore": ["nft flush ruleset"]}
+
+    @contextmanager
+    def _made(self, at: int) -> Iterator[Version]:
+        """A version, built where it is a commit. Raises NoVersion, InputError."""
+        word, row = self.row.words[at], self.row
+        if row.kind != "commits":
+            yield version_of(word, VersionKind(row.kind))
+            return
+        place = (self.folder.path / "versions" / f"{at:03d}").absolute()
+        product = place / Path(row.file).name
+        if not product.exists():
+            place.mkdir(parents=True, exist_ok=True)
+            if row.build:
+                _build(Path(row.repository), word, row.build, row.file, place)
+            else:
+                product.write_bytes(_git(Path(row.repository), "show", f"{word}:{row.file}"))
+        yield version_of(str(product), None)
+
+
+def commits_of(repository: Path, span: str) -> list[tuple[str, str]]:
+    """Each commit from the good one to the bad one, by first parents, the oldest first, and what it is about. Raises InputError."""
+    good, dots, bad = span.partition("..")
+    if not dots or not good or not bad:
+        raise InputError(f"--commits {span}: write GOOD..BAD", remedy="as in v1.0..main")
+    try:
+        words = _git(repository, "log", "--first-parent", "--reverse", "--format=%H %s", f"{good}..{bad}").decode(errors="replace")
+        begin = _git(repository, "log", "-1", "--format=%H %s", good).decode(errors="replace")
+    except NoVersion as error:
+        raise InputError(f"{repository}: {error}", remedy="name a repository, and commits that it has") from None
+    found = [line.partition(" ") for line in (begin + words).splitlines() if line]
+    return [(commit, subject) for commit, _, subject in found]
+
+
+def _build(repository: Path, commit: str, command: str, file: str, place: Path) -> None:
+    """Raises NoVersion with the last lines of a build that fails."""
+    with TemporaryDirectory(prefix="dutlab-build-") as folder:
+        tree = Path(folder) / "tree"
+        _git(repository, "worktree", "add", "--detach", "--force", str(tree), commit)
+        try:
+            environment = {**os.environ, "DUTLAB_OUT": str(place), "DUTLAB_COMMIT": commit}
+            done = subprocess.run(
+                ["sh", "-ec", command],
+                cwd=tree,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            if done.returncode:
+                lines = " / ".join((done.stdout + done.stderr).strip().splitlines()[-_SAID_LINES:])
+                raise NoVersion(f"the build ended with {done.returncode}: {lines}")
+            if not (tree / file).is_file():
+                raise NoVersion(f"the build made no {file}")
+            shutil.copyfile(tree / file, place / Path(file).name)
+        finally:
+            _git(repository, "worktree", "remove", "--force", str(tree))
+
+
+def _git(repository: Path, *words: str) -> bytes:
+    """What it prints. Raises NoVersion with what it complains of."""
+    try:
+        done = subprocess.run(["git", "-C", str(repository), *words], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise NoVersion("git is not installed") from None
+    if done.returncode:
+        raise NoVersion(" / ".join(done.stderr.decode(errors="replace").strip().splitlines()) or f"git {words[0]} failed")
+    return done.stdout
+
+
+def _experiment_of(folder: Path, number: int) -> Path:
+    return folder / "experiments" / f"{number:04d}" / "experiment.yaml"
+
+
+def _refusal(path: Path) -> Path:
+    return path.parent / "refused"

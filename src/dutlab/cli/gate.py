@@ -1,0 +1,202 @@
+"""gate: whether a newer version is worse than an older one."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dutlab.cli.exact import listed
+from dutlab.cli.one_workload import DEFAULT_LAB, SETTINGS, as_yaml
+from dutlab.cli.options import NAME, RUNS
+from dutlab.cli.outcome_formats import FORMAT_HELP, FORMATS
+from dutlab.cli.quantities import DURATION, SHARE
+from dutlab.cli.told import say, say_words, table
+from dutlab.cli.userns import become_root
+from dutlab.cli.versions import VersionKind, given_of, versions_of
+from dutlab.errors import InputError
+from dutlab.units import number_or_text
+
+if TYPE_CHECKING:
+    from dutlab.cli.gate_runs import GateRuns
+    from dutlab.cli.versions import Version
+    from dutlab.report.questions.gated import Gate, GatePart
+    from dutlab.runner.run import Work
+    from dutlab.spec.loader import Given
+
+MOST_ROUNDS = 1000
+"""Of a measurement by time; its budget ends it sooner."""
+AS = click.option("--as", "kind", type=click.Choice([str(kind) for kind in VersionKind]), help="What the versions are.  [as they look]")
+MODES = click.option("--modes", "--mode", "modes", multiple=True, callback=listed, metavar="MODE,…", help="Modes of kernels.  "
+                     "[router,filter-default,nat]")  # fmt: skip
+SIZES = click.option(
+    "--size", "sizes", multiple=True, callback=listed, metavar="BYTES,…", help="Frame sizes with FCS, or mixes.  [64,1518]"
+)
+
+
+@click.command()
+@click.argument("base", metavar="BASE")
+@click.argument("head", metavar="HEAD")
+@SETTINGS
+@AS
+@MODES
+@SIZES
+@click.option("--allowed", type=SHARE, help="How much worse a count may be.  [0.1%]")
+@click.option("--time", "by_time", is_flag=True, help="Measure rule sets by time too, in a lab, if their counts pass.")
+@click.option("--lab", default=DEFAULT_LAB, show_default=True, metavar="NAME", help="The lab for --time.")
+@click.option("--time-allowed", type=SHARE, help="How much worse a rate or a time may be.  [1%]")
+@click.option("--budget", "budget_s", type=DURATION, default=900.0, metavar="TIME", help="The longest that is measured by time.  [15min]")
+@click.option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text", show_default=True, help=FORMAT_HELP)
+@click.option(
+    "--write", "written", multiple=True, metavar="FORMAT=FILE", help="Write a format to a file too, as in junit=gate.xml; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@NAME
+@RUNS
+def gate(
+    *,
+    base: str,
+    head: str,
+    settings: tuple[str, ...],
+    kind: str | None,
+    modes: list[str],
+    sizes: list[str],
+    allowed: float | None,
+    by_time: bool,
+    lab: str,
+    time_allowed: float | None,
+    budget_s: float,
+    form: str,
+    written: tuple[str, ...],
+    as_json: bool,
+    name: str | None,
+    runs: Path,
+) -> None:
+    """For CI. Instructions of rule sets for nft, kernels and commands are counted in a simulated guest. Experiment files are measured by
+    their own workloads, those by time in rounds of both until it can tell. Runs are compared as they are. Whatever is worse is measured
+    again before this fails.
+
+    Exit 0: not worse by more than is allowed; 1: worse; 2: cannot tell. KEY=VALUE is a setting of the workload exact.
+
+    \b
+    Example:
+      dutlab gate rules/main.nft rules/change.nft
+      dutlab gate /boot/vmlinuz-6.1.0-55-cloud-amd64 /boot/vmlinuz-6.1.0-56-cloud-amd64 --modes router,nat --size 64
+      dutlab gate --as commands 'nft add table x' 'tc qdisc add dev v2 root fq' --format junit > gate.xml
+    """
+    from dutlab.analysis.gate import EXACT_ALLOWED, TIME_ALLOWED  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.gate_runs import GateRuns  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.gated import Gate  # noqa: PLC0415 -- `--help` needs none of it
+
+    if as_json and form != "text":
+        raise click.UsageError("--json and --format exclude one another")
+    files = _files_of(written)
+    older, newer = versions_of((base, head), None if kind is None else VersionKind(kind))
+    if by_time and older.kind is not VersionKind.RULES:
+        raise InputError(
+            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: experiment files and runs say themselves"
+        )
+    making = GateRuns(runs, EXACT_ALLOWED if allowed is None else allowed, TIME_ALLOWED if time_allowed is None else time_allowed, budget_s)
+    title = name or "gate"
+    with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
+        if older.kind is VersionKind.RUN:
+            parts = making.of_runs((older.path, newer.path))
+        elif older.kind is VersionKind.EXPERIMENT:
+            parts = [_of_experiments(making, older.path, newer.path)]
+        else:
+            if by_time:
+                become_root()
+            given = [
+                given_of(of, Path(folder) / side, name=title, modes=modes, sizes=sizes, settings=settings)
+                for side, of in (("older", older), ("newer", newer))
+            ]
+            parts = [making.counted([_work(of) for of in given])]
+            if by_time and parts[0].kind.exit_status == 0:
+                parts.append(_timed(making, [_in_lab(of, lab, title, sizes) for of in (older, newer)]))
+    found = Gate(base, head, tuple(parts))
+    for path, of in files.items():
+        path.write_text(FORMATS[of](found.outcome(suite=title)) + "\n", encoding="utf-8")
+    if as_json:
+        say(json.dumps({"schema_version": 1, **found.plain()}, indent=1))
+    else:
+        _say(found, form, title)
+    click.get_current_context().exit(found.kind.exit_status)
+
+
+def _files_of(written: Sequence[str]) -> dict[Path, str]:
+    """File → format. Raises InputError."""
+    pairs = [text.partition("=") for text in written]
+    if wrong := [of for of, _, path in pairs if of not in FORMATS or not path]:
+        raise InputError(f"--write {wrong[0]}: write FORMAT=FILE", remedy=f"formats are {', '.join(FORMATS)}")
+    return {Path(path): of for of, _, path in pairs}
+
+
+def _of_experiments(making: GateRuns, *paths: Path) -> GatePart:
+    """Experiments in the guest by counts, others by time."""
+    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+
+    texts = {path: read_file(path) for path in paths}
+    given = [given_experiment(texts[path], path) for path in paths]
+    if all(testbed_of(of).dut_family == EXACT for of in given):
+        return making.counted([_work(of) for of in given])
+    if any(testbed_of(of).lab is not None for of in given):
+        become_root()
+    return _timed(making, [given_experiment(texts[path], path, [f"repeats={MOST_ROUNDS}"]) for path in paths])
+
+
+def _timed(making: GateRuns, given: Sequence[Given]) -> GatePart:
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    making.engine = find_engine()
+    return making.timed([_work(of) for of in given])
+
+
+def _work(given: Given) -> Work:
+    from dutlab.runner.run import Work  # noqa: PLC0415 -- `--help` needs none of it
+
+    return Work.planned(given, unattended=True)
+
+
+def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> Given:
+    """A rule set as a mode of a lab's DUT, at full speed."""
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+
+    mode = {**version.own_modes["rules"], "restore": ["nft flush ruleset"]}
+    data = {
+        "experiment": name,
+        "testbed": {"lab": lab},
+        "factors": {"mode": ["rules"]},
+        "modes": {"rules": mode},
+        "workloads": [
+            {"sweep": {"frame_sizes": [number_or_text(size) for size in sizes] or [64, 1518], "rates": ["max"], "duration": "1s"}}
+        ],
+        "repeats": MOST_ROUNDS,
+        "watch": [],
+    }
+    return given_experiment(as_yaml(data), Path("gate.yaml"))
+
+
+def _say(found: Gate, form: str, suite: str) -> None:
+    from dutlab.report.questions.gated import gate_rows  # noqa: PLC0415 -- `--help` needs none of it
+
+    if form != "text":
+        say(FORMATS[form](found.outcome(suite=suite)))
+        say(found.sentence, err=True)
+        return
+    say_words(found.sentence)
+    for part in found.parts:
+        say()
+        say_words(f"{found.second} against {found.first}, by {part.what}")
+        if part.cells:
+            for line in table(*gate_rows(part), right={1, 2, 3, 4, 5}):
+                say(line)
+        for where, why in part.failures:
+            say_words(f"no result: {where}: {why}")
+        for run in part.runs:
+            say(f"run: {run}")

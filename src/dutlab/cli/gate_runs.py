@@ -1,0 +1,184 @@
+"""The runs of a gate: both versions counted one after the other, or measured in rounds by time, and what is worse again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dutlab.cli.loop import run_in_order
+from dutlab.cli.manner import Manner
+from dutlab.errors import InputError
+
+if TYPE_CHECKING:
+    from dutlab.analysis.compare import Pair
+    from dutlab.analysis.gate import CellName, GateCell
+    from dutlab.report.questions.gated import GatePart, MeasuredSides
+    from dutlab.runner.execution import RunOptions
+    from dutlab.runner.progress import RunResult
+    from dutlab.runner.run import Work
+
+_AGAIN_FRAMES = 2
+"""What is worse is counted again with so many times the frames."""
+Works = Sequence["Work"]
+
+
+@dataclass
+class GateRuns:
+    """Makes the runs of one gate, and judges them."""
+
+    runs: Path
+    allowed: float
+    time_allowed: float
+    budget_s: float
+    """The longest that is measured by time."""
+    engine: Path = Path()
+    _made: list[Path] = field(default_factory=list)
+
+    def counted(self, works: Works) -> GatePart:
+        """By counts, which need one trial a cell. Raises as runner.run does."""
+        from dutlab.analysis.gate import gate_counts  # noqa: PLC0415 -- `--help` needs none of it
+
+        sides = self.sides(self._one_after_the_other(works))
+        cells = gate_counts(sides.pairs, lambda names: self._again(works, sides, names), self.allowed)
+        return self._part("instructions", cells, self.allowed, sides)
+
+    def timed(self, works: Works) -> GatePart:
+        """By figures that have an error, in rounds. Raises as runner.run does."""
+        from dutlab.analysis.gate import gate_rounds  # noqa: PLC0415 -- `--help` needs none of it
+
+        measure = _Rounds(self, works)
+        cells = gate_rounds(measure, self.time_allowed)
+        return self._part("time", cells, self.time_allowed, measure.first)
+
+    def of_runs(self, paths: Sequence[Path]) -> list[GatePart]:
+        """Of two runs that are there; what is worse is measured again, by what they were to do. Raises as runner.run does."""
+        from dutlab.analysis.gate import gate_counts, gate_rounds  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.measures import is_exact  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.questions.sides import insist_different  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
+
+        insist_different(paths)
+        works = [to_repeat(path, testbed=None, trusted=False) for path in paths]
+        sides = self.sides(paths)
+        counts, rest = ([p for p in sides.pairs if is_exact(p.figure) is exact] for exact in (True, False))
+        parts: list[GatePart] = []
+        if counts or not rest:
+            cells = gate_counts(counts, lambda names: self._again(works, sides, names), self.allowed)
+            parts.append(self._part("instructions", cells, self.allowed, sides))
+        if rest:
+            cells = gate_rounds(_Rounds(self, works, sides), self.time_allowed, begun=rest)
+            parts.append(self._part("time", cells, self.time_allowed, sides))
+        return parts
+
+    def options(self, budget_s: float | None = None) -> RunOptions:
+        """Of each run."""
+        from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+
+        return RunOptions(self.runs, self.engine, ("dutlab", *sys.argv[1:]), unattended=True, budget_s=budget_s)
+
+    def made(self, folders: Sequence[Path]) -> Sequence[Path]:
+        """Notes runs, for the report."""
+        self._made += folders
+        return folders
+
+    def _one_after_the_other(self, works: Works) -> Sequence[Path]:
+        from dutlab.runner.run import carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
+
+        async def both() -> list[Path]:
+            names = ("older: ", "newer: ")
+            return [
+                (await carry_out_work(work, self.options(), Manner().console(name))).folder for name, work in zip(names, works, strict=True)
+            ]
+
+        return self.made(run_in_order(both()))
+
+    def _again(self, works: Works, sides: MeasuredSides, names: Collection[CellName]) -> Sequence[Pair]:
+        """Counts of other frames of the same kind."""
+        from dutlab.report.questions.gated import called_as  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.narrowed import narrowed, with_more_frames  # noqa: PLC0415 -- `--help` needs none of it
+
+        keys = sides.keys_of(names)
+        few = [narrowed(work, keys) for work in works]
+        more = [with_more_frames(work, _AGAIN_FRAMES) for work in few]
+        second = self.sides(self._one_after_the_other(more))
+        return called_as(second.pairs, labels(few[0], more[0], sides, second))
+
+    def sides(self, folders: Sequence[Path]) -> MeasuredSides:
+        from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.questions.gated import measured_sides  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+
+        older, newer = map(open_run, folders)
+        return measured_sides(older, newer, CompareRequest())
+
+    def _part(self, what: str, cells: Sequence[GateCell], allowed: float, sides: MeasuredSides | None) -> GatePart:
+        from dutlab.report.questions.gated import GatePart  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.write import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+
+        report_finished(self._made)
+        runs, self._made = tuple(map(str, self._made)), []
+        absent, failures = (sides.absent, sides.failures) if sides is not None else ((), ())
+        return GatePart(what, (*cells, *absent), allowed, failures, runs)
+
+
+def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:
+    """What the first measurement called each result of the second; the trials of both are in one order."""
+    from dutlab.store.cell_figures import key_of  # noqa: PLC0415 -- `--help` needs none of it
+
+    old = {key_of(b.cell): key_of(a.cell) for a, b in zip(was.plan.trials, now.plan.trials, strict=True)}
+    called = {place: label for label, place in first.keys.items()}
+    return {label: called[old.get(key, key), name] for label, (key, name) in second.keys.items() if (old.get(key, key), name) in called}
+
+
+class _Rounds:
+    """Measures rounds of both versions, within one budget."""
+
+    def __init__(self, of: GateRuns, works: Works, sides: MeasuredSides | None = None) -> None:
+        self._of, self._works, self.first = of, works, sides
+        self._ends = time.monotonic() + of.budget_s
+
+    def __call__(self, names: Collection[CellName], enough: Callable[[Sequence[Pair]], bool]) -> Sequence[Pair]:
+        """Of these cells, or of all."""
+        from dutlab.report.questions.gated import called_as  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.narrowed import narrowed  # noqa: PLC0415 -- `--help` needs none of it
+
+        works = self._works
+        if names and self.first is not None:
+            works = [narrowed(work, self.first.keys_of(names)) for work in works]
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            return ()
+        done = run_in_order(self._measured(works, left, enough))
+        folders = self._of.made([result.folder for result in done])
+        sides = self._of.sides(folders)
+        if self.first is None:
+            self.first = sides
+            return sides.pairs
+        return called_as(sides.pairs, labels(works[0], works[0], self.first, sides))
+
+    async def _measured(self, works: Works, left: float, enough: Callable[[Sequence[Pair]], bool]) -> Sequence[RunResult]:
+        """Both in one lab, if they are in labs of one name: it is built once."""
+        from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.in_turn import run_in_turn  # noqa: PLC0415 -- `--help` needs none of it
+
+        async def measured(options: RunOptions) -> Sequence[RunResult]:
+            return await run_in_turn(
+                works, options, lambda place: Manner().console(("older: ", "newer: ")[place]), enough=lambda of: enough(self._pairs(of))
+            )
+
+        options, names = self._of.options(left), {work.testbed.lab for work in works}
+        if len(names) > 1 or (name := next(iter(names))) is None:
+            return await measured(options)
+        async with labs.used(name) as lab:
+            return await measured(replace(options, standing_lab=lab.label))
+
+    def _pairs(self, folders: Sequence[Path]) -> Sequence[Pair]:
+        """None before both have a result."""
+        try:
+            return self._of.sides(folders).pairs
+        except InputError:
+            return ()

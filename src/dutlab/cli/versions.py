@@ -1,0 +1,160 @@
+"""Versions that `gate` and `bisect` compare, as words of a command line, and experiments in the guest of `exact`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dutlab.cli.one_workload import as_yaml, given_workload
+from dutlab.errors import InputError
+from dutlab.units import number_or_text
+
+if TYPE_CHECKING:
+    from dutlab.spec.loader import Given
+
+EXACT_MODES = ("router", "filter-default", "nat")
+"""What a guest is measured as where nothing else is asked."""
+_MAGIC_AT, _MAGIC = 0x202, b"HdrS"
+
+
+class VersionKind(StrEnum):
+    """What a version is."""
+
+    RULES = "rules"
+    """A file for nft."""
+    KERNEL = "kernel"
+    """A bzImage, measured in each mode."""
+    COMMANDS = "commands"
+    """Words of the guest's shell, in the router's namespace."""
+    EXPERIMENT = "experiment"
+    """A file of an experiment, measured by exact where its testbed is such a guest, else by time."""
+    RUN = "run"
+    """The folder of a run."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version."""
+
+    kind: VersionKind
+    word: str
+    """As it was given."""
+    text: str = ""
+    """The rules or the commands."""
+
+    @property
+    def path(self) -> Path:
+        """Of a kernel, an experiment or a run."""
+        return Path(self.word)
+
+    @property
+    def own_modes(self) -> Mapping[str, Any]:
+        """The mode that it is, which has its text in it, so that the run needs the file no more."""
+        match self.kind:
+            case VersionKind.RULES:
+                return {"rules": rules_mode(self.text)}
+            case VersionKind.COMMANDS:
+                return {"commands": {"apply": [self.text], "restore": ["true"]}}
+        return {}
+
+
+def version_of(word: str, kind: VersionKind | None) -> Version:
+    """Of the kind that is given, or that the file looks like. Raises InputError."""
+    if kind is VersionKind.COMMANDS:
+        return Version(kind, word, word)
+    path = Path(word)
+    try:
+        found = kind or _looks_like(path)
+        if found is VersionKind.RULES:
+            return Version(found, word, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{word}: {error.strerror}", remedy="name a file, a run's folder, or commands with --as commands") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{word}: neither a kernel nor a text: {error}", remedy="name a bzImage, or a file for nft") from error
+    if not path.exists():
+        raise InputError(f"{word}: no such file", remedy="name one that is there")
+    return Version(found, word)
+
+
+def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]:
+    """All of one kind. Raises InputError."""
+    found = [version_of(word, kind) for word in words]
+    if len(kinds := list(dict.fromkeys(str(of.kind) for of in found))) > 1:
+        raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as says which")
+    return found
+
+
+def rules_mode(text: str) -> Mapping[str, Any]:
+    """A mode of a rule set."""
+    return {"apply": [f"nft -f - <<'dutlab-end-of-rules'\n{text}\ndutlab-end-of-rules"], "restore": ["true"]}
+
+
+def given_in_guest(
+    folder: Path,
+    *,
+    name: str,
+    modes: Sequence[str],
+    own: Mapping[str, Any],
+    sizes: Sequence[str],
+    settings: Sequence[str],
+    kernel: Path | None = None,
+    modules: Path | None = None,
+) -> Given:
+    """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
+    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+
+    bed = folder / "testbed.yaml"
+    bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
+    data = {
+        "experiment": name,
+        "testbed": bed.name,
+        "factors": {"mode": [*modes, *own]},
+        **({"modes": own} if own else {}),
+        "repeats": 1,
+        "order": "as-written",
+        "watch": [],
+    }
+    body = {
+        "frame_sizes": [number_or_text(size) for size in sizes] or None,
+        "kernel": None if kernel is None else str(kernel.absolute()),
+        "modules": None if modules is None else str(modules.absolute()),
+    }
+    return given_workload(data, "exact", body, settings, file=folder / "experiment.yaml")
+
+
+def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str], sizes: Sequence[str], settings: Sequence[str]) -> Given:
+    """The experiment that counts a version's instructions. Raises InputError, SpecRefused, LabError for a file that is no kernel."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if version.kind is VersionKind.KERNEL:
+        chosen = modes or EXACT_MODES
+        return given_in_guest(
+            folder, name=name, modes=chosen, own={}, sizes=sizes, settings=settings, kernel=version.path, modules=modules_of(version.path)
+        )
+    if modes:
+        raise InputError(f"{version.kind} are a mode of their own", remedy="leave --modes out")
+    return given_in_guest(folder, name=name, modes=(), own=version.own_modes, sizes=sizes, settings=settings)
+
+
+def modules_of(kernel: Path) -> Path | None:
+    """The folder of a kernel's modules where it is unpacked with them; None for the one that is installed. Raises LabError."""
+    from dutlab.hosts.kernels import release_of  # noqa: PLC0415 -- `--help` needs none of it
+
+    release = release_of(kernel)
+    above = kernel.absolute().parent
+    places = [root / "lib/modules" / release for root in (above, above.parent, above.parent / "usr")]
+    return next(
+        (place for place in places if place.is_dir() and not place.is_relative_to("/lib") and not place.is_relative_to("/usr")), None
+    )
+
+
+def _looks_like(path: Path) -> VersionKind:
+    if path.is_dir():
+        return VersionKind.RUN
+    if path.suffix in {".yaml", ".yml"}:
+        return VersionKind.EXPERIMENT
+    with path.open("rb") as file:
+        file.seek(_MAGIC_AT)
+        return VersionKind.KERNEL if file.read(len(_MAGIC)) == _MAGIC else VersionKind.RULES

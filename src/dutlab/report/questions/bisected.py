@@ -1,0 +1,155 @@
+"""What runs of a bisection say: the figures of one version, the changes between two, and the steps in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import exp, log
+
+from dutlab.analysis.bisection import VersionSide
+from dutlab.measures import direction_of
+from dutlab.report.model.contests import cell_label, compared_by
+from dutlab.report.questions.sides import ComparedRun, without_version
+from dutlab.spec.factors import VERSION
+from dutlab.stats.summary import median
+from dutlab.store.cell_figures import CellFigures, cells_of, name_words
+
+Figures = dict[tuple[str, str], float]
+"""Label and figure → value."""
+HEADS = ("step", "version", "asked", "change", "side", "run")
+
+
+@dataclass(frozen=True)
+class BisectStep:
+    """One version that was asked."""
+
+    version: str
+    asked: int
+    """Runs that it took."""
+    value: float | None
+    """Of counts."""
+    change: float | None
+    """Against the first version, as a share."""
+    side: VersionSide
+    runs: tuple[str, ...]
+    why: str = ""
+    """Why it cannot be told."""
+
+
+@dataclass(frozen=True)
+class BisectFound:
+    """Where a figure changed."""
+
+    figure: str
+    label: str
+    change: float | None
+    """Of the last version against the first, as a share; None where there is none, or none can be proven."""
+    step_change: float | None
+    """Of the culprit against the version before it."""
+    culprits: tuple[str, ...]
+    """One where it is found; several of which one is it; none without a change."""
+    before: str
+    """The last version that is as the first."""
+    steps: tuple[BisectStep, ...]
+    contradicts: bool = False
+    subjects: Mapping[str, str] | None = None
+    """What commits are about."""
+    why: str = ""
+
+    @property
+    def exit_status(self) -> int:
+        """0 found, 1 no change, 2 cannot tell."""
+        return 0 if len(self.culprits) == 1 and not self.contradicts else 1 if self.change is None and not self.why else 2
+
+    @property
+    def sentence(self) -> str:
+        """The answer."""
+        if self.change is None:
+            return (
+                f"CANNOT TELL: {self.why}"
+                if self.why
+                else f"no change: the last version is as the first ({len(self.steps)} versions asked)"
+            )
+        whole = f"{self.label}, {self.figure}: {_percent(self.change)}{_way(self.figure, self.change)} from first to last"
+        if self.contradicts:
+            return f"CANNOT TELL: {whole}; a later version is as the first again, so there is more than one change"
+        if len(self.culprits) > 1:
+            return f"CANNOT TELL: {whole}; it is one of {', '.join(map(self._named, self.culprits))}: what lies between cannot be told"
+        own = "" if self.step_change is None else f", {_percent(self.step_change)} by itself"
+        asked = f"{whole}; {len(self.steps)} versions asked"
+        return f"FOUND: {self._named(self.culprits[0])} changed it{own}; {self.before} is as the first ({asked})"
+
+    def _named(self, version: str) -> str:
+        subject = (self.subjects or {}).get(version, "")
+        return f"{version} ({subject})" if subject else version
+
+    def plain(self) -> dict[str, object]:
+        """For JSON."""
+        steps = [{**asdict(step), "side": step.side.name} for step in self.steps]
+        return {**asdict(self), "steps": steps, "sentence": self.sentence, "exit_status": self.exit_status}
+
+
+def step_rows(steps: Sequence[BisectStep]) -> list[tuple[str, ...]]:
+    """Below HEADS."""
+    return [
+        (
+            str(number), step.version, str(step.asked), "" if step.change is None else _percent(step.change),
+            f"{step.side.value}{f': {step.why}' if step.why else ''}", ", ".join(step.runs),
+        )
+        for number, step in enumerate(steps, 1)
+    ]  # fmt: skip
+
+
+def markdown_of(found: BisectFound) -> str:
+    """The report of a bisection."""
+    rows = [HEADS, ("---",) * len(HEADS), *step_rows(found.steps)]
+    table = "\n".join(f"| {' | '.join(word.replace('|', ' ') for word in row)} |" for row in rows)
+    return f"# Bisection\n\n{found.sentence}\n\n{table}\n"
+
+
+def figures_of(run: ComparedRun) -> Figures:
+    """The main figures of each cell of a run."""
+    return {
+        (_label(cell, name), figure): median([r.value for r in cell.readings(name, figure)])
+        for cell in cells_of(run.records).values()
+        for name, figure in compared_by([cell], ())
+    }
+
+
+def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dict[tuple[str, str], list[float]]:
+    """Label and figure → logarithm of the ratio of two versions in each block of runs that have both."""
+    found = dict[tuple[str, str], list[float]]()
+    for run in runs:
+        sides = [cells_of(without_version(r) for r in run.records if r.cell.factors.get(VERSION) == version) for version in (first, second)]
+        for key, cell in sides[0].items():
+            if (other := sides[1].get(key)) is None:
+                continue
+            for name, figure in compared_by([cell], ()):
+                a, b = ({r.repeat: r.value for r in of.readings(name, figure)} for of in (cell, other))
+                of_cell = found.setdefault((_label(cell, name), figure), [])
+                of_cell += [log(b[n] / a[n]) for n in a if n in b and min(a[n], b[n]) > 0]
+    return found
+
+
+def why_nothing(run: ComparedRun) -> str:
+    """Why a run has no result."""
+    return next((r.why or r.status for r in run.records if r.status != "measured"), "its run has no result")
+
+
+def as_share(change: float) -> float:
+    """Of a logarithm."""
+    return exp(change) - 1
+
+
+def _label(cell: CellFigures, name: str) -> str:
+    of = cell.cell
+    return cell_label(of.mode, of.factors, of.workload, of.setting.size, name_words(name, of.links, of.workload))
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:+.2g} %"
+
+
+def _way(figure: str, change: float) -> str:
+    better = direction_of(figure)
+    return "" if not better else ", worse" if (change > 0) == (better == "lower") else ", better"

@@ -1,0 +1,86 @@
+"""The outcome of a check or a gate, as data that every format for CI is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from dutlab.analysis.compare import Comparison
+from dutlab.analysis.verdict import CheckKind
+from dutlab.report.questions.checked import Checked, worse_by
+from dutlab.report.questions.sides import ComparedRun
+
+_OVERALL = "all cells together"
+
+
+@dataclass(frozen=True)
+class OutcomeCase:
+    """One result."""
+
+    name: str
+    """`nat · sweep 64 · link a · received_pps`."""
+    kind: CheckKind
+    words: str = ""
+    """Why it does not pass; empty where it does."""
+    first: float | None = None
+    second: float | None = None
+    worse: float | None = None
+    """By so much, as a share of the first."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that CI is told."""
+
+    command: str
+    """`dutlab check`."""
+    kind: CheckKind
+    sentence: str
+    first: str
+    second: str
+    cases: tuple[OutcomeCase, ...]
+    warnings: tuple[tuple[str, str], ...] = ()
+    """Where, and what looks odd there."""
+    lines: tuple[str, ...] = ()
+    """What a terminal shows."""
+    suite: str = "gate"
+    testbed: str = ""
+    ended: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When the last trial ended."""
+
+
+def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) -> Outcome:
+    """The check of runs, of which `newest` is the last one."""
+    flags = [(c.pair.label, flag) for c in found.pair.comparisons for flag in c.flags]
+    return Outcome(
+        command="dutlab check",
+        kind=found.kind,
+        sentence=found.sentence,
+        first=found.pair.first,
+        second=found.pair.second,
+        cases=tuple(_cases(found)),
+        warnings=(*flags, *(("dutlab check", fault) for fault in found.pair.faults)),
+        lines=tuple(lines),
+        suite=newest.named("experiment") or newest.name,
+        testbed=newest.named("testbed"),
+        ended=max((r.ended for r in newest.records), default=datetime.now(UTC)),
+    )
+
+
+def _cases(found: Checked) -> Iterator[OutcomeCase]:
+    """Each result with what fails it, if it fails."""
+    if found.pair.together is not None:
+        kind = CheckKind.FAIL if found.all_worse else CheckKind.PASS
+        yield OutcomeCase(_OVERALL, kind, found.overall if found.all_worse else "")
+    for c in found.pair.comparisons:
+        fails = found.fails(c)
+        level = [None if side is None else side.value for side in (c.first, c.second)]
+        kind = CheckKind.FAIL if fails else CheckKind.PASS
+        yield OutcomeCase(_name(c), kind, found.words(c) if fails else "", level[0], level[1], worse_by(c))
+    for label in found.pair.only_first:
+        yield OutcomeCase(label, CheckKind.FAIL, "missing: only the baseline has it")
+
+
+def _name(c: Comparison) -> str:
+    return f"{c.pair.label} · {c.pair.figure}"

@@ -1,0 +1,29 @@
+"""Work on some of the cells of a plan: what a gate measures again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from dutlab.plan.cell import Cell
+from dutlab.runner.run import Work
+from dutlab.spec.workloads.exact import MOST_FRAMES, ExactSetting
+from dutlab.store.cell_figures import CellKey, key_of
+
+
+def narrowed(work: Work, keys: Collection[CellKey]) -> Work:
+    """The same with the trials of these cells alone."""
+    trials = tuple(trial for trial in work.plan.trials if key_of(trial.cell) in keys)
+    return replace(work, plan=work.plan.model_copy(update={"trials": trials, "estimate_s": sum(trial.estimate_s for trial in trials)}))
+
+
+def with_more_frames(work: Work, times: int) -> Work:
+    """The same where each guest sends so many times the frames, so that timer ticks fall on others."""
+    trials = tuple(trial.model_copy(update={"cell": _larger(trial.cell, times)}) for trial in work.plan.trials)
+    return replace(work, plan=work.plan.model_copy(update={"trials": trials}))
+
+
+def _larger(cell: Cell, times: int) -> Cell:
+    if not isinstance(cell.setting, ExactSetting):
+        return cell
+    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"frames": min(times * cell.setting.frames, MOST_FRAMES)})})
