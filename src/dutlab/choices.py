@@ -129,3 +129,6 @@ STATUSES = {
     "newer": "a newer dutlab wrote it",
 }
 """What a run can be."""
+
+CHECK_FORMATS = ("junit", "github", "ktap", "markdown", "openmetrics")
+"""What a check and a gate are written in for CI."""

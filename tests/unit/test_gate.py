@@ -18,7 +18,7 @@ from dutlab.analysis.verdict import CheckKind
 from dutlab.cli.outcome_formats import FORMATS
 from dutlab.cli.versions import VersionKind, version_of, versions_of
 from dutlab.errors import InputError
-from dutlab.report.questions.gated import Gate, GatePart
+from dutlab.report.questions.gated import GatePart, GateResult
 from dutlab.stats.sequential import FEWEST, mean_reach
 
 COUNT, RATE = "exact_instructions_per_frame", "received_pps"
@@ -110,7 +110,7 @@ def test_equal_versions_are_hardly_ever_called_worse() -> None:
     assert sum(gate_rounds(Device(seed, 0.0, 0.02, most=60, cells=4), 0.01)[0].kind is Kind.FAIL for seed in range(100)) == 0
 
 
-GATE = Gate(
+GATE = GateResult(
     "old|.nft", "new<b>.nft",
     (
         GatePart(
@@ -142,7 +142,7 @@ def test_every_format_has_the_verdict_and_each_result() -> None:
 
 
 def test_a_gate_without_a_result_says_why() -> None:
-    gate = Gate("a", "b", (GatePart("instructions", (), 0.001, (("newer: rules 64", "nft: line 3"),)),))
+    gate = GateResult("a", "b", (GatePart("instructions", (), 0.001, (("newer: rules 64", "nft: line 3"),)),))
     assert gate.kind is Kind.CANNOT_TELL and "nft: line 3" in gate.sentence
     assert ET.fromstring(FORMATS["junit"](gate.outcome(suite="gate")))[0].attrib["errors"] == "1"
 

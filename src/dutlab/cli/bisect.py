@@ -159,7 +159,7 @@ def _row(
     is_text = of[0].kind is VersionKind.COMMANDS
     words = tuple(one.word if is_text else str(one.path.absolute()) for one in of)
     names = tuple(f"version {n}" for n in range(1, len(of) + 1)) if is_text else _short(words)
-    row = VersionRow(kind=str(of[0].kind), names=names, words=words, **common, **by_time)  # type: ignore[arg-type] # checked by the model
+    row = VersionRow(kind=str(of[0].kind), names=names, words=words, **common, **by_time)
     return row, [] if is_text else [Path(word) for word in words]
 
 

@@ -139,9 +139,9 @@ class BisectRuns:
         first, last = (of[place] for of in ends)
         values = {0: first, len(names) - 1: last}
         is_changed = abs(changes[place]) > EXACT_ALLOWED
-        for at, side in ((0, VersionSide.FIRST), (len(names) - 1, VersionSide.LAST if is_changed else VersionSide.FIRST)):
-            known[at] = side
-            self._note(at, values[at], values[at] / first - 1, side)
+        for end, side in ((0, VersionSide.FIRST), (len(names) - 1, VersionSide.LAST if is_changed else VersionSide.FIRST)):
+            known[end] = side
+            self._note(end, values[end], values[end] / first - 1, side)
         if not is_changed:
             return self._found(place, None, None, known)
         while (at := Bisection(len(names), known).next) is not None:

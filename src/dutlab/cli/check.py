@@ -11,7 +11,7 @@ import click
 
 from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, lines_of, margin_of, matched, plain, sides_of
 from dutlab.cli.limits_told import computed
-from dutlab.cli.outcome_formats import FORMAT_HELP, FORMATS
+from dutlab.cli.options import FORMAT
 from dutlab.cli.quantities import SHARE
 from dutlab.cli.told import say, say_words
 from dutlab.errors import InputError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @FIGURE
 @BETTER
 @MATCH_MODES
-@click.option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text", show_default=True, help=FORMAT_HELP)
+@FORMAT
 @JSON
 @click.pass_context
 def check(
@@ -121,6 +121,7 @@ def _say(found: Checked, newest: ComparedRun, form: str) -> None:
         for line in lines_of(found.pair):
             say(line)
         return
+    from dutlab.cli.outcome_formats import FORMATS  # noqa: PLC0415 -- only CI needs it
     from dutlab.report.questions.outcome import outcome_of_check  # noqa: PLC0415 -- only CI needs it
 
     say(FORMATS[form](outcome_of_check(found, newest, lines_of(found.pair))))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.choices import CHECK_FORMATS
 from dutlab.cli.exact import listed
 from dutlab.cli.one_workload import DEFAULT_LAB, SETTINGS, as_yaml
-from dutlab.cli.options import NAME, RUNS
-from dutlab.cli.outcome_formats import FORMAT_HELP, FORMATS
+from dutlab.cli.options import FORMAT, NAME, RUNS
 from dutlab.cli.quantities import DURATION, SHARE
 from dutlab.cli.told import say, say_words, table
 from dutlab.cli.userns import become_root
@@ -24,7 +24,7 @@ from dutlab.units import number_or_text
 if TYPE_CHECKING:
     from dutlab.cli.gate_runs import GateRuns
     from dutlab.cli.versions import Version
-    from dutlab.report.questions.gated import Gate, GatePart
+    from dutlab.report.questions.gated import GatePart, GateResult
     from dutlab.runner.run import Work
     from dutlab.spec.loader import Given
 
@@ -50,7 +50,7 @@ SIZES = click.option(
 @click.option("--lab", default=DEFAULT_LAB, show_default=True, metavar="NAME", help="The lab for --time.")
 @click.option("--time-allowed", type=SHARE, help="How much worse a rate or a time may be.  [1%]")
 @click.option("--budget", "budget_s", type=DURATION, default=900.0, metavar="TIME", help="The longest that is measured by time.  [15min]")
-@click.option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text", show_default=True, help=FORMAT_HELP)
+@FORMAT
 @click.option(
     "--write", "written", multiple=True, metavar="FORMAT=FILE", help="Write a format to a file too, as in junit=gate.xml; repeatable."
 )
@@ -90,7 +90,7 @@ def gate(
     """
     from dutlab.analysis.gate import EXACT_ALLOWED, TIME_ALLOWED  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.cli.gate_runs import GateRuns  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.gated import Gate  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.gated import GateResult  # noqa: PLC0415 -- `--help` needs none of it
 
     if as_json and form != "text":
         raise click.UsageError("--json and --format exclude one another")
@@ -117,9 +117,9 @@ def gate(
             parts = [making.counted([_work(of) for of in given])]
             if by_time and parts[0].kind.exit_status == 0:
                 parts.append(_timed(making, [_in_lab(of, lab, title, sizes) for of in (older, newer)]))
-    found = Gate(base, head, tuple(parts))
+    found = GateResult(base, head, tuple(parts))
     for path, of in files.items():
-        path.write_text(FORMATS[of](found.outcome(suite=title)) + "\n", encoding="utf-8")
+        path.write_text(_formatted(found, of, title) + "\n", encoding="utf-8")
     if as_json:
         say(json.dumps({"schema_version": 1, **found.plain()}, indent=1))
     else:
@@ -130,8 +130,8 @@ def gate(
 def _files_of(written: Sequence[str]) -> dict[Path, str]:
     """File → format. Raises InputError."""
     pairs = [text.partition("=") for text in written]
-    if wrong := [of for of, _, path in pairs if of not in FORMATS or not path]:
-        raise InputError(f"--write {wrong[0]}: write FORMAT=FILE", remedy=f"formats are {', '.join(FORMATS)}")
+    if wrong := [of for of, _, path in pairs if of not in CHECK_FORMATS or not path]:
+        raise InputError(f"--write {wrong[0]}: write FORMAT=FILE", remedy=f"formats are {', '.join(CHECK_FORMATS)}")
     return {Path(path): of for of, _, path in pairs}
 
 
@@ -182,11 +182,17 @@ def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> Give
     return given_experiment(as_yaml(data), Path("gate.yaml"))
 
 
-def _say(found: Gate, form: str, suite: str) -> None:
+def _formatted(found: GateResult, form: str, suite: str) -> str:
+    from dutlab.cli.outcome_formats import FORMATS  # noqa: PLC0415 -- only CI needs it
+
+    return FORMATS[form](found.outcome(suite=suite))
+
+
+def _say(found: GateResult, form: str, suite: str) -> None:
     from dutlab.report.questions.gated import gate_rows  # noqa: PLC0415 -- `--help` needs none of it
 
     if form != "text":
-        say(FORMATS[form](found.outcome(suite=suite)))
+        say(_formatted(found, form, suite))
         say(found.sentence, err=True)
         return
     say_words(found.sentence)

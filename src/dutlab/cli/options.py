@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from dutlab.choices import CHECK_FORMATS
+
 
 def _named(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
     from dutlab.spec.fields import name_fault  # noqa: PLC0415 -- `--help` needs none of it
@@ -23,3 +25,8 @@ RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), 
 LAB_WORDS = "An embedded lab: the label of one that runs, or the name of one to build."
 TESTBED_WORDS = "A testbed file, instead of a lab."
 LINK_WORDS = "Links to drive at once, as in a or a+b; repeatable."
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(["text", *CHECK_FORMATS]), default="text", show_default=True,
+    help="junit: XML for a CI system; github: annotations of a workflow; ktap: as the kernel's tests; markdown: a comment for a pull "
+    "request; openmetrics: gauges. The verdict is then on standard error too.",
+)  # fmt: skip

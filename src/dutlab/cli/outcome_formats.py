@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from dutlab.analysis.verdict import CheckKind
-from dutlab.interop.metrics import metric_lines
+from dutlab.choices import CHECK_FORMATS
+from dutlab.interop.metrics import Labels, metric_lines
 from dutlab.printable import printable, printable_lines
 
 if TYPE_CHECKING:
-    from dutlab.report.questions.outcome import Outcome
+    from dutlab.report.questions.outcome import CheckOutcome
 
 _WORDS = {CheckKind.PASS: "passes", CheckKind.FAIL: "**worse**", CheckKind.CANNOT_TELL: "cannot tell"}
 _HELP = {
@@ -23,7 +24,7 @@ _HELP = {
 }
 
 
-def junit(of: Outcome) -> str:
+def junit(of: CheckOutcome) -> str:
     """One suite, with a test case for each result.
 
     Has every attribute and element that Jenkins' xunit-plugin (junit-10.xsd) and Ant's JUnitReport know of a suite, and no other.
@@ -51,14 +52,14 @@ def junit(of: Outcome) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}'
 
 
-def github(of: Outcome) -> str:
+def github(of: CheckOutcome) -> str:
     """An annotation for each failure and for each result whose values look odd (GitHub's workflow commands)."""
     lines = [_annotation("error", case.name, case.words) for case in of.cases if case.kind is not CheckKind.PASS]
     lines += [_annotation("warning", where, what) for where, what in of.warnings]
     return "\n".join([*lines, _annotation("notice" if of.kind is CheckKind.PASS else "error", of.command, of.sentence)])
 
 
-def ktap(of: Outcome) -> str:
+def ktap(of: CheckOutcome) -> str:
     """As the kernel's own tests print it (Documentation/dev-tools/ktap.rst, version 1)."""
     lines = ["KTAP version 1", f"1..{len(of.cases)}", *(f"# {printable(line)}" for line in of.lines)]
     for number, case in enumerate(of.cases, 1):
@@ -70,7 +71,7 @@ def ktap(of: Outcome) -> str:
     return "\n".join([*lines, f"# {_one_line(of.sentence)}"])
 
 
-def markdown(of: Outcome) -> str:
+def markdown(of: CheckOutcome) -> str:
     """A comment for a pull request."""
     rows = [
         (_cell(case.name), _number(case.first), _number(case.second), _change(case.worse), _WORDS[case.kind], _cell(case.words))
@@ -83,11 +84,11 @@ def markdown(of: Outcome) -> str:
     return "\n\n".join([*parts, *(["\n".join(odd)] if odd else [])])
 
 
-def openmetrics(of: Outcome) -> str:
+def openmetrics(of: CheckOutcome) -> str:
     """OpenMetrics 1.0, for the textfile collector of a node exporter, or a push gateway."""
     base = (("experiment", of.suite), ("older", of.first), ("newer", of.second))
     cells = [((*base, ("result", case.name)), case) for case in of.cases]
-    values = {
+    values: dict[str, list[tuple[Labels, float]]] = {
         "dutlab_gate_status": [(base, float(of.kind.exit_status))],
         "dutlab_gate_cell_status": [(labels, float(case.kind.exit_status)) for labels, case in cells],
         "dutlab_gate_worse_ratio": [(labels, case.worse) for labels, case in cells if case.worse is not None],
@@ -97,13 +98,10 @@ def openmetrics(of: Outcome) -> str:
     return "\n".join([*(line for name, of_name in values.items() if of_name for line in metric_lines(name, _HELP[name], of_name)), "# EOF"])
 
 
-FORMATS: Mapping[str, Callable[[Outcome], str]] = {
+_WRITERS: Mapping[str, Callable[[CheckOutcome], str]] = {
     "junit": junit, "github": github, "ktap": ktap, "markdown": markdown, "openmetrics": openmetrics,
 }  # fmt: skip
-FORMAT_HELP = (
-    "junit: XML for a CI system; github: annotations of a workflow; ktap: as the kernel's tests; markdown: a comment for a pull request; "
-    "openmetrics: gauges. The verdict is then on standard error too."
-)
+FORMATS = {name: _WRITERS[name] for name in CHECK_FORMATS}
 
 
 def _annotation(kind: str, title: str, text: str) -> str:
@@ -140,9 +138,3 @@ def _number(value: float | None) -> str:
 
 def _change(share: float | None) -> str:
     return "" if share is None else f"{share * 100:+.2g} %"
-
-
-def format_names() -> Iterator[str]:
-    """What --format takes."""
-    yield "text"
-    yield from FORMATS

@@ -126,7 +126,7 @@ def given_in_guest(
 
 
 def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str], sizes: Sequence[str], settings: Sequence[str]) -> Given:
-    """The experiment that counts a version's instructions. Raises InputError, SpecRefused, LabError for a file that is no kernel."""
+    """The experiment that counts a version's instructions. Raises InputError, SpecRefused, LabError for a file that does not boot."""
     folder.mkdir(parents=True, exist_ok=True)
     if version.kind is VersionKind.KERNEL:
         chosen = modes or EXACT_MODES

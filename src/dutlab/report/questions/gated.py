@@ -13,7 +13,7 @@ from dutlab.measures import is_exact
 from dutlab.report.model.contests import CompareRequest
 from dutlab.report.model.words import plural
 from dutlab.report.questions.compared import ComparedPair, compare_runs, keys_by_label
-from dutlab.report.questions.outcome import Outcome, OutcomeCase
+from dutlab.report.questions.outcome import CheckOutcome, OutcomeCase
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.store.cell_figures import CellKey
 
@@ -46,7 +46,7 @@ class GatePart:
 
 
 @dataclass(frozen=True)
-class Gate:
+class GateResult:
     """Two versions, and what is said of the newer one."""
 
     first: str
@@ -82,9 +82,9 @@ class Gate:
             if part.cells:
                 yield _seen_words(part)
 
-    def outcome(self, *, suite: str) -> Outcome:
+    def outcome(self, *, suite: str) -> CheckOutcome:
         """For the formats of CI."""
-        return Outcome(
+        return CheckOutcome(
             command="dutlab gate",
             kind=self.kind,
             sentence=self.sentence,
@@ -114,7 +114,9 @@ class Gate:
 
 def gate_rows(part: GatePart) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heads and rows of a part's table; figures are in the columns 1 to 5."""
-    rows = [(c.label, _level(c.first), _level(c.second), _change(c.worse), _change(c.at_most), _rounds(c), _verdict(c)) for c in part.cells]
+    rows: list[tuple[str, ...]] = [
+        (c.label, _level(c.first), _level(c.second), _change(c.worse), _change(c.at_most), _rounds(c), _verdict(c)) for c in part.cells
+    ]
     return _HEADS, rows
 
 

@@ -30,7 +30,7 @@ class OutcomeCase:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """Everything that CI is told."""
 
     command: str
@@ -50,10 +50,10 @@ class Outcome:
     """When the last trial ended."""
 
 
-def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) -> Outcome:
+def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) -> CheckOutcome:
     """The check of runs, of which `newest` is the last one."""
     flags = [(c.pair.label, flag) for c in found.pair.comparisons for flag in c.flags]
-    return Outcome(
+    return CheckOutcome(
         command="dutlab check",
         kind=found.kind,
         sentence=found.sentence,
