@@ -2,7 +2,7 @@
 
 Counts need no test. Figures that have an error are measured in rounds of both versions, and looked at after each round: the interval of
 a cell's change holds at every look (dutlab.stats.sequential), shared out over the cells (Bonferroni). So measuring ends as soon as each
-cell is known to be within what is allowed, or one seems to be beyond it. Such a cell is measured again by itself, and the new rounds alone
+cell is known to be within what is allowed, or one seems to be worse. Such a cell is measured again by itself, and the new rounds alone
 decide. So the first measurement may suspect early (SUSPICION): chance would have to do it twice.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from math import exp, expm1, log, log1p
+from math import exp, expm1, log
 from statistics import fmean
 
 from dutlab.analysis.compare import Pair, rounds_of
@@ -21,10 +21,13 @@ from dutlab.stats.sequential import mean_reach
 
 EXACT_ALLOWED = 0.001
 """What moves code and data in memory moves counts by less."""
-TIME_ALLOWED = 0.01
+TIME_ALLOWED = 0.03
+ALLOWED_BY_LEAST = 3.0
+"""What is allowed, by the least change that counts. A result that is proven to be worse by the least is an alarm. One passes that is
+proven to be worse by no more than what is allowed."""
 SUSPICION = 0.4
-"""In place of LEVEL where a second measurement follows: of cells that are worse by just what is allowed one in five is measured again, and
-one in forty of these raises an alarm."""
+"""In place of LEVEL where a second measurement follows: of cells that are worse by just the least that counts, one in five is measured
+again, and one in forty of these raises an alarm."""
 
 CellName = tuple[str, str]
 """Label and figure."""
@@ -85,11 +88,10 @@ def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = LEVEL) -> G
     )
     if reach is None or near is None:
         return replace(cell, why=f"{len(rounds)} rounds are too few")
-    limit = log1p(allowed) if pair.better == "lower" else -log1p(-allowed)
     at_most = _share(reach.high, pair.better)
-    if near.low > limit:
+    if _share(near.low, pair.better) > allowed / ALLOWED_BY_LEAST:
         return replace(cell, kind=CheckKind.FAIL, at_most=at_most)
-    if reach.high <= limit:
+    if at_most <= allowed:
         return replace(cell, kind=CheckKind.PASS, at_most=at_most)
     return replace(cell, at_most=at_most, why="the rounds spread too much for so few of them")
 

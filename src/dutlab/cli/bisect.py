@@ -160,7 +160,7 @@ def _row(
     words = tuple(one.word if is_text else str(one.path.absolute()) for one in of)
     names = tuple(f"version {n}" for n in range(1, len(of) + 1)) if is_text else _short(words)
     row = VersionRow(kind=str(of[0].kind), names=names, words=words, **common, **by_time)
-    return row, [] if is_text else [Path(word) for word in words]
+    return row, [Path(word) for word in words] if of[0].kind is VersionKind.RULES else []
 
 
 def _short(words: Sequence[str]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ SIZES = click.option(
 @click.option("--allowed", type=SHARE, help="How much worse a count may be.  [0.1%]")
 @click.option("--time", "by_time", is_flag=True, help="Measure rule sets by time too, in a lab, if their counts pass.")
 @click.option("--lab", default=DEFAULT_LAB, show_default=True, metavar="NAME", help="The lab for --time.")
-@click.option("--time-allowed", type=SHARE, help="How much worse a rate or a time may be.  [1%]")
+@click.option("--time-allowed", type=SHARE, help="How much worse a rate or a time may be; a third of it, once proven, is worse.  [3%]")
 @click.option("--budget", "budget_s", type=DURATION, default=900.0, metavar="TIME", help="The longest that is measured by time.  [15min]")
 @FORMAT
 @click.option(
