@@ -178,8 +178,8 @@ def search(dice: np.random.Generator, noise: Noise, versions: int, culprit: int,
     low, high = Bisection(versions, known).bounds
     if high - low != 1:
         return None, asked, used
-    own = changed_by(told(low, high, lambda of: changed_by(of, steps) is not None), steps)
-    return None if own is None else high, asked, used
+    own = side_of_rounds(told(low, high, lambda of: side_of_rounds(of, whole, steps) is not VersionSide.UNKNOWN), whole, steps)
+    return high if own is VersionSide.LAST else None, asked, used
 
 
 def by_counts(count: int, versions: int = 64) -> str:

@@ -47,7 +47,8 @@ def test_a_side_is_told_by_the_nearer_end_or_not_at_all() -> None:
     near = [dice.gauss(0, 0.005) for _ in range(24)]
     assert side_of_rounds(near, -0.03, 8) is Side.FIRST
     assert side_of_rounds([v - 0.03 for v in near], -0.03, 8) is Side.LAST
-    assert side_of_rounds([v - 0.015 for v in near], -0.03, 8) is Side.UNKNOWN
+    middle = sum(near) / len(near) + 0.015
+    assert side_of_rounds([v - middle for v in near], -0.03, 8) is Side.UNKNOWN
     assert side_of_rounds(near[:3], -0.03, 8) is Side.UNKNOWN
     assert changed_by(near, 8) is None and changed_by([v - 0.03 for v in near], 8) == pytest.approx(-0.03, abs=0.005)
 

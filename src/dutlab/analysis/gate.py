@@ -1,33 +1,31 @@
 """Whether a newer version is worse than an older one by more than is allowed. An alarm is raised when a second measurement shows it too.
 
-Counts need no test. Figures that have an error are measured in rounds of both versions, and looked at after each round: the interval of
-a cell's change holds at every look (dutlab.stats.sequential), shared out over the cells (Bonferroni). So measuring ends as soon as each
-cell is known to be within what is allowed, or one seems to be worse. Such a cell is measured again by itself, and the new rounds alone
-decide. So the first measurement may suspect early (SUSPICION): chance would have to do it twice.
+Counts need no test. Figures that have an error are measured in rounds of both versions, and looked at after each round: whether a cell is
+worse by what is allowed, or by the least that counts at most (Wald's test of two hypotheses, dutlab.stats.sequential), with its errors
+shared out over the cells. So measuring ends as soon as each cell passes, or one seems to be worse. Such a cell is measured again by itself,
+and the new rounds alone decide. So the first measurement may suspect early (SUSPICION): chance would have to do it twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from math import exp, expm1, log
+from math import exp, expm1, log, log1p
 from statistics import fmean
 
 from dutlab.analysis.compare import Pair, rounds_of
 from dutlab.analysis.design import LEVEL
 from dutlab.analysis.verdict import CheckKind
 from dutlab.measures import Better, is_exact
-from dutlab.stats.sequential import mean_reach
+from dutlab.stats.sequential import likelier, mean_reach
 
 EXACT_ALLOWED = 0.001
 """What moves code and data in memory moves counts by less."""
 TIME_ALLOWED = 0.03
 ALLOWED_BY_LEAST = 3.0
-"""What is allowed, by the least change that counts. A result that is proven to be worse by the least is an alarm. One passes that is
-proven to be worse by no more than what is allowed."""
-SUSPICION = 0.4
-"""In place of LEVEL where a second measurement follows: of cells that are worse by just the least that counts, one in five is measured
-again, and one in forty of these raises an alarm."""
+"""What is allowed, by the least change that counts. Between them either verdict may come."""
+PASSED, SUSPICION, CONFIRMED = 0.025, 0.2, 0.025
+"""How often chance passes a result that is worse by what is allowed; suspects one that is worse by the least that counts; confirms it."""
 
 CellName = tuple[str, str]
 """Label and figure."""
@@ -74,26 +72,23 @@ def of_counts(pair: Pair, allowed: float) -> GateCell:
     return GateCell(pair.label, pair.figure, kind, first, second, worse, max(worse, 0.0))
 
 
-def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = LEVEL) -> GateCell:
-    """What rounds say that have an error, of one of so many cells that are looked at together; chance has `alarm` of alarms, two-sided."""
+def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = CONFIRMED) -> GateCell:
+    """What rounds say that have an error, of one of so many cells that are looked at together; chance makes `alarm` of alarms."""
     rounds = [of for of in rounds_of(pair).values() if min(of) > 0]
     if not rounds:
         return _missing(pair)
     first, second = (exp(fmean(log(of[side]) for of in rounds)) for side in (0, 1))
     sign = 1 if pair.better == "lower" else -1
     changes = [sign * (log(b) - log(a)) for a, b in rounds]
-    reach, near = mean_reach(changes, LEVEL / cells), mean_reach(changes, alarm / cells)
-    cell = GateCell(
-        pair.label, pair.figure, CheckKind.CANNOT_TELL, first, second, _share(sign * log(second / first), pair.better), None, len(rounds)
-    )
-    if reach is None or near is None:
-        return replace(cell, why=f"{len(rounds)} rounds are too few")
-    at_most = _share(reach.high, pair.better)
-    if _share(near.low, pair.better) > allowed / ALLOWED_BY_LEAST:
-        return replace(cell, kind=CheckKind.FAIL, at_most=at_most)
-    if at_most <= allowed:
-        return replace(cell, kind=CheckKind.PASS, at_most=at_most)
-    return replace(cell, at_most=at_most, why="the rounds spread too much for so few of them")
+    reach = mean_reach(changes, LEVEL / cells)
+    worse, at_most = _share(sign * log(second / first), pair.better), None if reach is None else _share(reach.high, pair.better)
+    found = GateCell(pair.label, pair.figure, CheckKind.CANNOT_TELL, first, second, worse, at_most, len(rounds))
+    is_worse = likelier(changes, *(_logarithm(of, pair.better) for of in (allowed / ALLOWED_BY_LEAST, allowed)))
+    if is_worse >= log(cells / alarm):
+        return replace(found, kind=CheckKind.FAIL)
+    if is_worse <= -log(cells / PASSED):
+        return replace(found, kind=CheckKind.PASS, at_most=allowed if at_most is None else min(at_most, allowed))
+    return replace(found, why=f"{len(rounds)} rounds are too few for so much spread")
 
 
 def gate_counts(pairs: Sequence[Pair], again: Again, allowed: float) -> tuple[GateCell, ...]:
@@ -116,7 +111,7 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
         alarms = [c for c in found if c.kind is CheckKind.FAIL]
         if not alarms:
             return tuple(known.values())
-        second = {c.name: c for c in _decided(measure([c.name for c in alarms], lambda of: _is_settled(of, allowed)), allowed, LEVEL)}
+        second = {c.name: c for c in _decided(measure([c.name for c in alarms], lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)}
         known |= {c.name: _after(c, second.get(c.name)) for c in alarms}
         undecided = [c.name for c in known.values() if c.kind is CheckKind.CANNOT_TELL and not c.again]
         if not undecided or any(c.kind is not CheckKind.PASS for c in known.values() if c.again):
@@ -145,7 +140,7 @@ def _is_enough(pairs: Sequence[Pair], allowed: float) -> bool:
 
 
 def _is_settled(pairs: Sequence[Pair], allowed: float) -> bool:
-    kinds = {c.kind for c in _decided(pairs, allowed, LEVEL)}
+    kinds = {c.kind for c in _decided(pairs, allowed, CONFIRMED)}
     return bool(kinds) and CheckKind.CANNOT_TELL not in kinds
 
 
@@ -187,3 +182,8 @@ def _missing(pair: Pair) -> GateCell:
 def _share(change: float, better: Better) -> float:
     """Of a logarithm towards the worse: as a share of the first side."""
     return expm1(change) if better == "lower" else -expm1(-change)
+
+
+def _logarithm(share: float, better: Better) -> float:
+    """The way back."""
+    return log1p(share) if better == "lower" else -log1p(-share)

@@ -183,10 +183,10 @@ class BisectRuns:
         low, high = Bisection(count, known).bounds
         own = None
         if high - low == 1:
-            between = self._asked(low, high, lambda of: changed_by(of.get(place, ()), steps) is not None).get(place, [])
-            own = changed_by(between, steps)
-            if own is None:
-                return self._found(place, as_share(change), None, {**known, high: VersionSide.UNKNOWN})
+            between = self._asked(low, high, lambda of: side_of_rounds(of.get(place, ()), change, steps) is not VersionSide.UNKNOWN)
+            if side_of_rounds(of_it := between.get(place, []), change, steps) is not VersionSide.LAST:
+                return self._found(place, as_share(change), None, known, f"between {names[low]} and {names[high]} the change does not show")
+            own = sum(of_it) / len(of_it)
         return self._found(place, as_share(change), None if own is None else as_share(own), known)
 
     def _found(

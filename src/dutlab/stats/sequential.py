@@ -1,8 +1,11 @@
-"""An interval of a mean that may be looked at after each value: whoever stops when it is narrow enough is not wrong more often.
+"""What may be said of a mean after each value: whoever stops as soon as something can be said is not wrong more often.
 
-The likelihood of t under means that are drawn from a normal distribution, over that under the mean in question, is 1 on average at each
-look, whatever the variance is (T. L. Lai, Ann. Stat. 4, 1976, 265; H. Wang, A. Ramdas, Anytime-valid t-tests, 2025). So it is ever as large
-as 1 / share with a probability of at most `share` (Ville's inequality). The interval has all means of which it is not.
+Two hypotheses are told apart by the ratio of their likelihoods (A. Wald, Ann. Math. Stat. 16, 1945, 117): under the one it is as large as
+1 / share in favour of the other with a probability of at most `share`, at whatever look. It needs the fewest values.
+
+An interval takes more. The likelihood of t under means that are drawn from a normal distribution, over that under the mean in question, is
+1 on average at each look, whatever the variance is (T. L. Lai, Ann. Stat. 4, 1976, 265; H. Wang, A. Ramdas, Anytime-valid t-tests, 2025). So
+it is ever as large as 1 / share with a probability of at most `share` (Ville's inequality). The interval has all means of which it is not.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 
 FEWEST = 6
 """Values, below which nothing is said: of few, heavy tails show too seldom."""
@@ -18,6 +21,8 @@ _DRAWN = 0.25
 """Variance of the means that are drawn, by that of a value: changes of half a standard deviation are found soonest."""
 _LEAST_SD = 0.001
 """Of logarithms; values that are nearer to each other are so by the steps of a clock."""
+_LOST = 3
+"""Degrees of freedom: t of v of them has a variance of v / (v - 2), by which the variance of few values is too small."""
 
 
 @dataclass(frozen=True)
@@ -43,3 +48,12 @@ def mean_reach(values: Sequence[float], share: float) -> Reach | None:
         return None
     away = sqrt((k - 1) / (1 - k / b) * (n - 1) / n) * max(stdev(values), _LEAST_SD)
     return Reach(mean, mean - away, mean + away)
+
+
+def likelier(values: Sequence[float], first: float, second: float) -> float:
+    """Logarithm of how much likelier the values are if their mean is `second` than if it is `first`; 0 for too few values."""
+    n = len(values)
+    if n < FEWEST:
+        return 0.0
+    spread = max(variance(values), _LEAST_SD**2) * (n - 1) / (n - _LOST)
+    return (second - first) * n * (fmean(values) - (first + second) / 2) / spread

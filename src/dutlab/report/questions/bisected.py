@@ -59,7 +59,9 @@ class BisectFound:
     @property
     def exit_status(self) -> int:
         """0 found, 1 no change, 2 cannot tell."""
-        return 0 if len(self.culprits) == 1 and not self.contradicts else 1 if self.change is None and not self.why else 2
+        if self.why or self.contradicts or len(self.culprits) > 1:
+            return 2
+        return 0 if self.culprits else 1
 
     @property
     def sentence(self) -> str:
