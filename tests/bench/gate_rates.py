@@ -169,7 +169,7 @@ def search(dice: np.random.Generator, noise: Noise, versions: int, culprit: int,
                 break
         return found
 
-    whole = changed_by(told(0, versions - 1, lambda of: changed_by(of, steps) is not None), steps)
+    whole = changed_by(told(0, versions - 1, lambda of: changed_by(of, 1) is not None), 1)
     if whole is None:
         return None, asked, used
     known = {0: VersionSide.FIRST, versions - 1: VersionSide.LAST}

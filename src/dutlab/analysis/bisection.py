@@ -1,9 +1,9 @@
 """Which of versions in a row changed a figure: what is left is halved until two neighbours differ.
 
-Counts put a version on one side for certain. A figure that has an error is measured in blocks of the first version and the one in question,
-until no change is so much likelier than the whole change, or less likely, that chance would seldom have made it so (dutlab.stats.sequential);
-that may be looked at after each run. A version that cannot be told, or that has no result, is
-passed over, and a neighbour is asked instead.
+Counts put a version on one side for certain. A figure that has an error is measured in blocks of the first version and the one in
+question, until no change is so much likelier than the whole change, or less likely, that chance would seldom have made it so
+(dutlab.stats.sequential); that may be looked at after each run. A version that cannot be told, or that has no result, is passed over, and
+a neighbour is asked instead.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def side_of_count(value: float, first: float, last: float) -> VersionSide:
 def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> VersionSide:
     """Of logarithms of ratios to the first version, one a block; `whole` is that of the last, and one error in so many steps is LEVEL."""
     for_last = likelier(changes, 0.0, whole)
-    if abs(for_last) < log(2 * steps / LEVEL):
+    if abs(for_last) < log(steps / LEVEL):
         return VersionSide.UNKNOWN
     return VersionSide.LAST if for_last > 0 else VersionSide.FIRST
 
 
-def changed_by(changes: Sequence[float], steps: int) -> float | None:
-    """The change between the ends, as a logarithm; None while chance could have made it, or too little is known of how large it is."""
-    reach = mean_reach(changes, LEVEL / steps)
+def changed_by(changes: Sequence[float], cells: int) -> float | None:
+    """The change between the ends, as a logarithm, in one of so many cells; None while chance could have made it, or too little is known."""
+    reach = mean_reach(changes, LEVEL / cells)
     return None if len(changes) < FEWEST_OF_ENDS or reach is None or reach.low <= 0 <= reach.high else reach.mean

@@ -34,7 +34,7 @@ from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, write_once
 
-BLOCKS, ASKS = 12, 4
+BLOCKS, ASKS = 16, 4
 """Of a run by time, and how many such runs a version is given at most."""
 _TRIES = 2
 _ROW, _REPORT = "row.json", "report.md"
@@ -162,7 +162,7 @@ class BisectRuns:
 
         def whole(of: Mapping[tuple[str, str], Sequence[float]]) -> tuple[tuple[str, str], float] | None:
             """The place of the largest change that is proven."""
-            proven = {place: c for place, changes in of.items() if (c := changed_by(changes, steps * len(of))) is not None}
+            proven = {place: c for place, changes in of.items() if (c := changed_by(changes, len(of))) is not None}
             return max(proven.items(), key=lambda item: abs(item[1]), default=None)
 
         changes = self._asked(0, count - 1, lambda of: whole(of) is not None)

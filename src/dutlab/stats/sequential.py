@@ -3,9 +3,10 @@
 Two hypotheses are told apart by the ratio of their likelihoods (A. Wald, Ann. Math. Stat. 16, 1945, 117): under the one it is as large as
 1 / share in favour of the other with a probability of at most `share`, at whatever look. It needs the fewest values.
 
-An interval takes more. The likelihood of t under means that are drawn from a normal distribution, over that under the mean in question, is
-1 on average at each look, whatever the variance is (T. L. Lai, Ann. Stat. 4, 1976, 265; H. Wang, A. Ramdas, Anytime-valid t-tests, 2025). So
-it is ever as large as 1 / share with a probability of at most `share` (Ville's inequality). The interval has all means of which it is not.
+An interval takes more. The likelihood of t under means that are drawn from a normal distribution, over that under the mean in question,
+is 1 on average at each look, whatever the variance is (T. L. Lai, Ann. Stat. 4, 1976, 265; H. Wang, A. Ramdas, Anytime-valid t-tests,
+2025). So it is ever as large as 1 / share with a probability of at most `share` (Ville's inequality). The interval has all means of which
+it is not.
 """
 
 from __future__ import annotations

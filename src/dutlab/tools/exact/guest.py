@@ -27,7 +27,7 @@ from dutlab.hosts.initramfs import (
     unpacked,
     with_what_they_need,
 )
-from dutlab.hosts.programs import IP, NFT
+from dutlab.hosts.programs import IP, NFT, Program
 from dutlab.spec.named_mixes import FCS_BYTES
 from dutlab.spec.workloads.exact import ExactSetting
 
@@ -217,10 +217,10 @@ def _routes(count: int) -> str:
     return f"{step} >/tmp/routes\nip -n dut -batch /tmp/routes || fail routes"
 
 
-def guest_image(modules: Path, release: str) -> bytes:
-    """Everything that the guest has. Raises LabError where a program or a module is not there, OSError."""
+def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) -> bytes:
+    """Everything that the guest has, and `more` programs. Raises LabError where a program or a module is not there, OSError."""
     entries: Entries = dict.fromkeys(("proc", "sys", "dev", "run", "tmp", "sbin", "lib", "lib/modules"), (FOLDER, b""))
-    for program in (BUSYBOX, IP, NFT):
+    for program in (BUSYBOX, IP, NFT, *more):
         entries |= program_entries(program)
     here = modules / "modules.dep"
     if here.exists():
