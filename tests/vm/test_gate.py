@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from capability import need_program
+from dutlab.hosts.kernels import newest_kernel
 from processes import LIMIT_S, eventually
 from vm.conftest import Dutlab
 
@@ -93,9 +94,7 @@ def test_the_commit_that_added_a_rule_is_found_and_a_cut_search_goes_on(exact_co
 
 
 def test_kernels_are_versions_too(exact_command: Dutlab, tmp_path: Path) -> None:
-    """One kernel twice: the same figure to the last digit."""
-    from dutlab.hosts.kernels import newest_kernel  # noqa: PLC0415 -- after need_program
-
+    """One kernel by two names has the same figure to the last digit."""
     kernel = newest_kernel()
     (tmp_path / kernel.name).symlink_to(kernel)
     status, found = gate(exact_command, str(kernel), kernel.name, "--mode", "router")

@@ -81,6 +81,6 @@ def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> Versio
 
 
 def changed_by(changes: Sequence[float], cells: int) -> float | None:
-    """The change between the ends, as a logarithm, in one of so many cells; None while chance could have made it, or too little is known."""
+    """The change between the ends, as a logarithm, in one of so many cells; None while chance could have made it."""
     reach = mean_reach(changes, LEVEL / cells)
     return None if len(changes) < FEWEST_OF_ENDS or reach is None or reach.low <= 0 <= reach.high else reach.mean

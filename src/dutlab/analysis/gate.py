@@ -111,12 +111,17 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
         alarms = [c for c in found if c.kind is CheckKind.FAIL]
         if not alarms:
             return tuple(known.values())
-        second = {c.name: c for c in _decided(measure([c.name for c in alarms], lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)}
+        second = {c.name: c for c in again_by_rounds(measure, [c.name for c in alarms], allowed)}
         known |= {c.name: _after(c, second.get(c.name)) for c in alarms}
         undecided = [c.name for c in known.values() if c.kind is CheckKind.CANNOT_TELL and not c.again]
         if not undecided or any(c.kind is not CheckKind.PASS for c in known.values() if c.again):
             return tuple(known.values())
         pairs = measure(undecided, lambda of: _is_enough(of, allowed))
+
+
+def again_by_rounds(measure: Rounds, names: Collection[CellName], allowed: float) -> Sequence[GateCell]:
+    """What a second measurement says of cells that are worse by another."""
+    return _decided(measure(names, lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)
 
 
 def overall(cells: Sequence[GateCell]) -> CheckKind:

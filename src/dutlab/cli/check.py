@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,9 @@ import click
 from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, lines_of, margin_of, matched, plain, sides_of
 from dutlab.cli.limits_told import computed
 from dutlab.cli.options import FORMAT
-from dutlab.cli.quantities import SHARE
+from dutlab.cli.quantities import DURATION, SHARE
 from dutlab.cli.told import say, say_words
+from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 @FIGURE
 @BETTER
 @MATCH_MODES
+@click.option(
+    "--confirm", "confirm_s", type=DURATION, metavar="TIME", help="Measure again what fails, both runs in turn, for so long at most."
+)
 @FORMAT
 @JSON
 @click.pass_context
@@ -53,6 +57,7 @@ def check(
     figures: tuple[str, ...],
     betters: tuple[str, ...],
     matches: tuple[str, ...],
+    confirm_s: float | None,
     form: str,
     as_json: bool,
 ) -> None:
@@ -79,6 +84,10 @@ def check(
     newer = [open_run(path) for path in run]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     found = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)
+    if confirm_s is not None:
+        if len(run) != 1 or len(baselines) != 1 or not baselines[0].is_dir() or len(found.pair.runs[0]) != 1 or matches:
+            raise InputError("--confirm measures one run and one baseline run in turn", remedy="name one of each, with modes of one name")
+        found = _confirmed(found, (baselines[0], run[0]), confirm_s)
     if as_json:
         said = {"schema_version": 1, "margin": list(margins), "threshold": threshold, "failed": found.failed, "kind": found.kind.name,
                 "seen": found.seen, "allowed": found.allowed, "verdict": found.sentence}  # fmt: skip
@@ -86,6 +95,21 @@ def check(
     else:
         _say(found, newer[-1], form)
     ctx.exit(found.kind.exit_status)
+
+
+def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:
+    """The check with what a second measurement says of what fails it."""
+    from dutlab.cli.gate_runs import GateRuns  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.recovery import builds_its_lab  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    least = {(c.pair.label, c.pair.figure): c.least for c in found.worse if c.second is not None}
+    if not least:
+        return found
+    if True in {builds_its_lab(path) for path in paths}:
+        become_root()
+    making = GateRuns(paths[1].parent, 0.0, 0.0, within_s, find_engine())
+    return replace(found, again=making.again(paths, least))
 
 
 @dataclass(frozen=True)

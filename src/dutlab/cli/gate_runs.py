@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from dutlab.errors import InputError
 if TYPE_CHECKING:
     from dutlab.analysis.compare import Pair
     from dutlab.analysis.gate import CellName, GateCell
+    from dutlab.analysis.verdict import CheckKind
     from dutlab.report.questions.gated import GatePart, MeasuredSides
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.progress import RunResult
@@ -74,6 +75,24 @@ class GateRuns:
             parts.append(self._part("time", cells, self.time_allowed, sides))
         return parts
 
+    def again(self, paths: Sequence[Path], least: Mapping[CellName, float]) -> dict[CellName, CheckKind]:
+        """What a second measurement says of results of two runs, each of which is worse by its least; nothing where it has no result."""
+        from dutlab.analysis.gate import ALLOWED_BY_LEAST, again_by_rounds, of_counts  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.measures import is_exact  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
+
+        works = [to_repeat(path, testbed=None, trusted=False) for path in paths]
+        sides = self.sides(paths)
+        found: dict[CellName, CheckKind] = {}
+        counts = [name for name in least if is_exact(name[1])]
+        if counts:
+            cells = [of_counts(pair, least.get((pair.label, pair.figure), 0.0)) for pair in self._again(works, sides, counts)]
+            found |= {c.name: c.kind for c in cells}
+        if rest := [name for name in least if name not in counts]:
+            allowed = ALLOWED_BY_LEAST * max(least[name] for name in rest)
+            found |= {c.name: c.kind for c in again_by_rounds(_Rounds(self, works, sides), rest, allowed)}
+        return found
+
     def options(self, budget_s: float | None = None) -> RunOptions:
         """Of each run."""
         from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
@@ -110,9 +129,9 @@ class GateRuns:
     def sides(self, folders: Sequence[Path]) -> MeasuredSides:
         from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
         from dutlab.report.questions.gated import measured_sides  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.questions.sides import of_any_kernel, open_run  # noqa: PLC0415 -- `--help` needs none of it
 
-        older, newer = map(open_run, folders)
+        older, newer = (of_any_kernel(open_run(folder)) for folder in folders)
         return measured_sides(older, newer, CompareRequest())
 
     def _part(self, what: str, cells: Sequence[GateCell], allowed: float, sides: MeasuredSides | None) -> GatePart:
@@ -127,9 +146,13 @@ class GateRuns:
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:
     """What the first measurement called each result of the second; the trials of both are in one order."""
-    from dutlab.store.cell_figures import key_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.narrowed import keys_of  # noqa: PLC0415 -- `--help` needs none of it
 
-    old = {key_of(b.cell): key_of(a.cell) for a, b in zip(was.plan.trials, now.plan.trials, strict=True)}
+    old = {
+        new: old
+        for a, b in zip(was.plan.trials, now.plan.trials, strict=True)
+        for old, new in zip(keys_of(a.cell), keys_of(b.cell), strict=True)
+    }
     called = {place: label for label, place in first.keys.items()}
     return {label: called[old.get(key, key), name] for label, (key, name) in second.keys.items() if (old.get(key, key), name) in called}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from dutlab.plan.cell import Cell
@@ -11,10 +11,17 @@ from dutlab.spec.workloads.exact import MOST_FRAMES, ExactSetting
 from dutlab.store.cell_figures import CellKey, key_of
 
 
-def narrowed(work: Work, keys: Collection[CellKey]) -> Work:
+def narrowed(work: Work, keys: AbstractSet[CellKey]) -> Work:
     """The same with the trials of these cells alone."""
-    trials = tuple(trial for trial in work.plan.trials if key_of(trial.cell) in keys)
+    trials = tuple(trial for trial in work.plan.trials if not keys.isdisjoint(keys_of(trial.cell)))
     return replace(work, plan=work.plan.model_copy(update={"trials": trials, "estimate_s": sum(trial.estimate_s for trial in trials)}))
+
+
+def keys_of(cell: Cell) -> tuple[CellKey, CellKey]:
+    """A cell's own key, and that which it has where kernels are compared."""
+    if not isinstance(cell.setting, ExactSetting):
+        return (key_of(cell), key_of(cell))
+    return (key_of(cell), key_of(cell.model_copy(update={"setting": cell.setting.of_any_kernel})))
 
 
 def with_more_frames(work: Work, times: int) -> Work:

@@ -5,7 +5,7 @@ A check that could not have seen a change as small as the user allows has no ver
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,12 +39,16 @@ class Checked:
     pair: ComparedPair
     threshold: float | None
     """Fails a result that is worse by more than this share, proven or not."""
+    again: Mapping[tuple[str, str], CheckKind] | None = None
+    """Label and figure → what a second measurement says of a result that fails; None without one. What it does not have is open."""
 
     @property
     def kind(self) -> CheckKind:
         """What CI is told."""
         if self.failed:
             return CheckKind.FAIL
+        if self.unconfirmed:
+            return CheckKind.CANNOT_TELL
         return CheckKind.PASS if self.seen is not None and self.seen <= self.allowed else CheckKind.CANNOT_TELL
 
     @property
@@ -83,6 +87,11 @@ class Checked:
         """Results that fail the check."""
         return tuple(c for c in self.pair.comparisons if self.fails(c))
 
+    @cached_property
+    def unconfirmed(self) -> tuple[Comparison, ...]:
+        """Results that seem to fail it, of which the second measurement cannot tell."""
+        return tuple(c for c in self.pair.comparisons if self._seems_worse(c) and self._second(c) is CheckKind.CANNOT_TELL)
+
     @property
     def failed(self) -> bool:
         """Whether CI stops here."""
@@ -90,8 +99,8 @@ class Checked:
 
     @property
     def all_worse(self) -> bool:
-        """The cells are worse as a whole, whatever each of them is."""
-        return self.pair.together is not None and self.pair.together.verdict is Verdict.WORSE
+        """The cells are worse as a whole, whatever each of them is; after a second measurement those count that it confirms."""
+        return self.again is None and self.pair.together is not None and self.pair.together.verdict is Verdict.WORSE
 
     @property
     def overall(self) -> str:
@@ -116,6 +125,9 @@ class Checked:
         return f"a change of {_percent(self.seen)} in any result would have been seen"
 
     def _cannot_tell(self) -> str:
+        if self.unconfirmed:
+            named = ", ".join(c.pair.label for c in self.unconfirmed)
+            return f"{named}: seems to be worse, and the second measurement cannot tell; give it more time"
         if self.seen is not None:
             return (
                 f"only a change of {_percent(self.seen)} or more would have been seen in every result, and {_percent(self.allowed)} "
@@ -127,7 +139,14 @@ class Checked:
 
     def fails(self, c: Comparison) -> bool:
         """Whether this result alone fails the check."""
-        return c.verdict is Verdict.WORSE or (c.verdict is Verdict.MISSING and c.second is None) or self._is_beyond(c)
+        return (c.verdict is Verdict.MISSING and c.second is None) or (self._seems_worse(c) and self._second(c) is CheckKind.FAIL)
+
+    def _seems_worse(self, c: Comparison) -> bool:
+        return c.verdict is Verdict.WORSE or self._is_beyond(c)
+
+    def _second(self, c: Comparison) -> CheckKind:
+        """What the second measurement says; without one it is as the first."""
+        return CheckKind.FAIL if self.again is None else self.again.get((c.pair.label, c.pair.figure), CheckKind.CANNOT_TELL)
 
     def words(self, c: Comparison) -> str:
         """`31 % slower (p = 0.002)`; of a result without a ratio its verdict."""

@@ -11,6 +11,7 @@ from typing import Any
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.spec.factors import VERSION
+from dutlab.spec.workloads.exact import ExactSetting
 from dutlab.store.cell_figures import without_details
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
@@ -95,6 +96,21 @@ def with_modes_renamed(runs: Sequence[ComparedRun], baselines: Sequence[Compared
 def without_mode(record: TrialRecord) -> TrialRecord:
     """The record as if there were no modes, so that those of one run have cells in common."""
     return _without(record, "mode", mode="")
+
+
+def of_any_kernel(run: ComparedRun) -> ComparedRun:
+    """A run of one kernel in guests as if it did not say which, so that it has cells in common with one of another."""
+    settings = [r.cell.setting for r in run.records]
+    if len({setting.kernel if isinstance(setting, ExactSetting) else None for setting in settings}) != 1:
+        return run
+    return replace(run, records=tuple(map(_of_any_kernel, run.records)))
+
+
+def _of_any_kernel(record: TrialRecord) -> TrialRecord:
+    setting = record.cell.setting
+    if not isinstance(setting, ExactSetting):
+        return record
+    return record.model_copy(update={"cell": record.cell.model_copy(update={"setting": setting.of_any_kernel})})
 
 
 def without_version(record: TrialRecord) -> TrialRecord:

@@ -57,6 +57,11 @@ class ExactSetting(Setting):
     """The longest that the guest may take, by its own clock."""
 
     @property
+    def of_any_kernel(self) -> Self:
+        """The same of whatever kernel: what is compared where each side has one."""
+        return self.model_copy(update={"kernel": None, "modules": None})
+
+    @property
     def size(self) -> str:
         """That of all of them."""
         return str(self.frame_size.size or self.frame_size.name)

@@ -223,6 +223,9 @@ def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) ->
     for program in (BUSYBOX, IP, NFT, *more):
         entries |= program_entries(program)
     here = modules / "modules.dep"
+    if (modules / "kernel").is_dir() and not here.exists():
+        remedy = f"write it: depmod -b {modules.parents[2]} {release}"
+        raise LabError(f"{modules}: has modules and no modules.dep", remedy=remedy)
     if here.exists():
         entries |= _modules(modules, release)
     entries["needed"] = (DATA, " ".join(_NEEDED if here.exists() else ()).encode())
