@@ -11,8 +11,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
+from dutlab.analysis.verdict import CheckKind
 from dutlab.cli.check import check
 from dutlab.cli.claims import claims
+from dutlab.cli.gate_runs import GateRuns
 from dutlab.errors import InputError
 from fake_run import Wanted, build
 from golden import Golden
@@ -128,6 +130,28 @@ def test_annotations_are_one_line_for_each_failure_and_the_verdict(runs: Path) -
     assert any(line.startswith("::error title=router · sweep 64 · link a · received_pps::") and "%25 slower" in line for line in errors)
     passed = CliRunner().invoke(check, [str(runs / SAME), "--baseline", str(runs / OLD), "--format", "github"])
     assert passed.stdout.splitlines()[-1].startswith("::notice title=dutlab check::PASS: ")
+
+
+@pytest.mark.parametrize("second", CheckKind)
+def test_what_fails_is_measured_again_where_that_is_asked_for(runs: Path, monkeypatch: pytest.MonkeyPatch, second: CheckKind) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def again(_: GateRuns, paths: tuple[Path, Path], least: dict[tuple[str, str], float]) -> dict[tuple[str, str], CheckKind]:
+        assert paths == (runs / GONE, runs / NEW)
+        asked.extend(least)
+        return dict.fromkeys(least, second)
+
+    monkeypatch.setattr(GateRuns, "again", again)
+    monkeypatch.setattr("dutlab.runner.recovery.builds_its_lab", lambda _: False)  # these runs have no testbed
+    monkeypatch.setattr("dutlab.tools.engine.binary.find_engine", Path)
+    status, kind, _ = said(runs / NEW, "--baseline", runs / GONE, "--confirm", "1min")
+    assert asked and all(label.startswith("router · ") for label, _ in asked)
+    assert kind in {CheckKind.PASS: {"PASS", "CANNOT_TELL"}}.get(second, {second.name})
+    assert status == CheckKind[kind].exit_status
+    asked.clear()
+    assert said(runs / SAME, "--baseline", runs / OLD, "--confirm", "1min")[:2] == (0, "PASS") and not asked
+    done = run(runs / NEW, runs / SAME, "--baseline", runs / OLD, "--confirm", "1min")
+    assert isinstance(done.exception, InputError) and "--confirm" in done.exception.what
 
 
 def cards(run_folder: Path, out: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from capability import need_program
 from github_steps import Shell
-from vm.test_gate import rules
+from vm.test_gate_guests import rules
 
 ROOT = Path(__file__).parents[2]
 STEPS = {s["name"]: s for s in YAML(typ="safe").load(ROOT / "examples" / "ci" / "benchmark.yaml")["jobs"]["gate"]["steps"] if "name" in s}

@@ -64,7 +64,7 @@ def cost(text: str, backend: str) -> float:
             assert found["ledger"]["balances"] and found["ledger"]["lost"] == 0, found["ledger"]
             ends = [found[side]["streams"][0] for side in ("sent", "received")]
             took.append(max(of["last_monotonic_ns"] for of in ends) - ends[0]["first_monotonic_ns"])
-    few, many = took
+    few, many = map(int, took)
     return (many - few) / (MANY - FEW)
 
 

@@ -132,8 +132,8 @@ class BisectRuns:
             why = next(
                 (f"{names[at]}: {self._why(at)}" for at, of in zip(seen, ends, strict=True) if not of), "the ends have no result in common"
             )
-            for at in seen:
-                self._note(at, None, None, VersionSide.UNKNOWN, self._why(at))
+            for end in seen:
+                self._note(end, None, None, VersionSide.UNKNOWN, self._why(end))
             return self._found(("", ""), None, None, known, why)
         place = max(changes, key=lambda of: abs(changes[of]))
         first, last = (of[place] for of in ends)

@@ -8,11 +8,11 @@ from math import exp, log
 
 from dutlab.analysis.bisection import VersionSide
 from dutlab.measures import direction_of
-from dutlab.report.model.contests import cell_label, compared_by
-from dutlab.report.questions.sides import ComparedRun, without_version
+from dutlab.report.model.contests import OwnWords, cell_label, compared_by, own_words
+from dutlab.report.questions.sides import ComparedRun, of_any_kernel, without_version
 from dutlab.spec.factors import VERSION
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import CellFigures, cells_of, name_words
+from dutlab.store.cell_figures import CellFigures, cells_of, key_of, name_words
 
 Figures = dict[tuple[str, str], float]
 """Label and figure → value."""
@@ -111,9 +111,11 @@ def markdown_of(found: BisectFound) -> str:
 
 def figures_of(run: ComparedRun) -> Figures:
     """The main figures of each cell of a run."""
+    cells = cells_of(of_any_kernel(run).records)
+    own = own_words(cell.cell for cell in cells.values())
     return {
-        (_label(cell, name), figure): median([r.value for r in cell.readings(name, figure)])
-        for cell in cells_of(run.records).values()
+        (_label(cell, name, own), figure): median([r.value for r in cell.readings(name, figure)])
+        for cell in cells.values()
         for name, figure in compared_by([cell], ())
     }
 
@@ -123,12 +125,13 @@ def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dic
     found = dict[tuple[str, str], list[float]]()
     for run in runs:
         sides = [cells_of(without_version(r) for r in run.records if r.cell.factors.get(VERSION) == version) for version in (first, second)]
+        own = own_words(cell.cell for cell in sides[0].values())
         for key, cell in sides[0].items():
             if (other := sides[1].get(key)) is None:
                 continue
             for name, figure in compared_by([cell], ()):
                 a, b = ({r.repeat: r.value for r in of.readings(name, figure)} for of in (cell, other))
-                of_cell = found.setdefault((_label(cell, name), figure), [])
+                of_cell = found.setdefault((_label(cell, name, own), figure), [])
                 of_cell += [log(b[n] / a[n]) for n in a if n in b and min(a[n], b[n]) > 0]
     return found
 
@@ -143,9 +146,10 @@ def as_share(change: float) -> float:
     return exp(change) - 1
 
 
-def _label(cell: CellFigures, name: str) -> str:
+def _label(cell: CellFigures, name: str, own: OwnWords) -> str:
     of = cell.cell
-    return cell_label(of.mode, of.factors, of.workload, of.setting.size, name_words(name, of.links, of.workload))
+    words = cell_label(of.mode, of.factors, of.workload, of.setting.size, name_words(name, of.links, of.workload))
+    return " · ".join(filter(None, (words, own.get(key_of(of), ""))))
 
 
 def _percent(share: float) -> str:
