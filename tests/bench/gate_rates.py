@@ -1,6 +1,6 @@
 """How often `gate` and `bisect` are wrong, and how often they find what is there, by time, over simulated boxes whose truth is known.
 
-    python tests/bench/gate_rates.py [--pairs 1000] [--searches 200] [--round-s 10] [--otava PYTHON]
+    python tests/bench/gate_rates.py [--pairs 1000] [--searches 200] [--round-s 10] [--otava PYTHON] [--noise NAME]
 
 Noise is that of verdict_rates.py: rounds of both versions, drawn by chance, on one line of time. `--round-s` is what a round takes, so 900 s are
 90 rounds. What others say of the same series is printed too: benchstat's test (Mann-Whitney, p < 0.05, by SciPy, of the first ten and of all rounds,
@@ -99,7 +99,7 @@ class Otava:
         return found
 
 
-def gates(pairs: int, rounds: int, otava: Otava) -> Iterator[str]:
+def gates(pairs: int, rounds: int, otava: Otava, kinds: Sequence[Noise]) -> Iterator[str]:
     """False alarms of equal versions, and −3 % found."""
     yield f"### gate by time: {pairs} pairs, {CELLS} cells, at most {rounds} rounds, {TIME_ALLOWED:.0%} allowed\n"
     heads = (
@@ -114,7 +114,7 @@ def gates(pairs: int, rounds: int, otava: Otava) -> Iterator[str]:
     )
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
-    for noise in KINDS:
+    for noise in kinds:
         for change in (0.0, -0.03):
             dice = np.random.default_rng(SEED)
             said, used, others = list[CheckKind](), list[int](), list[tuple[bool, bool, bool | None, bool | None]]()
@@ -131,12 +131,12 @@ def gates(pairs: int, rounds: int, otava: Otava) -> Iterator[str]:
             )
 
 
-def searches(count: int, versions: int = 64, change: float = -0.03) -> Iterator[str]:
+def searches(count: int, kinds: Sequence[Noise], versions: int = 64, change: float = -0.03) -> Iterator[str]:
     """Culprits found among versions of which one is slower."""
     yield f"\n### bisect by time: {count} searches among {versions} versions, one of them {change:+.0%}\n"
     yield "| noise | right | wrong | cannot tell | versions asked, most | blocks, median |"
     yield "|---|---|---|---|---|---|"
-    for noise in KINDS:
+    for noise in kinds:
         dice, right, wrong, asked, blocks = np.random.default_rng(SEED), 0, 0, list[int](), list[int]()
         for _ in range(count):
             culprit = int(dice.integers(1, versions))
@@ -202,10 +202,12 @@ def main() -> None:
     parser.add_argument("--searches", type=int, default=200)
     parser.add_argument("--round-s", type=float, default=10.0)
     parser.add_argument("--otava", help="a Python that has apache-otava")
+    parser.add_argument("--noise", default="", help="only kinds whose name has this")
     given = parser.parse_args()
-    for line in gates(given.pairs, int(BUDGET_S / given.round_s), Otava(given.otava)):
+    kinds = [noise for noise in KINDS if given.noise in noise.name]
+    for line in gates(given.pairs, int(BUDGET_S / given.round_s), Otava(given.otava), kinds):
         print(line, flush=True)
-    for line in searches(given.searches):
+    for line in searches(given.searches, kinds):
         print(line, flush=True)
     print(by_counts(given.searches))
 

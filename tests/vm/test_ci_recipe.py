@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from ruamel.yaml import YAML
 
-from capability import need_program
 from github_steps import Shell
 from vm.test_gate_guests import rules
 
@@ -21,7 +20,6 @@ STEPS = {s["name"]: s for s in YAML(typ="safe").load(ROOT / "examples" / "ci" / 
 def test_the_recipe_passes_an_equal_rule_set_and_stops_one_that_costs_more(
     before: int, after: int, status: int, python_env: dict[str, str], exact_cache: Path, tmp_path: Path
 ) -> None:
-    need_program("git")
     shell = Shell(tmp_path, {**python_env, "XDG_CACHE_HOME": str(exact_cache)})
     git = ("git", "-c", "user.name=t", "-c", "user.email=t@example.net", "-c", "commit.gpgsign=false")
     subprocess.run(["git", "init", "-q"], cwd=shell.repository, check=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from capability import need_program
 from dutlab.hosts.kernels import newest_kernel
 from processes import LIMIT_S, eventually
 from vm.conftest import Dutlab
@@ -59,7 +58,6 @@ def test_a_rule_more_is_found_an_equal_set_passes_and_a_refused_one_cannot_be_to
 
 
 def test_the_commit_that_added_a_rule_is_found_and_a_cut_search_goes_on(exact_command: Dutlab, tmp_path: Path) -> None:
-    need_program("git")
     repository = tmp_path / "repository"
     repository.mkdir()
 

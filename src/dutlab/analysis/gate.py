@@ -190,5 +190,5 @@ def _share(change: float, better: Better) -> float:
 
 
 def _logarithm(share: float, better: Better) -> float:
-    """The way back."""
+    """Of a share of the first side: the reverse."""
     return log1p(share) if better == "lower" else -log1p(-share)
