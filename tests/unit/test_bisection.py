@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_count, side_of_rounds
+from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, VersionRow, commits_of
+from dutlab.errors import InputError
 from dutlab.report.questions.bisected import BisectFound, BisectStep, markdown_of
+from dutlab.spec.loader import read_experiment
 
 Side = VersionSide
 
@@ -74,3 +78,70 @@ def test_what_is_found_has_a_status_and_a_report(
     assert found.exit_status == status
     assert why in found.sentence and "run-1" in markdown_of(found)
     assert found.plain()["exit_status"] == status
+
+
+EXPERIMENT = {
+    "experiment": "e", "testbed": {"lab": "three-node"}, "factors": {"mode": ["router"]},
+    "workloads": [{"sweep": {"frame_sizes": [64], "rates": ["max"], "duration": "1s"}}],
+}  # fmt: skip
+COMMANDS = {"v": {"apply": ["true"], "restore": ["true"]}, "w": {"apply": ["true"], "restore": ["true"]}}
+
+
+def row_of(tmp_path: Path, count: int) -> VersionRow:
+    """Rule sets that are measured by time."""
+    words = [tmp_path / f"{n}.nft" for n in range(count)]
+    for word in words:
+        word.write_text(f"# {word.name}\n")
+    names = tuple(word.name for word in words)
+    return VersionRow(name="b", kind="rules", names=names, words=tuple(map(str, words)), experiment=EXPERIMENT, testbed="three-node")
+
+
+@pytest.mark.parametrize("kind", ["rules", "levels"])
+def test_a_run_by_time_has_both_versions_in_each_block(kind: str, tmp_path: Path) -> None:
+    row = row_of(tmp_path, 2) if kind == "rules" else VersionRow(
+        name="b", kind="levels", names=tuple(COMMANDS), levels=COMMANDS, experiment=EXPERIMENT, testbed="three-node"
+    )  # fmt: skip
+    runs = BisectRuns.create(tmp_path / "c", row, [], "0")
+    path = tmp_path / "e" / "experiment.yaml"
+    runs._write_timed(0, 1, path)
+    experiment = read_experiment(path).experiment
+    assert experiment.repeats == BLOCKS and len(experiment.factors["version"]) == 2
+    assert [len(of) for of in experiment.levels["version"].values()] == [1, 1]
+    with pytest.raises(InputError):
+        BisectRuns.create(tmp_path / "c", row, [], "0")
+    assert BisectRuns.open(tmp_path / "c").row == row
+
+
+@pytest.mark.parametrize(
+    ("change", "spread", "status", "culprits"),
+    [(-0.03, 0.01, 0, ("5.nft",)), (0.0, 0.01, 2, ()), (-0.03, 0.5, 2, ())],
+    ids=["found", "no-change", "too-much-spread"],
+)
+def test_a_search_by_time(
+    change: float, spread: float, status: int, culprits: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(7)
+    runs = BisectRuns.create(tmp_path / "c", row_of(tmp_path, 9), [], "0")
+    asked: list[tuple[int, int]] = []
+
+    def blocks(_: BisectRuns, first: int, second: int, told: Callable[..., bool]) -> dict[tuple[str, str], list[float]]:
+        asked.append((first, second))
+        truth = change if first < 5 <= second else 0.0
+        found: dict[tuple[str, str], list[float]] = {("cell", "received_pps"): []}
+        for _ask in range(4):
+            found["cell", "received_pps"] += [dice.gauss(truth, spread) for _ in range(BLOCKS)]
+            if told(found):
+                break
+        return found
+
+    monkeypatch.setattr(BisectRuns, "_asked", blocks)
+    found = runs.find()
+    assert (found.exit_status, found.culprits) == (status, culprits), found.sentence
+    assert (tmp_path / "c" / "report.md").read_text().startswith("# Bisection")
+    assert not culprits or (asked[-1] == (4, 5) and len(asked) <= most_steps(9))
+
+
+def test_what_is_no_repository_or_no_span_is_refused(tmp_path: Path) -> None:
+    for span in ("HEAD", "a..b"):
+        with pytest.raises(InputError):
+            commits_of(tmp_path, span)

@@ -80,6 +80,7 @@ def bisect(
         if versions or commits or campaign_file:
             raise click.UsageError("--resume knows its versions; leave others out")
         runs = BisectRuns.open(resumed)
+        _become_root_for(runs.row)
         runs.folder.insist_on_its_files(version("dutlab"))
     else:
         row, files = _row(
@@ -89,10 +90,15 @@ def bisect(
         )  # fmt: skip
         if len(row.names) < _FEWEST:
             raise InputError(f"{len(row.names)} versions leave nothing to search", remedy="name two or more, the oldest first")
-        if row.by_time and "lab" in str(row.experiment):
-            become_root()
+        _become_root_for(row)
         runs = BisectRuns.create(into or Path("campaigns") / row.name, row, files, version("dutlab"))
     _tell_and_end(runs, as_json=as_json)
+
+
+def _become_root_for(row: VersionRow) -> None:
+    """An embedded lab needs it."""
+    if row.experiment is not None and isinstance(row.experiment["testbed"], dict):
+        become_root()
 
 
 def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:

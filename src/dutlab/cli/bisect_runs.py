@@ -257,11 +257,11 @@ class BisectRuns:
         return self._why_of(self._pair(first, second)[0])
 
     def _why_of(self, planned: PlannedRun) -> str:
+        if (name := self.folder.done(planned)) is not None:
+            return why_nothing(open_run(self.folder.runs / name))
         refused = _refusal(_experiment_of(self.folder.path, planned.number))
         if refused.exists():
             return refused.read_text(encoding="utf-8")
-        if (name := self.folder.done(planned)) is not None:
-            return why_nothing(open_run(self.folder.runs / name))
         return self.folder.standing(planned).said or "its run did not begin"
 
     def _level(self, at: int) -> str:

@@ -73,6 +73,8 @@ class BisectFound:
                 else f"no change: the last version is as the first ({len(self.steps)} versions asked)"
             )
         whole = f"{self.label}, {self.figure}: {_percent(self.change)}{_way(self.figure, self.change)} from first to last"
+        if self.why:
+            return f"CANNOT TELL: {whole}; {self.why}"
         if self.contradicts:
             return f"CANNOT TELL: {whole}; a later version is as the first again, so there is more than one change"
         if len(self.culprits) > 1:
