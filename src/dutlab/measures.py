@@ -47,6 +47,7 @@ class MeasureUnit(Enum):
     J_PER_MPKT = ("j_per_mpkt", "J/Mpkt", MeasureKind.EFFICIENCY)
     PER_FRAME = ("per_frame", "/frame", MeasureKind.COUNT)
     PER_CPU_S = ("per_cpu_s", "/CPU s", MeasureKind.RATE)
+    PER_WORK = ("per_work", "/piece of work", MeasureKind.COUNT)
     BYTES_PER_S = ("bytes_per_s", "bytes/s", MeasureKind.RATE)
     BPS_L1 = ("bps_l1", "bit/s", MeasureKind.RATE)
     BPS_L2 = ("bps_l2", "bit/s", MeasureKind.RATE)
@@ -196,6 +197,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
     *_all(_U.PER_CPU_S, "higher", _BY_FORWARDER, "forwarded_frames_per_cpu_s forwarded_bits_per_cpu_s"),
+    *_all(_U.PER_WORK, "higher", "the same, in the CPU time of a fixed piece of work", "forwarded_frames_per_work forwarded_bits_per_work"),
     *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
     *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
     *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio received_line_ratio max_line_ratio saturation_line_ratio"),

@@ -23,7 +23,7 @@ from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Val
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
-from dutlab.report.sections.cpu_cost import cpu_cost, was_disturbed
+from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence, was_disturbed
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -103,6 +103,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     of_trial = {r.trial: r for r in records}
     of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
+    slowed = speed_sentence(records)
     made = RunReport(
         name=run.name,
         experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
@@ -139,8 +140,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
-        cpu_cost=cpu_cost(records, aside, modes) if any(map(was_disturbed, (*records, *aside))) else None,
-        spread=spread_sentence(_rates(found_sections)) if records else "",
+        cpu_cost=cpu_cost(records, aside, modes) if slowed or any(map(was_disturbed, (*records, *aside))) else None,
+        spread=" ".join(filter(None, (spread_sentence(_rates(found_sections)) if records else "", slowed))),
         faults=tuple(faults),
         simulated=_simulated(records),
     )

@@ -218,10 +218,10 @@ def doubts_of(watched: Watched) -> list[Doubt]:
 
 
 PER_CPU_SECOND = {
-    "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s"),
-    "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s"),
+    "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s", "forwarded_frames_per_work"),
+    "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s", "forwarded_bits_per_work"),
 }
-"""Rate → its figures by CPU time: of all threads of the testbed, and of those that forward alone."""
+"""Rate → its figures by CPU time: of all threads of the testbed; of those that forward alone; of these at equal speed of the processor."""
 FORWARDED = "ip_forwarded_datagrams"
 
 
@@ -240,14 +240,16 @@ def with_rate_per_cpu_second(
         return measured
     ran_s = (here.run_s, sum(t.run_s for name, t in here.threads.items() if forwarding and name.startswith(forwarding)))
     more = {}
-    for rate, (of_all, of_forwarding) in PER_CPU_SECOND.items():
+    counted = here.forwarding
+    for rate, (of_all, of_forwarding, at_equal_speed) in PER_CPU_SECOND.items():
         if rate in whole and ran_s[0] > 0:
             more[of_all] = whole[rate] * loaded_s / ran_s[0]
         if rate in whole and ran_s[1] > 0:
             passed = whole[rate] * loaded_s
             passed = max(passed, forwarded) if rate == "received_pps" else passed
             more[of_forwarding] = passed / ran_s[1]
-            counted = here.forwarding
+            if counted and counted.fixed_work_s is not None:
+                more[at_equal_speed] = more[of_forwarding] * counted.fixed_work_s
             if rate == "received_pps" and passed and counted and counted.instructions is not None and counted.cycles is not None:
                 more |= {"instructions_per_frame": counted.instructions / passed, "cycles_per_frame": counted.cycles / passed}
     return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})

@@ -60,6 +60,7 @@ _PRINTED = {
     MeasureUnit.J_PER_GB: Unit("J/GB", 1.0, 2),
     MeasureUnit.J_PER_MPKT: Unit("J/Mpkt", 1.0, 2),
     MeasureUnit.PER_CPU_S: Unit("a CPU second", 1.0, 0),
+    MeasureUnit.PER_WORK: Unit("a piece of work", 1.0, 1),
     MeasureUnit.PER_FRAME: Unit("a frame", 1.0, 1),
     MeasureUnit.BYTES_PER_S: BYTE_RATE,
     MeasureUnit.BPS_L1: MBPS,

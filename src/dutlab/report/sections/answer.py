@@ -208,7 +208,8 @@ def _verdict(row: LimitRow | None) -> str:
 def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook) -> Iterator[str]:
     if report.busy:
         yield report.busy
-        yield from _by_cpu_time(report)
+        if report.cpu_cost is not None:
+            yield report.cpu_cost.words
         return
     yield from (sentence for section in report.sections for sentence in section.answer)
     if len(report.headlines) > MOST_SENTENCES:
@@ -224,16 +225,12 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
         elif workload not in about:
             yield from _ranges(table)
     yield from _without_rank(tables)
-    if any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells):
-        yield from _by_cpu_time(report)
+    greyed = any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells)
+    if (cost := report.cpu_cost) is not None and (greyed or cost.at_equal_speed):
+        yield cost.words
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
         yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
-
-
-def _by_cpu_time(report: RunReport) -> Iterator[str]:
-    if report.cpu_cost is not None:
-        yield report.cpu_cost.words
 
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Modes by processor time per frame: what is left to say where other work disturbed rates.
+"""Modes by processor time per frame: what is left to say where other work disturbed rates, or slowed the processor.
 
 A rate falls with every slice of time that other work takes; the processor time that the forwarding threads use for a frame hardly does.
-So all attempts count here, disturbed ones too. The rule for answers (dutlab.analysis.answers) decides, of the figures by processor time.
+Where the processor itself was slower in some trials, that is taken out (dutlab.sensors.processor_speed). So all attempts count here,
+disturbed ones too. The rule for answers (dutlab.analysis.answers) decides, of the figures by processor time.
 """
 
 from __future__ import annotations
@@ -20,22 +21,45 @@ from dutlab.store.cell_figures import cells_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 
+AT_EQUAL_SPEED = ("forwarded_frames_per_work", "forwarded_bits_per_work")
 FORWARDING = ("forwarded_frames_per_cpu_s", "forwarded_bits_per_cpu_s")
 ALL_THREADS = ("received_frames_per_cpu_s", "goodput_bits_per_cpu_s")
 _NS = 1e9
+MOST_SLOWER = 0.10
+"""From this share on it is said that the processor was slower in some trials than in others."""
 
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:
     """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
     attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
-    for figures in (FORWARDING, ALL_THREADS):
+    for figures in (AT_EQUAL_SPEED, FORWARDING, ALL_THREADS):
         having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
         if modes := _modes(cells_of(compared), figures):
             unplaced = tuple(sorted({*of_run} - {of.mode for of in modes}))
-            return CpuCost(modes, len(shared), len(compared), sum(map(was_disturbed, compared)), figures is FORWARDING, unplaced)
+            return CpuCost(
+                modes,
+                cells=len(shared),
+                attempts=len(compared),
+                disturbed=sum(map(was_disturbed, compared)),
+                forwarding=figures is not ALL_THREADS,
+                at_equal_speed=figures is AT_EQUAL_SPEED,
+                unplaced=unplaced,
+            )
     return None
+
+
+def speed_sentence(records: Sequence[TrialRecord]) -> str:
+    """How far the speed of the processor that forwards differed between measured trials; empty where it hardly did, or is not known."""
+    read = [of.forwarding for r in records if r.status == "measured" for of in r.interference.values() if of.forwarding is not None]
+    took_s = [of.fixed_work_s for of in read if of.fixed_work_s is not None]
+    if not took_s or (more := max(took_s) / min(took_s) - 1) <= MOST_SLOWER:
+        return ""
+    return (
+        f"The processor that forwards worked up to {more:.0%} slower in some trials than in others (its clock, other work on its core, or"
+        " neighbours on its host): rates differ by that too, and processor time per frame at equal speed does not."
+    )
 
 
 def was_disturbed(record: TrialRecord) -> bool:
