@@ -22,6 +22,7 @@ from dutlab.errors import InputError
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import read_files
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
 from dutlab.report.write import write_report
@@ -52,12 +53,12 @@ def test_a_mixed_load_of_fio_has_both_ways_in_base_units():
         "job": "rand", "rw": "randrw", "rwmixread": 70, "bs": "4k", "iodepth": 4, "ioengine": "null", "size": "64M", "ramp_s": 0.0, "duration_s": 1.0,
     }  # fmt: skip
     for way in ("read", "write"):
-        assert figures[f"{way}_iops"] == said[way]["iops"]
-        assert figures[f"{way}_bytes_per_s"] == said[way]["bw_bytes"]
-        assert figures[f"{way}_clat_p99_ns"] == said[way]["clat_ns"]["percentile"]["99.000000"]
-        assert figures[f"{way}_clat_p999_ns"] == said[way]["clat_ns"]["percentile"]["99.900000"]
-        assert figures[f"{way}_lat_mean_ns"] == said[way]["lat_ns"]["mean"]
-    assert not [name for name in figures if name.startswith("trim")]
+        assert figures[f"iops.{way}"] == said[way]["iops"]
+        assert figures[f"bytes_per_s.{way}"] == said[way]["bw_bytes"]
+        assert figures[f"clat_p99_ns.{way}"] == said[way]["clat_ns"]["percentile"]["99.000000"]
+        assert figures[f"clat_p999_ns.{way}"] == said[way]["clat_ns"]["percentile"]["99.900000"]
+        assert figures[f"lat_mean_ns.{way}"] == said[way]["lat_ns"]["mean"]
+    assert not [name for name in figures if name.endswith(".trim")]
     assert len(trial.measured.tables["latency"]) == 2 * 17
     assert trial.ended.timestamp() == json.loads(VALID["fio"])["timestamp"]
     assert not trial.measured.doubts
@@ -67,14 +68,14 @@ def test_fio_before_version_3_counts_microseconds_and_kibibytes():
     job = {"jobname": "old", "read": {"total_ios": 10, "iops": 5.0, "bw": 20, "clat": {"mean": 1.5, "percentile": {"99.000000": 3}}}}
     (trial,) = read("fio", json.dumps({"fio version": "fio-2.2.10", "jobs": [job]}).encode())
     figures = trial.measured.figures["storage"]
-    assert (figures["read_bytes_per_s"], figures["read_clat_mean_ns"], figures["read_clat_p99_ns"]) == (20 * 1024, 1500, 3000)
+    assert (figures["bytes_per_s.read"], figures["clat_mean_ns.read"], figures["clat_p99_ns.read"]) == (20 * 1024, 1500, 3000)
 
 
 def test_of_reports_one_after_the_other_the_last_counts_and_that_is_said():
     early = json.loads(VALID["fio"])
     early["jobs"][0]["read"]["iops"] = 1.0
     (trial,) = read("fio", json.dumps(early, indent=1).encode() + b"\n" + VALID["fio"])
-    assert trial.measured.figures["storage"]["read_iops"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
+    assert trial.measured.figures["storage"]["iops.read"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
     assert "2 reports" in doubts(trial)
 
 
@@ -84,7 +85,7 @@ def test_the_text_of_fio_says_what_its_json_says_of_the_same_run():
         said, exact = text.measured.figures["storage"], report.measured.figures["storage"]
         assert said.keys() == exact.keys()
         for name, value in exact.items():
-            assert said[name] == pytest.approx(value, rel=0.01, abs=1000 if name.endswith("_ns") else 0), name
+            assert said[name] == pytest.approx(value, rel=0.01, abs=1000 if measure_unit(name) is MeasureUnit.NS else 0), name
         assert text.measured.facts == report.measured.facts
         assert text.ended == report.ended.replace(microsecond=0)
         assert len(text.measured.tables["latency"]) == len(report.measured.tables["latency"])
@@ -111,9 +112,9 @@ old: (groupid=0, jobs=1): err= 0: pid=7: Mon Jan  5 10:00:00 2015
 def test_the_text_of_fio_2_has_kilobytes_of_1024_and_any_unit_of_latency():
     (trial,) = read("fio", FIO_2_TEXT)
     figures = trial.measured.figures["storage"]
-    assert figures["write_bytes_per_s"] == 12800 * 1024
-    assert figures["write_iops"] == pytest.approx(1600)
-    assert (figures["write_clat_mean_ns"], figures["write_clat_max_ns"], figures["write_clat_p99_ns"]) == (19.96e6, 1.2e9, 31e6)
+    assert figures["bytes_per_s.write"] == 12800 * 1024
+    assert figures["iops.write"] == pytest.approx(1600)
+    assert (figures["clat_mean_ns.write"], figures["clat_max_ns.write"], figures["clat_p99_ns.write"]) == (19.96e6, 1.2e9, 31e6)
     assert trial.cell.params["bs"] == "8k"
     with pytest.raises(InputError, match="no job of fio with a result"):
         read("fio", FIO_2_TEXT[: FIO_2_TEXT.index(b"  write:")])
@@ -136,7 +137,7 @@ def test_a_report_that_dutlab_had_written_lands_in_the_cell_that_it_was_measured
 def test_jobs_reported_as_a_group_are_one_trial_and_reads_that_memory_may_have_answered_are_doubted():
     (trial,) = read("fio", FIO_CACHED.read_bytes())
     assert trial.cell.params["numjobs"] == 2
-    assert trial.measured.figures["storage"]["read_iops"] > 0
+    assert trial.measured.figures["storage"]["iops.read"] > 0
     assert [d.kind for d in trial.measured.doubts] == [DoubtKind.PAGE_CACHE]
     (one,) = read("fio", (FIO.parent / "jbod-json-plus.json").read_bytes().replace(b'"direct" : "1"', b'"direct" : "0"'))
     assert [d.kind for d in one.measured.doubts] == [DoubtKind.PAGE_CACHE]
@@ -169,8 +170,8 @@ def test_a_cut_report_of_fio_keeps_what_stands_before_the_cut_and_names_the_line
     at = VALID["fio"].index(b'"write"') + 40
     (trial,) = read("fio", VALID["fio"][:at])
     figures = trial.measured.figures["storage"]
-    assert figures["read_iops"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
-    assert "write_iops" not in figures
+    assert figures["iops.read"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
+    assert "iops.write" not in figures
     assert f"line {VALID['fio'][:at].count(10) + 1} cannot be read" in doubts(trial)
 
 

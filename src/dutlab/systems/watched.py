@@ -20,6 +20,25 @@ CALLS, VECTORS = "_calls", "_vectors"
 _TIMES = re.compile(r"(\d+)m([\d.]+)s")
 
 
+def frames_and_calls(counters: Mapping[str, float]) -> list[tuple[float, float]]:
+    """Of each input that polls: how many frames it found, and how often it looked."""
+    return [(of, counters.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name, of in counters.items() if name.endswith(VECTORS)]
+
+
+_LIMIT = "_limit_celsius"
+"""End of the name of a sample that is the limit of the temperature of that name; it is told once, and when it changes."""
+
+
+def limit_name(temperature: str) -> str:
+    """`core_0_limit_celsius` of `core_0_celsius`."""
+    return temperature.removesuffix("_celsius") + _LIMIT
+
+
+def is_limit(name: str) -> bool:
+    """Whether a sample is the limit of a temperature."""
+    return name.endswith(_LIMIT)
+
+
 @dataclass(frozen=True)
 class CpuTimes:
     """Time of one core since boot, in clock ticks."""

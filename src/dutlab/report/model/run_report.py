@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dutlab.plan.cell import Cell
 from dutlab.report.model.curve import Curve
@@ -24,6 +24,7 @@ from dutlab.workloads import plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
+    from dutlab.analysis.limited.finding import LimitFinding
 
 
 @dataclass(frozen=True)
@@ -261,6 +262,8 @@ class LimitRow:
     value: float
     words: str
     """`limited by line rate`."""
+    cause: str
+    """`line rate`."""
     confidence: str
     """`shown`, `likely`, `possible`; empty where it is not known."""
     evidence: tuple[str, ...]
@@ -270,6 +273,21 @@ class LimitRow:
     trials: tuple[int, ...]
     missing: tuple[str, ...] = ()
     """What nobody knows of it, most telling first."""
+
+    @classmethod
+    def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
+        """The verdict on a cell's main figure, whose median is `value`."""
+        figure, link = group.main
+        return cls(
+            label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=found.words,
+            cause=found.cause, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing, others=found.others,
+            next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
+        )  # fmt: skip
+
+    @property
+    def verdict(self) -> str:
+        """`line rate (shown)`; `not known`."""
+        return f"{self.cause} ({self.confidence})" if self.confidence else "not known"
 
     @property
     def where(self) -> str:
@@ -400,6 +418,8 @@ class RunReport:
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""
     labels: tuple[str, ...]
     """Rows in their order; a label's place decides its colour."""
+    modes: Mapping[str, str]
+    """Label → its mode."""
     headlines: tuple[Headline, ...]
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
@@ -427,13 +447,10 @@ class RunReport:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Each label, and each mode that labels begin with → its first place among them."""
-        out: dict[str, int] = {}
-        for place, label in enumerate(self.labels):
-            mode = ""
-            for level in label.split(" · "):
-                mode = f"{mode} · {level}" if mode else level
-                out.setdefault(mode, place)
+        """Each label, and each mode → its first place among the labels."""
+        out = {label: place for place, label in enumerate(self.labels)}
+        for label in self.labels:
+            out.setdefault(self.modes[label], out[label])
         return out
 
     @property

@@ -222,8 +222,7 @@ def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run:
 
 
 def _label(cell: ClaimedCell) -> str:
-    size = str(cell.params.get("frame_size") or "")
-    return cell_label(cell.mode, cell.factors, cell.workload, size, name_words(cell.link, cell.links, cell.workload))
+    return cell_label(cell.mode, cell.factors, cell.workload, cell.size, name_words(cell.link, cell.links, cell.workload))
 
 
 def _worse_by(c: Comparison) -> float | None:

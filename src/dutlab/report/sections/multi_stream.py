@@ -48,7 +48,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     for streams in by_stream.values():
         tables.append(_table(streams, book, [t.slug for t in tables]))
     cell, same = groups[0].cell, alike_names(g.cell.setting for g in groups)
-    varied = {name for name in cell.params if name not in same or name.startswith("stream_")}
+    varied = {name for name in cell.params if name not in same} | cell.setting_as(MultiStreamSetting).words_of_streams.keys()
     found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
     told = asked_words(cell.setting, cell.tool, without=varied)
     return Section(

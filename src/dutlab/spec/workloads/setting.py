@@ -6,7 +6,7 @@ Names carry units. A JSON file has a setting as an object whose `kind` says whic
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from ipaddress import IPv4Network, IPv6Network
@@ -26,6 +26,14 @@ from dutlab.workloads import named, plug_of
 IMPORTED: Final = "imported"
 Value = str | float | int | None
 Params = Mapping[str, Value]
+
+
+Identity = tuple[tuple[str, Value], ...]
+
+
+def identity_of(params: Params, *, without: Collection[str] = ()) -> Identity:
+    """What tells settings of one workload apart, but for some names."""
+    return tuple(sorted((name, value) for name, value in params.items() if name not in without))
 
 
 @dataclass(frozen=True)

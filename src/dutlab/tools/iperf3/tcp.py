@@ -5,8 +5,8 @@ pinned with taskset(1) where the testbed says to which cores. Every server is se
 start together. Servers are ours: started for one test, ended with it.
 
 Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
-receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` goodput_bps is
-of both directions together, forward/goodput_bps and reverse/goodput_bps of each.
+receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` those of each
+direction are of `a` and `a.back`, and `a+a.back` has both together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.iperf3 import Iperf3Setting, TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
-from dutlab.subject import figure_name
+from dutlab.subject import joined
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
@@ -177,11 +177,12 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result, r.back) for r in ran}
+    each = [{r.link: r.result.figures} if r.back is None else both_ways(r.link, r.result.figures, r.back.figures) for r in ran]
+    figures = {place: of for found in each for place, of in found.items()}
     if len(ran) > 1:
-        each = list(figures.values())
-        added = (name for name in each[0] if figure_name(name).measure in _ADDS and all(name in f for f in each))
-        figures[cell.link_label] = {name: sum(f[name] for f in each) for name in added}
+        whole = [next(iter(found)) for found in each]
+        added = (name for name in _ADDS if all(name in figures[place] for place in whole))
+        figures[joined(whole)] = {name: sum(figures[place][name] for place in whole) for name in added}
     facts = {"iperf3_version": ran[0].result.version}
     if congestion := sorted({r.result.congestion for r in ran if r.result.congestion}):
         facts["iperf3_congestion_control"] = ", ".join(congestion)
