@@ -15,7 +15,9 @@ from mutated_imports import whole_files
 
 import dutlab
 from dutlab.analysis.answers import Contest, Entrant, decide
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
+from dutlab.analysis.verdict import Verdict
 from dutlab.choices import IMPORTS
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare as compare_command

@@ -10,7 +10,9 @@ import sys
 
 import pytest
 
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
+from dutlab.analysis.verdict import Verdict
 from dutlab.measures import direction_of
 from dutlab.spec import workloads
 from dutlab.spec.workloads import Need, WorkloadModel, model_of

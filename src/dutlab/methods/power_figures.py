@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from dutlab.methods.ports import Measured, Row, SensedValue
+from dutlab.methods.dut_ports import SensedValue
+from dutlab.methods.ports import Measured, Row
 from dutlab.methods.soak_power import CELSIUS
 from dutlab.plan.cell import Cell
 from dutlab.spec.sensors import SensorSpec

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
+from dutlab.analysis.verdict import Verdict
 from dutlab.errors import StoreError
 from dutlab.measures import direction_of
 from dutlab.publish.devices import DeviceSheet

@@ -16,9 +16,10 @@ from urllib.parse import quote
 from dutlab import bounds, outside
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
+from dutlab.report.model.course import Conditions, RunCourse, RunWatch
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Conditions, LimitRow, ReadRun, RunCourse, RunReport, RunWatch, Section, TrialLine
+from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions

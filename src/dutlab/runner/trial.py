@@ -16,7 +16,8 @@ from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
-from dutlab.methods.ports import Measured, SensedValue
+from dutlab.methods.dut_ports import SensedValue
+from dutlab.methods.ports import Measured
 from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
-from dutlab.analysis.compare import Comparison, Margin, Pair
+from dutlab.analysis.comparison import Comparison, Margin, Pair
 from dutlab.analysis.design import in_turn
 from dutlab.analysis.together import Together, overall
 from dutlab.errors import DirectionUnknown, InputError

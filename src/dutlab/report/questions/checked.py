@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together

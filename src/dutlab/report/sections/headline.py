@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dutlab.analysis.answers import AnswerKind, Standing
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.together import Together
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.measures import is_exact, is_speed

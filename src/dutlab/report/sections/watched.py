@@ -10,10 +10,12 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from dutlab.errors import StoreError
+from dutlab.report.model.course import CheckLine
+from dutlab.report.model.cpu import Cpu, CpuRow
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import CheckLine, Cpu, CpuRow, Section
+from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
