@@ -91,10 +91,15 @@ class Comparison:
     """What these values would have proven, where they could have; empty where they prove something, or are bounds."""
 
     @property
-    def why(self) -> str:
-        """The grounds with p, in a sentence."""
+    def clauses(self) -> tuple[str, ...]:
+        """The grounds, the first of them with p."""
         first, *rest = self.grounds
-        return "; ".join(filter(None, (f"{p_words(self.p)} {first}" if self.by_p and self.p is not None else first, self.would, *rest)))
+        return tuple(filter(None, (f"{p_words(self.p)} {first}" if self.by_p and self.p is not None else first, self.would, *rest)))
+
+    @property
+    def why(self) -> str:
+        """The same in a sentence."""
+        return "; ".join(self.clauses)
 
 
 def turned(c: Comparison) -> Comparison:

@@ -39,6 +39,22 @@ def is_limit(name: str) -> bool:
     return name.endswith(_LIMIT)
 
 
+IDLE, STEAL = "idle", "steal"
+"""States of a core: without work, and taken by a hypervisor."""
+_CORE = re.compile(r"cpu(\d+)_([a-z]+)_percent")
+
+
+def core_sample(core: int, state: str) -> str:
+    """The name of the sample of a core's time in a state: `cpu3_softirq_percent`."""
+    return f"cpu{core}_{state}_percent"
+
+
+def core_of(name: str) -> tuple[int, str] | None:
+    """The core and the state that a sample is of; None of any other."""
+    found = _CORE.fullmatch(name)
+    return None if found is None else (int(found[1]), found[2])
+
+
 @dataclass(frozen=True)
 class CpuTimes:
     """Time of one core since boot, in clock ticks."""

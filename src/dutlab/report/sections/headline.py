@@ -186,7 +186,7 @@ class _Values:
         inside = found.ratio.interval if found.ratio is not None else None
         if reason is Reason.INTERVAL and inside is not None:
             return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, holds 1"
-        return found.why.replace("; ", ", ") if reason is Reason.TOO_FEW else found.why.partition("; ")[0]
+        return ", ".join(found.clauses) if reason is Reason.TOO_FEW else found.clauses[0]
 
 
 NO_UPPER = "no upper bound was found"
