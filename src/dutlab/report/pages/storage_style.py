@@ -29,9 +29,9 @@ _Text = tuple[str, tuple[str, str]]
 _NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
-"""A latency that stands beside a rate, in order of preference."""
+"""Latencies to show next to a rate, in order of preference."""
 _TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_bytes", "fio_cpu_cores", "host_cpu_cores"}
-"""What such tests print beside rates."""
+"""What else such tests print."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
