@@ -35,7 +35,7 @@ def report(measured):
 
 async def test_in_reverse_the_client_receives_and_the_senders_processor_is_the_servers(tcp):
     measured = await tcp.measure(cell_of("iperf3", links=("a",), streams=2, omit_s=0, duration_s=1, direction="reverse"))
-    said, figures = report(measured), measured.figures["a"]
+    said, figures = report(measured), measured.figures["a.back"]
     assert said["start"]["test_start"]["reverse"] == 1
     assert figures["goodput_bps"] == said["end"]["sum_received"]["bits_per_second"] > 1e6
     assert figures["sender_cpu_percent"] == said["end"]["cpu_utilization_percent"]["remote_total"]

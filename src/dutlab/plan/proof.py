@@ -7,7 +7,6 @@ from math import comb
 
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
-from dutlab.spec.workloads.setting import directions_of
 from dutlab.stats import few
 from dutlab.stats.power import LEAST_IN_TURN, provable, provable_by_few
 
@@ -55,7 +54,7 @@ def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
 
 def _figures(cell: Cell) -> int:
     """What of a cell is compared: each direction of each link, and the sum of several."""
-    flows = len(cell.links) * len(directions_of(cell.setting).backs)
+    flows = len(cell.links) * len(cell.setting.ways.backs)
     return flows if flows == 1 else flows + 1
 
 

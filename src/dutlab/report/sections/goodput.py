@@ -16,7 +16,8 @@ from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Sectio
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.subject import joined, sums_first
+from dutlab.store.cell_figures import WAY_WORDS
+from dutlab.subject import joined, subject_of, sums_first
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
@@ -106,7 +107,8 @@ def _places(links: tuple[str, ...], groups: Sequence[Group]) -> list[str]:
 
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
     driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
-    column = Column(f"link {link}", figure, group=driven, links=links, link=link)
+    subject = subject_of(link)
+    column = Column(f"link {joined(subject.places)}{WAY_WORDS[subject.way]}", figure, group=driven, links=links, link=link)
     return replace(column, head="sum") if column.sum else column
 
 

@@ -128,6 +128,11 @@ class Setting(BaseModel):
         return ""
 
     @property
+    def ways(self) -> Directions:
+        """Which ways data goes on each link."""
+        return Directions.FORWARD
+
+    @property
     def ends(self) -> tuple[str, ...]:
         """The host that sends and the one that receives, where it names them itself."""
         return ()
@@ -249,10 +254,10 @@ class DirectedSetting(FrameSetting):
 
     directions: DirectionsSaid = Directions.FORWARD
 
-
-def directions_of(setting: Setting) -> Directions:
-    """Which ways frames go on each link."""
-    return setting.directions if isinstance(setting, DirectedSetting) else Directions.FORWARD
+    @property
+    def ways(self) -> Directions:
+        """As it says."""
+        return self.directions
 
 
 class LoadSetting(DirectedSetting):
