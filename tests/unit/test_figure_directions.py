@@ -42,7 +42,7 @@ FIGURES = (
     *("50%/wcl_ns", "50%/pdv_ns", "100%/loss_ratio", "half/latency_p999_ns", "back/outage_max_ns", "forward/silence_s"),
     *("voice/received_pps", "voice/loss_ratio", "voice/latency_p99_ns", "full-load/watts", "idle/above_idle_w", "full-load/j_per_gb"),
     *("12.5%/pps_per_w", "erf/critical_pps", "ndr/conditional_bps_l1", "received_step_ratio", "offered_step_ratio", "rtt_p99_ns"),
-    *("upload/goodput_bps", "forward/lossless_ratio", "rate_pps", "gbps", "mbytes_per_s", "cpu_clk_unhalted/count", "rig_received_pps"),
+    *("forward/lossless_ratio", "rate_pps", "gbps", "mbytes_per_s", "cpu_clk_unhalted/count", "rig_received_pps"),
     *("seq/bytes_per_s.read", "rand/iops.write", "all/clat_p99_ns.trim", "seq/fio_cpu_cores"),
 )
 """Figures whose names are made of several parts, one of each kind."""

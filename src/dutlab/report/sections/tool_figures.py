@@ -13,7 +13,7 @@ from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
-from dutlab.subject import WAYS_OF_DRIVES, figure_name
+from dutlab.subject import WAYS_OF_DRIVES, figure_name, sums_first
 
 _ORDER = (*WAYS_OF_DRIVES.values(), None)
 """Reads, writes and trims, then what has no way."""
@@ -64,7 +64,7 @@ class _Table:
         found = []
         for key in dict.fromkeys(alike.values()):
             same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]
-            named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, name, book)) for g in same]
+            named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.main[1], name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
             found.append(compared(about, named, name, book))
         return first_of([h for h in found if h is not None])
@@ -104,7 +104,8 @@ def _settings(group: Group) -> list[tuple[str, int, float | str]]:
 
 def _places(group: Group) -> list[str]:
     """What has figures of its own: all that was driven together, then each of it."""
-    return list(dict.fromkeys((group.cell.link_label, *group.cell.links)))
+    found = sums_first(place for r in group.measured for place in r.figures)
+    return list(dict.fromkeys((group.main[1], *group.cell.links, *found)))
 
 
 def _is_shown(place: str, group: Group) -> bool:
