@@ -7,6 +7,7 @@ from math import comb
 
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
+from dutlab.spec.workloads.setting import identity_of
 from dutlab.stats import few
 from dutlab.stats.power import LEAST_IN_TURN, provable, provable_by_few
 
@@ -34,7 +35,7 @@ def proof_of(plan: Plan) -> Proof:
     base = [c for c in cells if cells and c.mode == cells[0].mode]
     alike: dict[object, list[Cell]] = {}
     for c in cells:
-        alike.setdefault((c.workload, c.links, tuple(sorted(c.params.items()))), []).append(c)
+        alike.setdefault((c.workload, c.links, identity_of(c.params)), []).append(c)
     comparisons = sum(comb(len(same), 2) * _figures(same[0]) for same in alike.values())
     if not comparisons:
         return Proof(repeats, 0, None, None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
+from dutlab.plan.cell import Cell
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads.setting import Setting, Value
 from dutlab.subject import figure_name, joined
@@ -175,6 +176,12 @@ def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
 def alike_names(settings: Iterable[Setting]) -> set[str]:
     """Names of the params on whose values all settings agree."""
     return {name for name, _ in set.intersection(*(set(setting.params.items()) for setting in settings))}
+
+
+def asked_of_all(cells: Collection[Cell], *, without: Collection[str] = ()) -> str:
+    """`iperf3, 30 s`: what all of some cells of a workload were asked for."""
+    first, alike = next(iter(cells)), alike_names(cell.setting for cell in cells)
+    return asked_words(first.setting, first.tool, without={*(first.params.keys() - alike), *without})
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
 
 def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
     """A row a rate of the same drives, with its latency beside it."""
-    common = dict(set.intersection(*(set(g.cell.params.items()) for g in groups))) if len(groups) > 1 else {}
+    common = alike_names(g.cell.setting for g in groups) if len(groups) > 1 else set[str]()
     asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
     several = len({g.cell.links for g in groups}) > 1
     if several:

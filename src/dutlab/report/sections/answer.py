@@ -15,7 +15,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of, column_words, in_order, plural, setting_words, size_order
+from dutlab.report.model.words import SIZES, alike_names, asked_of_all, better_of, column_words, in_order, plural, setting_words, size_order
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
@@ -116,8 +116,7 @@ class _Cells:
         for group in groups:
             asked = setting_words(group.cell.setting, without={*alike, *_PLACE})
             found[group.label, _Place(group.cell.links, _size(group), asked)] = group
-        cell = groups[0].cell
-        return cls(found, asked_words(cell.setting, cell.tool, without={*(cell.params.keys() - alike), *_PLACE}))
+        return cls(found, asked_of_all([g.cell for g in groups], without=_PLACE))
 
     @property
     def workload(self) -> str:

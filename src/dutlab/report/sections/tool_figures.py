@@ -11,7 +11,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
+from dutlab.report.model.words import alike_names, asked_of_all, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.subject import WAYS_OF_DRIVES, figure_name, sums_first
 
@@ -73,8 +73,7 @@ class _Table:
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
     del read
-    cell = groups[0].cell
-    workload = cell.workload
+    workload = groups[0].cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
     alike = alike_names(g.cell.setting for g in groups)
@@ -89,7 +88,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         slug=workload,
         workload=workload,
         title=workload,
-        lead=f"Figures reported by the tool: {asked_words(cell.setting, cell.tool, without=cell.params.keys() - alike)}.",
+        lead=f"Figures reported by the tool: {asked_of_all([g.cell for g in groups])}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(found for table in tables if table.direction or len(tables) == 1 for found in table.headlines(book)),
