@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from dutlab.analysis.compare import Comparison
+    from dutlab.analysis.comparison import Comparison
     from dutlab.measures import Better
     from dutlab.report.model.run_report import RunReport
     from dutlab.report.questions.compared import ComparedPair

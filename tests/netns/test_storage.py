@@ -94,8 +94,8 @@ def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, me
     _, record = measured(EXPERIMENT.replace("WAY", way), "d3", "d4")
     direction = way.removeprefix("rand")
     figures = record["figures"]
-    both = figures["server:d1+server:d2"][f"{direction}_iops"]
-    assert both == pytest.approx(sum(figures[d][f"{direction}_iops"] for d in ("server:d1", "server:d2")))
+    both = figures["server:d1+server:d2"][f"iops.{direction}"]
+    assert both == pytest.approx(sum(figures[d][f"iops.{direction}"] for d in ("server:d1", "server:d2")))
     assert both <= 2 * RATED[way] * 1.1, (
         "no drive is faster than the kernel lets it be; how much slower a busy machine makes it is not held"
     )
@@ -303,5 +303,5 @@ async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):
         if told:
             break
     assert told and {(where, who) for where, who, _ in told} == {("server", "fio")}, told
-    assert any(values.get("read_iops", 0) > 0 for _, _, values in told), told
-    assert ran.whole.figures["read_iops"] > 0
+    assert any(values.get("iops.read", 0) > 0 for _, _, values in told), told
+    assert ran.whole.figures["iops.read"] > 0

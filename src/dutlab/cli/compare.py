@@ -19,7 +19,7 @@ from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.analysis.answers import Standing
-    from dutlab.analysis.compare import Comparison, Pair
+    from dutlab.analysis.comparison import Comparison, Pair
     from dutlab.measures import Better
     from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.compared import ComparedPair

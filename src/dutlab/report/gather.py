@@ -16,9 +16,10 @@ from urllib.parse import quote
 from dutlab import bounds, outside
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
+from dutlab.report.model.course import Conditions, RunCourse, RunWatch
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Conditions, LimitRow, ReadRun, RunCourse, RunReport, RunWatch, Section, TrialLine
+from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
@@ -113,6 +114,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         course=_course(read, cells),
         manifest=_manifest(run),
         labels=order,
+        modes={g.label: g.cell.mode for g in groups},
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
         sections=(
             *(_judged(s, of_row) for s in found_sections),
@@ -172,7 +174,7 @@ def _with_limits(table: Table, of_row: Mapping[tuple[str, int], LimitRow]) -> Ta
     rows = []
     for row in table.rows:
         found = next((of_row[row.label, t] for t in row.trials if (row.label, t) in of_row), None)
-        words = "" if found is None else found.words.replace("limited by ", "") if found.confidence else "not known"
+        words = "" if found is None else found.cause if found.confidence else "not known"
         ceilings = (*row.ceilings, None) if row.ceilings else ()
         rows.append(replace(row, cells=(*row.cells, Links.of([(words, "#limits")]) if words else ""), ceilings=ceilings))
     return replace(table, columns=(*table.columns, Column("limited by")), rows=tuple(rows))

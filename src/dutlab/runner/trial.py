@@ -16,7 +16,8 @@ from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
-from dutlab.methods.ports import Measured, SensedValue
+from dutlab.methods.dut_ports import SensedValue
+from dutlab.methods.ports import Measured
 from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
@@ -34,7 +35,7 @@ from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.subject import Figures
-from dutlab.systems.watched import CARRIER_CHANGES
+from dutlab.systems.watched import CARRIER_CHANGES, STEAL, core_of
 from dutlab.workloads import LoadPattern, named, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
@@ -198,7 +199,7 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     for s in watched.samples:
         if s.name == WATCH_COST:
             cost[s.host, s.sensor].append(s.value)
-        elif s.name.endswith("_steal_percent"):
+        elif (of := core_of(s.name)) is not None and of[1] == STEAL:
             steal.append(s.value)
         elif s.name in slowed:
             slowed[s.name][s.host] += s.value

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from dutlab.sensors.loop import AmountLoop
 from dutlab.sensors.oddities import Amount
-from dutlab.sensors.sensor import SensorSite, limit_name
+from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import OpticsSensor
 from dutlab.systems.optics import Optic, dbm, optic_of
-from dutlab.systems.watched import loop_of, sections
+from dutlab.systems.watched import limit_name, loop_of, sections
 
 _PORT = "port "
 _ASKS = {

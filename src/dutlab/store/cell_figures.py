@@ -13,16 +13,19 @@ from typing import Any
 
 from dutlab.doubts import DoubtKind
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.setting import Identity, identity_of
 from dutlab.store.record import TrialRecord
 from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
 
-CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
+WAY_WORDS = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}
+"""What is said of a place in words, by which way the data goes that its figures are of."""
+CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], Identity]
 
 
 def key_of(cell: Cell) -> CellKey:
     """All of a cell but its repeat."""
-    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), tuple(sorted(cell.params.items())))
+    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), identity_of(cell.params))
 
 
 def counts(record: TrialRecord) -> bool:
@@ -110,5 +113,5 @@ def name_words(name: str, links: Sequence[str], workload: str) -> str:
     if len(subject.places) > 1:
         return f"{place} {name}" if name == label or len(links) == 1 else f"{place}s {name}"
     of = f" of {label}" if len(links) > 1 and subject.way is not Way.BOTH and subject.places[0] in links else ""
-    way = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}[subject.way]
+    way = WAY_WORDS[subject.way]
     return f"{place} {subject.places[0]}{of}{way}"

@@ -78,10 +78,10 @@ def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[T
 
 
 def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
-    size, has_samples = r.cell.params.get("frame_size"), os.path.exists(f"{path}/trials/{r.trial:04d}/samples.parquet")  # noqa: PTH110
+    has_samples = os.path.exists(f"{path}/trials/{r.trial:04d}/samples.parquet")  # noqa: PTH110
     return (
         path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
-        "" if size is None else str(size), r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
+        r.cell.setting.size, r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
         (r.ended - r.started).total_seconds(), json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
     )  # fmt: skip
 

@@ -27,6 +27,9 @@ BYTES_APART = 2.0
 OTHER_IS_FASTER = 1.05
 MOST = 0.5
 """Share of the lost frames above which one place counts as the cause."""
+_AT_CARD = {"DUT in", "DUT out"}
+_INSIDE = _AT_CARD | {"DUT stack"}
+"""Places at which frames are lost (dutlab.tools.path_counters)."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +276,7 @@ def _memory(f: Facts) -> LimitFinding | None:
 
 
 def _card(f: Facts) -> LimitFinding | None:
-    at_card = sum(share for place, share in f.places.items() if place in {"DUT in", "DUT out"})
+    at_card = sum(share for place, share in f.places.items() if place in _AT_CARD)
     cool = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
     if f.lossless or at_card <= MOST or not cool:
         return None
@@ -316,7 +319,7 @@ def _polling(f: Facts) -> LimitFinding | None:
 
 def _pressed_dut(f: Facts) -> LimitFinding | None:
     """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
-    inside = sum(share for place, share in f.places.items() if place.startswith("DUT"))
+    inside = sum(share for place, share in f.places.items() if place in _INSIDE)
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
     if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None

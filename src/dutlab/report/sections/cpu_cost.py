@@ -15,7 +15,7 @@ from statistics import fmean
 from dutlab.analysis.verdict import Verdict
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.contests import CellsOfRun, CompareRequest, Place, between_modes, contests_of, decided, overall_of, place_of
-from dutlab.report.model.run_report import CpuCost, ModeCost
+from dutlab.report.model.cpu import CpuCost, ModeCost
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import cells_of
 from dutlab.store.judged import DISTURBED
