@@ -17,7 +17,7 @@ from dutlab.report.model.contests import CellsOfRun, CompareRequest, Place, betw
 from dutlab.report.model.run_report import CpuCost, ModeCost
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import cells_of
-from dutlab.store.judged import DISTURBED
+from dutlab.store.judged import DISTURBED, lost_link
 from dutlab.store.record import TrialRecord
 
 FORWARDING = ("forwarded_frames_per_cpu_s", "forwarded_bits_per_cpu_s")
@@ -27,7 +27,8 @@ _NS = 1e9
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:
     """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
-    attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
+    void = [r for r in set_aside if r.status == DISTURBED]
+    attempts = [r for r in (*void, *records) if r.status in {"measured", DISTURBED} and not lost_link(r)]
     for figures in (FORWARDING, ALL_THREADS):
         having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
