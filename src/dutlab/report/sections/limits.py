@@ -23,7 +23,7 @@ from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
 from dutlab.systems.vpp import MOST_A_CALL
-from dutlab.systems.watched import CALLS, POLLING_CORES, VECTORS
+from dutlab.systems.watched import CALLS, CYCLES, CYCLES_WITH_FRAMES, POLLING_CORES, VECTORS
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
@@ -150,8 +150,9 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
-        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())),
+        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())).union(*(r.polling for r in group.measured)),
         call_share=_call_share(group, bed.dut),
+        cycle_share=_cycle_share(group, bed.dut),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
@@ -183,6 +184,15 @@ def _call_share(group: Group, dut: str) -> float | None:
         found = [(of[name], of.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name in of if name.endswith(VECTORS)]
         if found and max(found)[1] > 0:
             shares.append(max(found)[0] / max(found)[1] / MOST_A_CALL)
+    return median(shares) if shares else None
+
+
+def _cycle_share(group: Group, dut: str) -> float | None:
+    """Of the thread that polls and had most to do: in which share of its cycles it had frames; the median over repeats."""
+    shares = []
+    for of in (r.counters.get(dut, {}) for r in group.measured):
+        cycles = {name.removesuffix(CYCLES): of[name] for name in of if name.endswith(CYCLES) and of[name] > 0}
+        shares += [max(of.get(thread + CYCLES_WITH_FRAMES, 0.0) / whole for thread, whole in cycles.items())] if cycles else []
     return median(shares) if shares else None
 
 
