@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from cells import cell_of
 from disturbance import NOW, interference, record
 from dutlab import labs
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
-from dutlab.physics.disturbed import MOST_TAKEN, disturbed, disturbed_alone, explains_loss, machine_too_busy
+from dutlab.physics.disturbed import MOST_TAKEN, VoidAttempts, disturbed, disturbed_alone, explains_loss
 from dutlab.physics.interference import ForwardingWait, ThreadTime
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
@@ -31,7 +32,7 @@ from dutlab.spec.links import Port
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.index import Wanted, list_runs, opened
 from dutlab.store.judged import judged
-from dutlab.store.record import TrialRecord
+from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 
@@ -91,10 +92,17 @@ def test_a_loss_that_fits_into_the_time_that_threads_waited_is_the_rigs() -> Non
     assert not explains_loss({"this-machine": interference(0.0)}, failed_frames=300, made_pps=1e6, by_rig=True)
 
 
-def test_a_machine_is_too_busy_when_nearly_every_attempt_was_disturbed() -> None:
-    assert machine_too_busy(attempts=4, disturbed=4) == ""
-    assert "4 of 5" in machine_too_busy(attempts=5, disturbed=4)
-    assert machine_too_busy(attempts=6, disturbed=4) == ""
+@pytest.mark.parametrize(
+    ("attempts", "by_work", "by_link", "said"),
+    [
+        (4, 4, 0, ()), (5, 4, 0, ("machine too busy", "4 of 5")), (6, 4, 0, ()), (6, 2, 2, ()),
+        (5, 0, 4, ("link unsteady", "4 of 5")), (6, 3, 2, ("3 of 6", "down in 2")),
+    ],
+)  # fmt: skip
+def test_where_nearly_no_attempt_counts_the_reason_is_said(attempts: int, by_work: int, by_link: int, said: tuple[str, ...]) -> None:
+    words = VoidAttempts(attempts, by_work, by_link).words
+    assert bool(words) == bool(said) and all(part in words for part in said)
+    assert ("busy" in words) == (bool(said) and not by_link)
 
 
 def test_a_disturbed_trial_is_no_measured_one_and_says_why() -> None:
@@ -224,7 +232,7 @@ def test_a_report_says_which_trials_were_done_again_and_counts_the_others(run: R
     run.write_trial(record(3, 0.5, repeat=3), {})
     found = gather(run.path, run.path)
     assert found.busy == ""
-    assert all(words in found.repeated for words in ("2 trials", "again: 1.", "attempt: 3."))
+    assert all(words in found.repeated for words in ("2 trials", "again: 1.", "counts: 3."))
     (value,) = [v for row in found.sections[0].tables[0].rows for v in row.cells]
     assert (value.n, value.median) == (2, 9e9)
     assert [(t.number, t.status) for t in found.unsuccessful] == [(3, "disturbed")]
@@ -244,6 +252,25 @@ def test_a_report_of_a_machine_that_was_too_busy_says_so_first_and_answers_nothi
     assert text.index("Machine too busy") < text.index("## Answer")
 
 
+def test_a_link_that_goes_down_is_not_called_other_work(tmp_path: Path) -> None:
+    down = Doubt(DoubtKind.LINK_WENT_DOWN, "dut:in-a", "a")
+    run, notes = new_run(tmp_path, 6, ("router",)), list[str]()
+    with closing(Journal(run.journal)) as journal:
+        attempts = attempts_of(run, journal, notes, most=1)
+        for n in range(1, 7):
+            void = record(n, repeat=n).model_copy(
+                update={"status": "disturbed", "why": "link a went down", "doubts": [DoubtRecord.of(down)]}
+            )
+            keep(run, attempts, record(n) if n == 6 else void)
+            attempts.once_more(n, AttemptReason.DISTURBED, "") if n == 1 else None
+        assert not attempts.any_disturbed and "link unsteady" in attempts.nearly_all_void
+        keep(run, attempts, record(1, repeat=1))
+    found = gather(run.path, run.path)
+    assert found.busy == "" and "other work" not in found.repeated.lower() and "5 trials" in found.repeated
+    assert not [step for step in found.answer.next if "DUTLAB_DISTURBED" in step.command or "quiet" in step.command]
+    assert [of.doubts for _, of in run.set_aside_records()] == [[DoubtRecord.of(down)]], "nothing is added to it"
+
+
 def test_a_cell_without_an_undisturbed_trial_has_no_figure_and_hides_no_other(tmp_path: Path) -> None:
     run = new_run(tmp_path, 3, ("router", "nat"))
     for n in range(1, 7):
@@ -251,7 +278,7 @@ def test_a_cell_without_an_undisturbed_trial_has_no_figure_and_hides_no_other(tm
         run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
     found = gather(run.path, run.path)
     assert found.busy == ""
-    assert found.repeated.endswith("attempt: 4–6. No figure: 1 cell.") and found.repeated in found.answer.sure
+    assert found.repeated.endswith("counts: 4–6. No figure: 1 cell.") and found.repeated in found.answer.sure
     assert "9.0" in " ".join(found.answer.fast), "the other cell's figure is in the answer"
     values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
     assert "disturbed" in values["nat"].why

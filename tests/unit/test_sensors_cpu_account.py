@@ -190,6 +190,11 @@ async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
     found = reader.account().since(before)
     assert (found.own_cpu_s, found.others_cpu_s) == (3.0, 1.0)
     assert found.threads["linux.uml"].run_s == 2.0
+    reader = LocalAccount([], devices=lambda: [70], proc=tmp_path)
+    await reader.read()  # a wrapper, and beneath it the program that is the device
+    before = reader.account()
+    proc(3 * 10**9, 3 * 10**9, 400)
+    assert reader.account().since(before).threads["linux.uml"].run_s == 3.0, "of both"
 
 
 async def test_a_guest_that_is_switched_off_and_on_took_nothing_from_the_trial(tmp_path: Path) -> None:

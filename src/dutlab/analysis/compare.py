@@ -16,7 +16,7 @@ from dutlab.analysis.comparison import WOULD_HAVE, Comparison, Margin, Pair
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.flags import Flags, flags_of
 from dutlab.analysis.pair_tests import TestedPair, adjusted, rounds_of, strata_of, tested
-from dutlab.analysis.verdict import Reason, Verdict, side_words
+from dutlab.analysis.verdict import Procedure, Reason, Verdict, side_words
 from dutlab.measures import UnknownDirection, is_exact, is_speed
 from dutlab.stats import few
 from dutlab.stats.power import provable, spread_of
@@ -97,6 +97,7 @@ def _compared(m: TestedPair, p: float, margin: float | None, tests: int, margins
         m.pair, verdict, words, _grounds(m, verdict, tests, margin), m.first, m.second, m.ratio, p, m.test, m.least, would,
         could_prove=_can(m, tests),
         by_p=by_p,
+        kind=_kind(m),
         would="" if would is None or not unproven or any(m.pair.at_least) else f"{would * 100:.2g} % {WOULD_HAVE}",
         reason=_reason(m, p, tests) if verdict is Verdict.NO_DIFFERENCE else None,
         flags=flags,
@@ -169,14 +170,19 @@ def _allowed(m: TestedPair) -> str:
     return f", widened by the {m.least * 100:g} % by which two runs of one box may differ," if m.pair.design.one_setup_a_side else ""
 
 
-def _method(m: TestedPair) -> str:
+def _kind(m: TestedPair) -> Procedure:
     if m.pair.design is RunOrder.WITHIN_RUNS and m.runs is None:
-        return "signs of runs, Holm"
+        return Procedure.SIGNS
     if m.pair.design is RunOrder.ROUNDS:
-        return f"{len(rounds_of(m.pair))} rounds, swapped in all ways"
+        return Procedure.ROUNDS
     if m.few is not None:
-        return "t with the spread of all cells, Holm"
-    return "t over runs, Holm" if m.runs is not None else "Mann-Whitney, Holm"
+        return Procedure.SHARED_SPREAD
+    return Procedure.RUNS if m.runs is not None else Procedure.RANKS
+
+
+def _method(m: TestedPair) -> str:
+    kind = _kind(m)
+    return f"{len(rounds_of(m.pair))} {kind.value}" if kind is Procedure.ROUNDS else kind.value
 
 
 def _unit(pair: Pair) -> str:

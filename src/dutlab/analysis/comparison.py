@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dutlab.analysis.design import RunOrder
-from dutlab.analysis.verdict import Reason, Verdict, side_words
+from dutlab.analysis.verdict import Procedure, Reason, Verdict, side_words
 from dutlab.measures import Better, direction_of, is_speed
 from dutlab.stats.rank import RankTest, p_words
 from dutlab.stats.ratio import Ratio
@@ -87,6 +87,7 @@ class Comparison:
     """What the repeats of either side look like."""
     by_p: bool = False
     """The first of the grounds says what p is of."""
+    kind: Procedure = Procedure.NONE
     would: str = ""
     """What these values would have proven, where they could have; empty where they prove something, or are bounds."""
 

@@ -152,7 +152,7 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
         for sentence in order_words(order):
             say_words(printable(sentence))
     say()
-    say_words(method_words(found[0]))
+    say_words(method_words(found))
     for fault in (fault for run in runs for fault in run.faults):
         say_words(f"note: {printable(fault)}")
 

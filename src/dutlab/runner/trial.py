@@ -82,7 +82,8 @@ async def carry_out(
         read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
     forwarded = watched.counters.get(stage.testbed.dut or "", {}).get(FORWARDED, 0.0)
-    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
+    if not stage.at_rest.threads:  # one that polls uses all of its time for whatever comes
+        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed
@@ -104,6 +105,7 @@ async def carry_out(
         checks=[asdict(c) for c in checks],
         commands=book.take(),
         counters={host: of for host, of in watched.counters.items() if not (stage.device.restarted and host == stage.dut.name)},
+        polling=list(stage.at_rest.cores),
         interference={} if undisturbed else watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )

@@ -182,6 +182,7 @@ class LocalAccount:
                     used_s[root] = _sum(used_s[root], (utime + cutime, stime + cstime))
                     if name.startswith(PROGRAMS):
                         stopped |= rest.split()[0] == "T"
+                    if name.startswith(PROGRAMS) or (root in self._devices and pid != root):
                         threads += self._threads(pid, name)
         for guest in self._guests:  # what a guest used stays ours when it is switched off
             self._of_guests[guest] = max(self._of_guests.get(guest, _NOTHING), used_s[guest], key=sum)

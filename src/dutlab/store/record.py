@@ -155,6 +155,8 @@ class TrialRecord(_Strict):
     commands: list[CommandRecord] = []
     counters: dict[str, dict[str, float]] = {}
     """Host → counter → difference over the trial (softirqs, drops)."""
+    polling: list[int] = []
+    """Cores of the DUT that its mode keeps busy without load."""
     interference: dict[str, Interference] = {}
     """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
     not there."""

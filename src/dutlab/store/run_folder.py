@@ -278,8 +278,8 @@ class RunFolder:
         """Why each of those attempts does not count, and its record. Raises NewerRun, StoreError."""
         found = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
         return [
-            (reason, as_disturbed(record, record.why or "the other trials of its cell were calmer"))
-            if reason is AttemptReason.DISTURBED
+            (reason, as_disturbed(record, "the other trials of its cell were calmer"))
+            if reason is AttemptReason.DISTURBED and record.status == "measured"
             else (reason, record)
             for reason, record in found
         ]

@@ -17,12 +17,20 @@ POLLING_CORES = "polling_cores"
 """Among the facts of a host: cores that were busy before there was any load."""
 CALLS, VECTORS = "_calls", "_vectors"
 """Behind the name of a device's input that polls: how often it looked, and how many frames it found."""
+CYCLES, CYCLES_WITH_FRAMES = "_poll_cycles", "_poll_cycles_with_frames"
+"""Behind the name of a thread that polls: its cycles, and those in which it had frames, where its program counts them."""
 _TIMES = re.compile(r"(\d+)m([\d.]+)s")
 
 
 def frames_and_calls(counters: Mapping[str, float]) -> list[tuple[float, float]]:
     """Of each input that polls: how many frames it found, and how often it looked."""
     return [(of, counters.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name, of in counters.items() if name.endswith(VECTORS)]
+
+
+def poll_cycle_shares(counters: Mapping[str, float]) -> list[float]:
+    """Of each thread that polls and counts its cycles: the share of those in which it had frames."""
+    cycles = {name.removesuffix(CYCLES): of for name, of in counters.items() if name.endswith(CYCLES) and of > 0}
+    return [counters.get(thread + CYCLES_WITH_FRAMES, 0.0) / whole for thread, whole in cycles.items()]
 
 
 _LIMIT = "_limit_celsius"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from dutlab.doubts import DoubtKind
 from dutlab.measures import MeasureUnit, bare_name, is_exact, measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
@@ -379,10 +380,7 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     if rest["not done"]:
         yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
-        yield NextStep(
-            "Stop other programs on these machines, then measure again; this waits until they are quiet.", _waiting(report.course.command)
-        )
-        yield NextStep("Or count disturbed trials, each with its doubt.", f"DUTLAB_DISTURBED=count {report.course.command}")
+        yield from _calmer(report)
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.course.command)):
         yield NextStep("Repeat it, to learn how well it repeats.", again)
     elif len({row.label for row in report.limits}) > 1:
@@ -406,3 +404,14 @@ def with_repeats(command: str) -> str:
     if words[1] == "run":
         return shlex.join([*words, "--set", f"repeats={REPEATS}"])
     return shlex.join([*words, "--repeats", str(REPEATS)]) if words[1] in _TAKE_REPEATS else ""
+
+
+def _calmer(report: RunReport) -> Iterator[NextStep]:
+    """What makes the attempts count that do not."""
+    kinds = {note.kind for note in report.notes}
+    if unsteady := DoubtKind.LINK_WENT_DOWN.name in kinds:
+        yield NextStep("Find out why a link goes down: its cable, its transceivers, its ports. Then measure again.", report.course.command)
+    if not unsteady or DoubtKind.DISTURBED.name in kinds:
+        waiting = _waiting(report.course.command)
+        yield NextStep("Stop other programs on these machines, then measure again; this waits until they are quiet.", waiting)
+        yield NextStep("Or count disturbed trials, each with its doubt.", f"DUTLAB_DISTURBED=count {report.course.command}")

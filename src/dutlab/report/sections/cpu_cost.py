@@ -18,7 +18,7 @@ from dutlab.report.model.contests import CellsOfRun, CompareRequest, Place, betw
 from dutlab.report.model.cpu import CpuCost, ModeCost
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import cells_of
-from dutlab.store.judged import DISTURBED
+from dutlab.store.judged import DISTURBED, lost_link
 from dutlab.store.record import TrialRecord
 
 AT_EQUAL_SPEED = ("forwarded_frames_per_work", "forwarded_bits_per_work")
@@ -31,7 +31,8 @@ MOST_SLOWER = 0.10
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:
     """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
-    attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
+    void = [r for r in set_aside if r.status == DISTURBED]
+    attempts = [r for r in (*void, *records) if r.status in {"measured", DISTURBED} and not lost_link(r)]
     for figures in (AT_EQUAL_SPEED, FORWARDING, ALL_THREADS):
         having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)

@@ -23,7 +23,7 @@ from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
 from dutlab.systems.vpp import MOST_A_CALL
-from dutlab.systems.watched import POLLING_CORES, frames_and_calls
+from dutlab.systems.watched import POLLING_CORES, frames_and_calls, poll_cycle_shares
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
@@ -145,8 +145,9 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
-        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())),
+        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())).union(*(r.polling for r in group.measured)),
         call_share=_call_share(group, bed.dut),
+        cycle_share=_cycle_share(group, bed.dut),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
@@ -178,6 +179,12 @@ def _call_share(group: Group, dut: str) -> float | None:
         found = frames_and_calls(of)
         if found and max(found)[1] > 0:
             shares.append(max(found)[0] / max(found)[1] / MOST_A_CALL)
+    return median(shares) if shares else None
+
+
+def _cycle_share(group: Group, dut: str) -> float | None:
+    """Of the thread that polls and had most to do: in which share of its cycles it had frames; the median over repeats."""
+    shares = [max(of) for r in group.measured if (of := poll_cycle_shares(r.counters.get(dut, {})))]
     return median(shares) if shares else None
 
 
