@@ -134,7 +134,7 @@ class LocalAccount:
         self._last: CpuAccount | None = None
         self._taken_s = self._stopped_s = 0.0
         self._waits = ForwardingLedger(dut_threads)
-        self._speed, self._fixed_work = ProcessorSpeed(), (0.0, 0)
+        self._speed = ProcessorSpeed()
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
@@ -205,15 +205,13 @@ class LocalAccount:
             self._stopped_s += since.seconds if stopped else 0.0
             self._taken_s += since.taken_s or 0.0
         self._last = account
-        if (took_s := self._speed.taken()) is not None:
-            self._fixed_work = (self._fixed_work[0] + took_s, self._fixed_work[1] + 1)
         return replace(
             account,
             taken_s=self._taken_s,
             stopped_s=self._stopped_s,
             forwarding=self._waits.total,
             waits=tuple(self._waits.of),
-            fixed_work=self._fixed_work,
+            fixed_work=self._speed.total(),
         )
 
     def _find_kernel_threads(self) -> None:

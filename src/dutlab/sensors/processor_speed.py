@@ -25,6 +25,7 @@ class ProcessorSpeed:
 
     def __init__(self) -> None:
         self._read = dict[int, list[float]]()
+        self._total = (0.0, 0)
 
     @contextlib.contextmanager
     def reading(self, cpus: frozenset[int]) -> Iterator[None]:
@@ -41,15 +42,17 @@ class ProcessorSpeed:
             for thread in threads:
                 thread.join()
 
-    def taken(self) -> float | None:
-        """Seconds of CPU time that the work took since the last call: the median of each CPU, and the mean of these. None without one."""
+    def total(self) -> tuple[float, int]:
+        """Sum over all calls, and how many had something new: of what came since the last one, each CPU's median, and the mean of these."""
         medians = []
         for into in self._read.values():
             count = len(into)  # the thread appends meanwhile
             if count:
                 medians.append(median(into[:count]))
                 del into[:count]
-        return sum(medians) / len(medians) if medians else None
+        if medians:
+            self._total = (self._total[0] + sum(medians) / len(medians), self._total[1] + 1)
+        return self._total
 
 
 def _read(cpu: int, into: list[float], ended: threading.Event) -> None:

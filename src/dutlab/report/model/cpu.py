@@ -69,6 +69,8 @@ class CpuCost:
     """Attempts that other work disturbed; they count."""
     forwarding: bool
     """The time is that of the threads that forward; else of all threads of the testbed."""
+    at_equal_speed: bool = False
+    """Costs are compared in the time of a fixed piece of work, so that they do not depend on how fast the processor was in each trial."""
     unplaced: tuple[str, ...] = ()
     """Modes of the run that have no place among them."""
 
@@ -84,6 +86,7 @@ class CpuCost:
         each += f" In instructions a frame: {counted}." if counted else " This machine counts no instructions." if spent else ""
         cells = f"{self.cells} {'cell' if self.cells == 1 else 'cells'}"
         return (
-            f"By processor time per frame of {whose}, over {cells} and {self.attempts} attempts, "
+            f"By processor time per frame of {whose}{', at equal speed of the processor' if self.at_equal_speed else ''}, "
+            f"over {cells} and {self.attempts} attempts, "
             f"{self.disturbed} of them disturbed: {', '.join(told)}.{each}"
         )
