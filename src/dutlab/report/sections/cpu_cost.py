@@ -34,13 +34,10 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
         compared = [r for r in having if place_of(r.cell) in shared]
         if modes := _modes(cells_of(compared), figures):
             unplaced = tuple(sorted({*of_run} - {of.mode for of in modes}))
-            return CpuCost(modes, len(shared), len(compared), sum(map(was_disturbed, compared)), figures is FORWARDING, unplaced)
+            return CpuCost(
+                modes, len(shared), len(compared), sum(r.doubted(DoubtKind.DISTURBED) for r in compared), figures is FORWARDING, unplaced
+            )
     return None
-
-
-def was_disturbed(record: TrialRecord) -> bool:
-    """Whether it carries that doubt, whatever its status."""
-    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
 
 
 def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
