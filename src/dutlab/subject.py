@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple, Self
 
@@ -47,7 +47,8 @@ class Way(Enum):
 
 
 _BACKS = {Way.FORWARD: (False,), Way.BACK: (True,), Way.BOTH: (False, True)}
-WAYS_OF_DRIVES: Mapping[str, Way] = {way.value: way for way in (Way.READ, Way.WRITE, Way.TRIM)}
+_OF_DRIVES = (Way.READ, Way.WRITE, Way.TRIM)
+WAYS_OF_DRIVES: Mapping[str, Way] = {way.value: way for way in _OF_DRIVES}
 """By their words, in the order of tables."""
 
 
@@ -100,7 +101,7 @@ class Subject:
         """Whether it is of the frames that go back, and of no others."""
         return self.way is Way.BACK
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Where its figures are among those of a trial: `a`, `a.back`, `a+a.back`, `a+b`."""
         return joined(self.flows)
@@ -255,11 +256,14 @@ class Figures(dict[str, dict[str, float]]):
         """Those of each subject, by measure. A measure with `.back` behind it is of what came back to the subject's place."""
         found = cls()
         for subject, by_measure in values:
-            behind = f"{_WAY}{subject.way.value}" if subject.way.value in WAYS_OF_DRIVES else ""
-            came_back = {text.removesuffix(_BACK): value for text, value in by_measure.items() if text.endswith(_BACK)}
-            here = {f"{text}{behind}": value for text, value in by_measure.items() if not text.endswith(_BACK)}
-            for place, of in ((subject.place, here), *([(replace(subject, way=Way.BACK).place, came_back)] if came_back else [])):
-                found.setdefault(place, {}).update(of_part(subject.part, of))
+            before = f"{subject.part}{_PART}" if subject.part else ""
+            behind = f"{_WAY}{subject.way.value}" if subject.way in _OF_DRIVES else ""
+            here = found.setdefault(subject.place, {})
+            for text, value in by_measure.items():
+                if text.endswith(_BACK):
+                    found.setdefault(replace(subject, way=Way.BACK).place, {})[before + text.removesuffix(_BACK)] = value
+                else:
+                    here[before + text + behind] = value
         return found
 
     def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
@@ -269,5 +273,7 @@ class Figures(dict[str, dict[str, float]]):
         """
         for place, of in self.items():
             subject = subject_of(place)
-            for (part, way), names in groupby(of, key=lambda name: (figure_name(name).part, figure_name(name).way)):
-                yield replace(subject, part=part, way=way or subject.way), {figure_name(name).measure: of[name] for name in names}
+            named = [(figure_name(text), value) for text, value in of.items()]
+            for (part, way), same in groupby(named, key=lambda figure: (figure[0].part, figure[0].way)):
+                own = replace(subject, part=part, way=way or subject.way) if part or way else subject
+                yield own, {name.measure: value for name, value in same}

@@ -99,9 +99,9 @@ def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, me
     assert both <= 2 * RATED[way] * 1.1, (
         "no drive is faster than the kernel lets it be; how much slower a busy machine makes it is not held"
     )
-    assert figures["server:d1"][f"{direction}_clat_p50_ns"] > 0
+    assert figures["server:d1"][f"clat_p50_ns.{direction}"] > 0
     assert "/dev/loop" in record["tool_facts"]["server:d1_path"]
-    samples = dutlab("query", "SELECT count(*) AS n FROM samples WHERE name LIKE '%_iops'", "--runs", str(tmp_path / "runs"))
+    samples = dutlab("query", "SELECT count(*) AS n FROM samples WHERE name LIKE 'iops.%'", "--runs", str(tmp_path / "runs"))
     assert samples.returncode == 0 and any(int(w) > 0 for w in samples.stdout.split() if w.isdecimal()), samples.stdout + samples.stderr
 
 

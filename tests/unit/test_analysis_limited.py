@@ -21,7 +21,7 @@ from dutlab.report.sections.limits import _call_share, _cycle_share
 from dutlab.runner.at_rest import always_busy
 from dutlab.store.record import TrialRecord
 from dutlab.systems.polled import parse_polled
-from dutlab.systems.watched import CYCLES
+from dutlab.systems.sample_names import CYCLES
 from dutlab.units import BpsL1
 
 DATA = Path(__file__).parents[1] / "data"

@@ -138,7 +138,7 @@ def test_an_attempt_is_kept_whole_beside_the_trial_that_counts(tmp_path: Path) -
     assert attempt.folder.name == "0001.disturbed-1"
     assert (attempt.folder / "record.json").read_bytes() == written
     assert (attempt.folder / "raw/iperf3.json").read_bytes() == b"{}"
-    assert run.finished() == set() and run.incomplete() == []
+    assert run.finished() == set() and not (run.path / "trials/0001").exists()
     run.write_trial(record(1), {})
     assert run.set_aside(1, AttemptReason.TOOL_ENDED).folder.name == "0001.tool-ended-2"
     assert [(a.trial, a.number, a.reason) for a in run.attempts()] == [(1, 1, AttemptReason.DISTURBED), (1, 2, AttemptReason.TOOL_ENDED)]

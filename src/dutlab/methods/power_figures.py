@@ -25,7 +25,7 @@ from dutlab.spec.sensors import SensorSpec
 from dutlab.spec.workloads.soak_power import SoakPowerSetting
 from dutlab.stats.series import settled_after
 from dutlab.subject import apart, of_part, part_figure, share_part
-from dutlab.systems.watched import is_limit, limit_name
+from dutlab.systems.sample_names import is_limit, limit_name
 
 MOST_PIECES = 600
 THROTTLED = "throttled"

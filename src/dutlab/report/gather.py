@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from dutlab import bounds, outside
+from dutlab.doubts import DoubtKind
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
 from dutlab.report.model.course import Conditions, RunCourse, RunWatch
@@ -24,7 +25,7 @@ from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Val
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
-from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence, was_disturbed
+from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -142,7 +143,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
-        cpu_cost=cpu_cost(records, aside, modes) if slowed or any(map(was_disturbed, (*records, *aside))) else None,
+        cpu_cost=cpu_cost(records, aside, modes) if slowed or any(r.doubted(DoubtKind.DISTURBED) for r in (*records, *aside)) else None,
         spread=" ".join(filter(None, (spread_sentence(_rates(found_sections)) if records else "", slowed))),
         faults=tuple(faults),
         simulated=_simulated(records),
@@ -291,13 +292,13 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
 def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | None:
     if lab := testbed.get("lab"):
         return str(lab)
-    marked = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
+    marked = any(r.doubted(DoubtKind.EMBEDDED_LAB) for r in records)
     return str(testbed.get("name") or "embedded") if marked else None
 
 
 def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
     """Names of the sensors, as the doubt of each trial has them."""
-    told = [d.detail.split(", ") for r in records for d in r.doubts if d.kind == "SIMULATED_READINGS"]
+    told = [d.detail.split(", ") for r in records for d in r.doubts if d.kind == DoubtKind.SIMULATED_READINGS.name]
     return tuple(dict.fromkeys(name for names in told for name in names))
 
 

@@ -19,7 +19,8 @@ from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
-from dutlab.systems.watched import IDLE, POLLING_CORES, STEAL, core_of
+from dutlab.systems.sample_names import IDLE, STEAL, core_of
+from dutlab.systems.watched import POLLING_CORES
 from dutlab.tools.ping import Ping
 
 WATCH_S = 0.5

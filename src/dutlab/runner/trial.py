@@ -35,7 +35,8 @@ from dutlab.spec.sensors import SENSORS
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.subject import Figures
-from dutlab.systems.watched import CARRIER_CHANGES, STEAL, core_of
+from dutlab.systems.sample_names import STEAL, core_of
+from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.workloads import LoadPattern, named, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0

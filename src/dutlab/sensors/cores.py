@@ -8,7 +8,8 @@ from itertools import pairwise
 from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite
 from dutlab.spec.sensors import CpuSensor
-from dutlab.systems.watched import CpuReading, CpuWatch, core_sample
+from dutlab.systems.sample_names import core_sample
+from dutlab.systems.watched import CpuReading, CpuWatch
 
 CORES = "cpu"
 

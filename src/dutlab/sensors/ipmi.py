@@ -19,7 +19,7 @@ from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.devices import IpmiDevice
 from dutlab.spec.sensors import IpmiSensor
-from dutlab.systems.watched import limit_name
+from dutlab.systems.sample_names import limit_name
 
 LONGEST_S = 60.0
 """For all records: a controller on a slow bus takes some 30 s."""

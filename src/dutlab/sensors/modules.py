@@ -13,7 +13,8 @@ from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import OpticsSensor
 from dutlab.systems.optics import Optic, dbm, optic_of
-from dutlab.systems.watched import limit_name, loop_of, sections
+from dutlab.systems.sample_names import limit_name
+from dutlab.systems.watched import loop_of, sections
 
 _PORT = "port "
 _ASKS = {

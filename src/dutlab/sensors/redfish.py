@@ -12,7 +12,7 @@ from dutlab.sensors.oddities import Amount, as_number
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import RedfishSensor
-from dutlab.systems.watched import limit_name
+from dutlab.systems.sample_names import limit_name
 
 _MOST_CHASSIS = 16
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from dutlab.events import Tell
 from dutlab.hosts.host import Host
 from dutlab.physics.interference import Interference
-from dutlab.systems.watched import is_limit
+from dutlab.systems.sample_names import is_limit
 
 WATCH_COST = "watch_core_percent"
 """Name of the sample by which a sensor says what it takes of one core of its host."""

@@ -35,13 +35,7 @@ def counts(record: TrialRecord) -> bool:
 
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
-    if not is_open(record.cell.workload, figure, record.figures.get(name, ())):
-        return False
-    return not any(d.kind == DoubtKind.IMPORTED.name for d in record.doubts)
-
-
-def _is_disturbed(record: TrialRecord) -> bool:
-    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
+    return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 
 def without_details(record: TrialRecord) -> TrialRecord:
@@ -87,7 +81,9 @@ class CellFigures:
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
         return tuple(
-            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), _is_disturbed(r))
+            CellFigure(
+                r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), r.doubted(DoubtKind.DISTURBED)
+            )
             for r in self.records
             if figure in r.figures.get(name, ())
         )

@@ -43,7 +43,7 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
                 modes,
                 cells=len(shared),
                 attempts=len(compared),
-                disturbed=sum(map(was_disturbed, compared)),
+                disturbed=sum(r.doubted(DoubtKind.DISTURBED) for r in compared),
                 forwarding=figures is not ALL_THREADS,
                 at_equal_speed=figures is AT_EQUAL_SPEED,
                 unplaced=unplaced,
@@ -61,11 +61,6 @@ def speed_sentence(records: Sequence[TrialRecord]) -> str:
         f"The processor that forwards worked up to {more:.0%} slower in some trials than in others (its clock, other work on its core, or"
         " neighbours on its host): rates differ by that too, and processor time per frame at equal speed does not."
     )
-
-
-def was_disturbed(record: TrialRecord) -> bool:
-    """Whether it carries that doubt, whatever its status."""
-    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
 
 
 def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:

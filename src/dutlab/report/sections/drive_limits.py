@@ -12,6 +12,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.sections.drive_ladder import DriveLadders, value_of_main
 from dutlab.report.sections.watched import CoreMeans
+from dutlab.spec.drives import host_of_drive
 from dutlab.spec.workloads.on_drives import options_of
 from dutlab.spec.workloads.setting import identity_of
 
@@ -46,7 +47,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
 
 def _cpu(group: Group, means: CoreMeans) -> float | None:
     """Mean of all cores of the hosts whose drives these are, in percent; None where nobody watched."""
-    hosts = {name.partition(":")[0] for name in group.cell.links}
+    hosts = {host_of_drive(name) for name in group.cell.links}
     busy = list(_busy(group, means, hosts))
     return fmean(busy) if busy else None
 

@@ -22,8 +22,9 @@ from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
+from dutlab.systems.sample_names import frames_and_calls, poll_cycle_shares
 from dutlab.systems.vpp import MOST_A_CALL
-from dutlab.systems.watched import POLLING_CORES, frames_and_calls, poll_cycle_shares
+from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")

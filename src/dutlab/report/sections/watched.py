@@ -20,7 +20,7 @@ from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import damaged_samples, query_samples
-from dutlab.systems.watched import core_of
+from dutlab.systems.sample_names import core_of
 
 KINDS = ("softirq", "irq", "system", "user", "steal")
 """Kinds of work, in the order in which they are drawn; `nice` counts as user, and what is none of these is idle."""
