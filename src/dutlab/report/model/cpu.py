@@ -70,7 +70,7 @@ class CpuCost:
     forwarding: bool
     """The time is that of the threads that forward; else of all threads of the testbed."""
     at_equal_speed: bool = False
-    """Costs are compared in the time of a fixed piece of work, so that they do not depend on how fast the processor was in each trial."""
+    """Costs are in units of a fixed piece of work, so that the speed of the processor in a trial does not count."""
     unplaced: tuple[str, ...] = ()
     """Modes of the run that have no place among them."""
 

@@ -58,8 +58,8 @@ def speed_sentence(records: Sequence[TrialRecord]) -> str:
     if not took_s or (more := max(took_s) / min(took_s) - 1) <= MOST_SLOWER:
         return ""
     return (
-        f"The processor that forwards worked up to {more:.0%} slower in some trials than in others (its clock, other work on its core, or"
-        " neighbours on its host): rates differ by that too, and processor time per frame at equal speed does not."
+        f"The processor that forwards worked up to {more:.0%} slower in some trials than in others. Its clock, other work on its core or"
+        " neighbours on its host do that. Rates differ by it too; processor time per frame at equal speed does not."
     )
 
 
