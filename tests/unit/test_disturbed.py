@@ -377,6 +377,7 @@ def test_modes_are_compared_at_equal_speed_where_the_processor_was_slower_in_som
         assert "50%" in found.spread and found.cpu_cost.at_equal_speed
         router, nat = found.cpu_cost.modes
         assert (router.mode, nat.times, nat.proven) == ("router", pytest.approx(1.3, rel=1e-3), True)
+        assert (router.ns_per_frame, nat.ns_per_frame) == pytest.approx((1000 * 1.15, 1300 * 1.15), rel=1e-2), "at the usual speed"
         assert found.cpu_cost.words in found.answer.fast
 
 

@@ -37,7 +37,8 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
         having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
-        if modes := _modes(cells_of(compared), figures):
+        time_s = median(_fixed_work_s(compared)) if figures is AT_EQUAL_SPEED and compared else 1.0
+        if modes := _modes(cells_of(compared), figures, time_s):
             unplaced = tuple(sorted({*of_run} - {of.mode for of in modes}))
             return CpuCost(
                 modes,
@@ -53,8 +54,7 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
 
 def speed_sentence(records: Sequence[TrialRecord]) -> str:
     """How far the speed of the processor that forwards differed between measured trials; empty where it hardly did, or is not known."""
-    read = [of.forwarding for r in records if r.status == "measured" for of in r.interference.values() if of.forwarding is not None]
-    took_s = [of.fixed_work_s for of in read if of.fixed_work_s is not None]
+    took_s = _fixed_work_s([r for r in records if r.status == "measured"])
     if not took_s or (more := max(took_s) / min(took_s) - 1) <= MOST_SLOWER:
         return ""
     return (
@@ -63,7 +63,13 @@ def speed_sentence(records: Sequence[TrialRecord]) -> str:
     )
 
 
-def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
+def _fixed_work_s(records: Iterable[TrialRecord]) -> list[float]:
+    read = [of.forwarding for r in records for of in r.interference.values() if of.forwarding is not None]
+    return [of.fixed_work_s for of in read if of.fixed_work_s is not None]
+
+
+def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[ModeCost, ...]:
+    """Of the modes that can be compared; `time_s` is the processor time in which the figures count frames."""
     asked = CompareRequest(figures)
     found = decided(contests_of([cells], asked), asked)
     modes = list(dict.fromkeys(of.cell.mode for of in cells.values()))
@@ -85,22 +91,20 @@ def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
 
     best = min(known, key=lambda m: fmean(log(times(known[0], m) / times(known[0], other)) for other in known))
     order = sorted(known, key=lambda m: times(best, m))
-    return tuple(_mode_cost(cells, m, times(best, m), proven=dear.get((best, m), (1.0, False))[1]) for m in order)
+
+    def cost(mode: str) -> ModeCost:
+        frames, proven = _per_frame(cells, mode, figures[0]), dear.get((best, mode), (1.0, False))[1]
+        ns, instructions = _NS * time_s / frames if frames else None, _per_frame(cells, mode, "instructions_per_frame")
+        return ModeCost(mode, times(best, mode), proven, ns, instructions)
+
+    return tuple(map(cost, order))
 
 
-def _per_frame(cells: CellsOfRun, mode: str, figures: Sequence[str]) -> float | None:
-    """The geometric mean over the mode's cells of the median of the first of `figures` that a cell has."""
-    values: list[float] = []
-    for of in cells.values():
-        readings = next(filter(None, (of.readings(of.cell.link_label, figure) for figure in figures)), ())
-        if of.cell.mode == mode and readings:
-            values.append(median([r.value for r in readings]))
+def _per_frame(cells: CellsOfRun, mode: str, figure: str) -> float | None:
+    """The geometric mean over the mode's cells of the figure's median."""
+    of_mode = [of.readings(of.cell.link_label, figure) for of in cells.values() if of.cell.mode == mode]
+    values = [median([r.value for r in readings]) for readings in of_mode if readings]
     return exp(fmean(map(log, values))) if values and min(values) > 0 else None
-
-
-def _mode_cost(cells: CellsOfRun, mode: str, times: float, *, proven: bool) -> ModeCost:
-    per_s = _per_frame(cells, mode, (FORWARDING[0], ALL_THREADS[0]))
-    return ModeCost(mode, times, proven, _NS / per_s if per_s else None, _per_frame(cells, mode, ("instructions_per_frame",)))
 
 
 def _has(record: TrialRecord, figures: Iterable[str]) -> bool:
