@@ -133,11 +133,6 @@ class RunMetrics:
                 self._left = 0.0 if event["status"] == "finished" else self._left
 
 
-def metrics_of(run: Path, *, openmetrics: bool = False) -> str:
-    """The metrics of the run in the folder `run` as they are now. Raises InputError for a folder without events."""
-    return RunMetrics(run).text(openmetrics=openmetrics)
-
-
 def _labels(labels: Labels) -> str:
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
 

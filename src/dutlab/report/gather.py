@@ -298,8 +298,7 @@ def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | No
 
 def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
     """Names of the sensors, as the doubt of each trial has them."""
-    told = [d.detail.split(", ") for r in records for d in r.doubts if d.kind == DoubtKind.SIMULATED_READINGS.name]
-    return tuple(dict.fromkeys(name for names in told for name in names))
+    return tuple(dict.fromkeys(d.detail for r in records for d in r.doubts if d.kind == DoubtKind.SIMULATED_READINGS.name))
 
 
 def _command(read: ReadRun) -> str:

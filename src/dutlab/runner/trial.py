@@ -134,8 +134,7 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
 
 
 def _simulated(stage: Stage) -> list[Doubt]:
-    names = [name for name, spec in stage.testbed.sensors.items() if spec.simulated]
-    return [Doubt(DoubtKind.SIMULATED_READINGS, detail=", ".join(names))] if names else []
+    return [Doubt(DoubtKind.SIMULATED_READINGS, detail=name) for name, spec in stage.testbed.sensors.items() if spec.simulated]
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
@@ -214,8 +213,7 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     if dear:
         doubts.append(Doubt(DoubtKind.WATCHING_COSTS, detail=", ".join(dear)))
     for name, kind in _SLOWED.items():
-        if hot := ", ".join(f"{host}: {count:.0f} times" for host, count in sorted(slowed[name].items()) if count):
-            doubts.append(Doubt(kind, detail=hot))
+        doubts += [Doubt(kind, f"{host}: {count:.0f} times", host) for host, count in sorted(slowed[name].items()) if count]
     if steal and (mean := fmean(steal)) > STEAL_DOUBT_PERCENT:
         doubts.append(Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average"))
     return doubts

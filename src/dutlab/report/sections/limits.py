@@ -277,9 +277,8 @@ def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:
-    """Whether its details name the DUT alone, as `dut: 3 times`."""
-    details = [d.detail for r in group.measured for d in r.doubts if d.kind == note.kind]
-    return bool(details) and all(part.startswith(f"{dut}: ") for detail in details for part in detail.split(", "))
+    """Whether it is about the DUT alone."""
+    return {d.about for r in group.measured for d in r.doubts if d.kind == note.kind} == {dut}
 
 
 def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
