@@ -22,7 +22,7 @@ from scipy.stats import mannwhitneyu
 from verdict_rates import SEED, Noise, correlated, drift, one_line, spells, white
 
 from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_rounds
-from dutlab.analysis.compare import Pair
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.gate import TIME_ALLOWED, CellName, gate_rounds, overall
 from dutlab.analysis.verdict import CheckKind

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dutlab.analysis.compare import Pair
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.gate import CellName, gate_counts, gate_rounds, overall, seen
 from dutlab.analysis.verdict import CheckKind

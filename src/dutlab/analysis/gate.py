@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from math import exp, expm1, log, log1p
 from statistics import fmean
 
-from dutlab.analysis.compare import Pair, rounds_of
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import LEVEL
+from dutlab.analysis.pair_tests import rounds_of
 from dutlab.analysis.verdict import CheckKind
 from dutlab.measures import Better, is_exact
 from dutlab.stats.sequential import likelier, mean_reach

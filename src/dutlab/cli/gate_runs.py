@@ -14,7 +14,7 @@ from dutlab.cli.manner import Manner
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
-    from dutlab.analysis.compare import Pair
+    from dutlab.analysis.comparison import Pair
     from dutlab.analysis.gate import CellName, GateCell
     from dutlab.analysis.verdict import CheckKind
     from dutlab.report.questions.gated import GatePart, MeasuredSides

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from dutlab.analysis.compare import Pair
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.gate import CellName, GateCell, overall, seen
 from dutlab.analysis.verdict import CheckKind
 from dutlab.errors import InputError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.verdict import CheckKind
 from dutlab.report.questions.checked import Checked, worse_by
 from dutlab.report.questions.sides import ComparedRun
