@@ -25,7 +25,7 @@ EXACT_ALLOWED = 0.001
 TIME_ALLOWED = 0.03
 ALLOWED_BY_LEAST = 3.0
 """What is allowed, by the least change that counts. Between them either verdict may come."""
-PASSED, SUSPICION, CONFIRMED = 0.025, 0.2, 0.025
+PASSED, SUSPICION, CONFIRMED = 0.025, 0.2, 0.05
 """How often chance passes a result that is worse by what is allowed; suspects one that is worse by the least that counts; confirms it."""
 
 CellName = tuple[str, str]
