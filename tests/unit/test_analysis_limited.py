@@ -184,6 +184,8 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
         ({"loss_ratio": 0.2, "places": {"sink's card": 0.9, "DUT in": 0.1}}, LimitCause.SINK, Confidence.SHOWN),
         ({"sink_core": 99.0, "dut_cores": (COOL,)}, LimitCause.SINK, Confidence.LIKELY),
         ({"loss_ratio": 0.2, "places": {"DUT in": 0.9}, "dut_cores": (COOL,)}, LimitCause.NIC, Confidence.LIKELY),
+        ({"loss_ratio": 0.2, "at_cards": {"no descriptor": 0.9}, "dut_cores": (COOL,)}, LimitCause.NIC, Confidence.SHOWN),
+        ({"loss_ratio": 0.2, "over_allowance": 0.9, "dut_cores": (COOL,)}, LimitCause.ALLOWANCE, Confidence.LIKELY),
         ({"table_entries": 262_000.0, "table_size": 262_144.0}, LimitCause.STATE_TABLE, Confidence.SHOWN),
         ({"fragments": 0.9e6}, LimitCause.FRAGMENTS, Confidence.LIKELY),
         ({"frequency_drop": 0.2}, LimitCause.HEAT, Confidence.LIKELY),

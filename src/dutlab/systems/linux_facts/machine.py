@@ -34,6 +34,7 @@ _OF_EVERY_CORE = {
     "cpu.energy_preference": (f"{_CPUS}/cpufreq", "policy*/energy_performance_preference"),
 }
 _IDLE_STATES = (f"{_CPUS}/cpu0/cpuidle", "state*/latency state*/disable")
+_SIBLINGS = (_CPUS, "cpu[0-9]*/topology/thread_siblings_list")
 _MITIGATIONS = (f"{_CPUS}/vulnerabilities", "*")
 _MODULES = ("/sys/module", "*/version")
 _LOADED = 'cut -d" " -f1 -- "$1"'
@@ -55,6 +56,7 @@ _SYSCTLS = (
     "net.core.wmem_max",
     "net.core.bpf_jit_enable",
     "net.netfilter.nf_conntrack_max",
+    "net.netfilter.nf_conntrack_buckets",
 )
 _UNAME = (("kernel.name", "-s"), ("kernel.release", "-r"), ("kernel.version", "-v"), ("kernel.machine", "-m"))
 _LSCPU = {
@@ -87,7 +89,7 @@ def questions(root: str) -> Iterator[Question]:
     """What is asked."""
     yield from (("uname", option) for _, option in _UNAME)
     yield from (("slurp", root + file) for file in _FILES.values())
-    yield from (("every", root + folder, pattern) for folder, pattern in _OF_EVERY_CORE.values())
+    yield from (("every", root + folder, pattern) for folder, pattern in (*_OF_EVERY_CORE.values(), _SIBLINGS))
     yield from (("lines", root + folder, pattern) for folder, pattern in (_IDLE_STATES, _MITIGATIONS, _MODULES))
     yield _loaded(root)
     yield _DIMMS
@@ -106,6 +108,8 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     _lscpu(facts, answers)
     said, why = answers.said("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
     facts.put("cpu.idle_exit_latency_us", idle_exit_latency(said) if said else None, why)
+    said, why = answers.said("every", root + _SIBLINGS[0], _SIBLINGS[1])
+    facts.put("cpu.siblings", said.split() if said else None, why)
     said, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
     facts.put("mitigations", dict(line.split(":", 1) for line in said.splitlines() if ":" in line) if said else None, why)
     said, why = answers.said(*_loaded(root))

@@ -1,0 +1,62 @@
+"""What a run of two levels says of the finding that it was made for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from dutlab.analysis.compare import Pair, compare
+from dutlab.analysis.doctor import FindingProof
+from dutlab.analysis.doctor.proof import ProofPair, levels_of
+from dutlab.measures import direction_of
+from dutlab.report.questions.sides import ComparedRun
+from dutlab.store.cell_figures import CellFigure, CellFigures, cells_of
+from dutlab.workloads import main_figures
+
+_Side = tuple[str, Sequence[CellFigure]]
+"""A level, and its readings."""
+
+
+def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
+    """Each level against the one before it, cell by cell; each direction of both at once against itself alone.
+
+    Empty where a level has no figure that it is judged by.
+    """
+    cells: dict[tuple[str, str], dict[str, CellFigures]] = defaultdict(dict)
+    for of in cells_of(run.records).values():
+        size = getattr(of.cell.setting, "size", "")
+        cells[of.cell.link_label, str(size)][levels_of(of.cell.factors, of.cell.setting, proof)] = of
+    found = [(place, figure, sides) for place, levels in cells.items() for figure, sides in _couples(levels)]
+    pairs = [
+        Pair(" · ".join(filter(None, place)), figure, *(tuple(r.value for r in of) for _, of in sides),
+             first_at=tuple(r.repeat for r in sides[0][1]), second_at=tuple(r.repeat for r in sides[1][1]))
+        for place, figure, sides in found
+    ]  # fmt: skip
+    return tuple(
+        ProofPair(before, after, pair.label, comparison)
+        for (_, _, ((before, _), (after, _))), pair, comparison in zip(found, pairs, compare(pairs), strict=True)
+    )
+
+
+def _couples(levels: dict[str, CellFigures]) -> Iterator[tuple[str, tuple[_Side, _Side]]]:
+    if "bidir" in levels:
+        both = levels["bidir"]
+        for alone in ("forward", "reverse"):
+            if (one := levels.get(alone)) is not None:
+                name, figure = next(_judged(one), ("", ""))
+                together = both.readings(name, f"{alone}/{figure}")
+                if name and together:
+                    yield figure, ((alone, one.readings(name, figure)), (f"{alone} of both at once", together))
+        return
+    (before, first), (after, second) = list(levels.items())[:2] if len(levels) > 1 else [("", None)] * 2
+    if first is not None and second is not None:
+        for name, figure in _judged(first):
+            if readings := second.readings(name, figure):
+                yield figure, ((before, first.readings(name, figure)), (after, readings))
+                return
+
+
+def _judged(of: CellFigures) -> Iterator[tuple[str, str]]:
+    """Name and figure, the main one first, of those of which it is known which values are the better ones."""
+    for name in of.names:
+        yield from ((name, figure) for figure in main_figures(of.cell.workload, of.figures(name)) if direction_of(figure))
