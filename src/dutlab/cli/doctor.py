@@ -71,7 +71,7 @@ def doctor(
         become_root()
     found = run_in_order(_of_lab(name, standing) if lab is not None else _of_testbed(testbed) if testbed else _of_this_machine())
     if prove is not None and proof is not None:
-        from dutlab.analysis.doctor.proof import experiment_of  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.doctor.proof import experiment_of, link_of  # noqa: PLC0415 -- `--help` needs none of it
 
         finding = next((f for f in found.findings if f.kind == prove), None)
         if finding is None and proof.levels is None:
@@ -80,7 +80,10 @@ def doctor(
         where = str(testbed.absolute()) if testbed is not None else {"lab": name}
         for line in list(finding_lines([finding]))[:-1] if finding is not None else ():
             tell(line)
-        data = experiment_of(prove, proof, finding, testbed=where, mode=mode or _mode_for(proof, name, testbed), repeats=repeats)
+        data = experiment_of(
+            prove, proof, finding, testbed=where, link=link_of(finding, _links(name, testbed)),
+            mode=mode or proof.mode or default_mode(name, testbed), repeats=repeats,
+        )  # fmt: skip
         _prove(prove, proof, data, settings, runs=runs, standing=standing, as_json=as_json)
         return
     if as_json:
@@ -92,7 +95,7 @@ def doctor(
 
 
 def _proof_of(kind: str) -> FindingProof:
-    """Raises InputError for what is no kind of finding."""
+    """Return the proof of a kind of finding. Raises InputError for an unknown one."""
     from dutlab.analysis.doctor import KINDS  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.model import did_you_mean  # noqa: PLC0415 -- `--help` needs none of it
 
@@ -101,8 +104,13 @@ def _proof_of(kind: str) -> FindingProof:
     return KINDS[kind].proof
 
 
-def _mode_for(proof: FindingProof, lab: str, testbed: Path | None) -> str:
-    return proof.mode or default_mode(lab, testbed)
+def _links(lab: str, file: Path | None) -> dict[str, list[str]]:
+    """Link → its ports, of a lab or a testbed file."""
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+
+    testbed = load_testbed(file) if file is not None else labs.description(lab).testbed
+    return {name: [str(port) for port in link.ports] for name, link in testbed.links.items()}
 
 
 def _prove(
@@ -128,9 +136,10 @@ def _prove(
     else:
         for pair in pairs:
             say(printable(f"{kind}: {pair.price.words}"))
+            say(printable(f"  {pair.words}"))
             say(printable(f"  {pair.price.source}"))
         if not pairs:
-            say(f"{kind}: no level has a figure to compare")
+            say(f"{kind}: nothing to compare; other work disturbed {result.disturbed} trials, {result.failed} failed")
         say(f"report: {result.folder}/report/report.html")
     click.get_current_context().exit(result.exit_status_of(answered=report.answered))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,19 +15,29 @@ CURED, NOTHING = "cured", "nothing"
 """The factor, and its level as the hosts were found; the other level is the kind of the finding."""
 
 
-def experiment_of(kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, mode: str, repeats: int) -> dict[str, Any]:
+def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
+    """The first link that the finding is about; `links` has the ports of each, as `host:interface`. A host's finding is about any."""
+    where = finding.where if finding is not None else ()
+    named = (name for name, ports in links.items() if f"link {name}" in where or any(port in where for port in ports))
+    return next(named, next(iter(links), ""))
+
+
+def experiment_of(
+    kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, link: str, mode: str, repeats: int
+) -> dict[str, Any]:
     """The experiment file: the finding's cure as a level, with its undo; without a finding the levels are of the workload.
 
     A cure or an undo that no command carries out is a level that a person sets.
     """
+    workload = {**proof.settings, "links": [[link]]}
     data: dict[str, Any] = {"experiment": f"prove-{kind}", "testbed": testbed, "factors": {"mode": [mode]}, "repeats": repeats}
     if proof.levels is not None:
         setting, values = proof.levels
-        return {**data, "workloads": [{proof.workload: {**proof.settings, setting: value}} for value in values]}
+        return {**data, "workloads": [{proof.workload: {**workload, setting: value}} for value in values]}
     data["factors"][CURED] = [NOTHING, kind]
     if finding is not None and not any(step.by_hand for step in (*finding.cure, *finding.undo)):
         data["levels"] = {CURED: {NOTHING: {}, kind: _commands(finding)}}
-    return {**data, "workloads": [{proof.workload: dict(proof.settings)}]}
+    return {**data, "workloads": [{proof.workload: workload}]}
 
 
 def _commands(finding: Finding) -> list[dict[str, Any]]:
@@ -53,6 +63,13 @@ class ProofPair:
         return self.comparison.pair.figure
 
     @property
+    def words(self) -> str:
+        """What was compared, with both levels."""
+        first, second = self.comparison.first, self.comparison.second
+        levels = f": {first.value:.4g} became {second.value:.4g}" if first and second else ""
+        return f"{self.after} instead of {self.before}, {self.place}, {self.figure}{levels}"
+
+    @property
     def is_proven(self) -> bool:
         """Whether chance alone would hardly show such a difference."""
         return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
@@ -67,7 +84,7 @@ class ProofPair:
         share = min(ratio.ratio, 1 / ratio.ratio)
         interval = ratio.interval
         spread = f", 95 % interval of the ratio {interval.low:.3f} to {interval.high:.3f}" if interval else ""
-        source = f"measured here: {self.after} instead of {self.before} is {ratio.ratio:.3f} times {self.figure}, {repeats} repeats{spread}"
+        source = f"measured here: {ratio.ratio:.3f} times, {repeats} repeats of each level{spread}"
         return Price(100 * (1 - share), f"{self.figure}, {self.place}", source)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,6 +99,6 @@ class ProofPair:
         }  # fmt: skip
 
 
-def levels_of(factors: Mapping[str, str], setting: object, proof: FindingProof) -> str:
+def level_of(factors: Mapping[str, str], setting: object, proof: FindingProof) -> str:
     """The level that a cell was measured at."""
     return factors.get(CURED, "") if proof.levels is None else str(getattr(setting, proof.levels[0], ""))

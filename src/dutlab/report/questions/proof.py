@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from dutlab.analysis.compare import Pair, compare
 from dutlab.analysis.doctor import FindingProof
-from dutlab.analysis.doctor.proof import ProofPair, levels_of
+from dutlab.analysis.doctor.proof import NOTHING, ProofPair, level_of
 from dutlab.measures import direction_of
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.store.cell_figures import CellFigure, CellFigures, cells_of
@@ -25,8 +26,9 @@ def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
     cells: dict[tuple[str, str], dict[str, CellFigures]] = defaultdict(dict)
     for of in cells_of(run.records).values():
         size = getattr(of.cell.setting, "size", "")
-        cells[of.cell.link_label, str(size)][levels_of(of.cell.factors, of.cell.setting, proof)] = of
-    found = [(place, figure, sides) for place, levels in cells.items() for figure, sides in _couples(levels)]
+        cells[of.cell.link_label, str(size)][level_of(of.cell.factors, of.cell.setting, proof)] = of
+    order = [NOTHING] if proof.levels is None else [str(value) for value in proof.levels[1]]
+    found = [(place, figure, sides) for place, of in cells.items() for figure, sides in _couples(_in_order(of, order))]
     pairs = [
         Pair(" · ".join(filter(None, place)), figure, *(tuple(r.value for r in of) for _, of in sides),
              first_at=tuple(r.repeat for r in sides[0][1]), second_at=tuple(r.repeat for r in sides[1][1]))
@@ -36,6 +38,12 @@ def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
         ProofPair(before, after, pair.label, comparison)
         for (_, _, ((before, _), (after, _))), pair, comparison in zip(found, pairs, compare(pairs), strict=True)
     )
+
+
+def _in_order(levels: dict[str, CellFigures], order: Sequence[str]) -> dict[str, CellFigures]:
+    """As the proof names them, not as they were measured."""
+    named = {level: levels[level] for level in order if level in levels}
+    return {**named, **levels}
 
 
 def _couples(levels: dict[str, CellFigures]) -> Iterator[tuple[str, tuple[_Side, _Side]]]:
@@ -48,12 +56,11 @@ def _couples(levels: dict[str, CellFigures]) -> Iterator[tuple[str, tuple[_Side,
                 if name and together:
                     yield figure, ((alone, one.readings(name, figure)), (f"{alone} of both at once", together))
         return
-    (before, first), (after, second) = list(levels.items())[:2] if len(levels) > 1 else [("", None)] * 2
-    if first is not None and second is not None:
+    for (before, first), (after, second) in pairwise(levels.items()):
         for name, figure in _judged(first):
             if readings := second.readings(name, figure):
                 yield figure, ((before, first.readings(name, figure)), (after, readings))
-                return
+                break
 
 
 def _judged(of: CellFigures) -> Iterator[tuple[str, str]]:
