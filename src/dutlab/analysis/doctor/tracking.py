@@ -27,8 +27,8 @@ def conntrack_full(p: Inventory) -> Iterator[Finding]:
             Price(share, "the table of connections", f"read: {tracked} of {most} entries; the rest is left for the flows of a measurement"),
             (host,),
             (Evidence(host, _COUNT, str(tracked)), Evidence(host, f"sysctl {_MAX}", str(most))),
-            (CureStep(host, _set(p, _MAX, 4 * most)),),
-            (CureStep(host, _set(p, _MAX, most)),),
+            (CureStep(host, _set(p, host, _MAX, 4 * most)),),
+            (CureStep(host, _set(p, host, _MAX, most)),),
         )
 
 
@@ -46,8 +46,8 @@ def conntrack_hash(p: Inventory) -> Iterator[Finding]:
             unknown_price(f"each packet walks half a list, of {now:.3g} entries now; an entry is a cache line that is seldom there"),
             (host,),
             (Evidence(host, f"sysctl {_BUCKETS} {_MAX}", f"{buckets}, {most}"),),
-            (CureStep(host, _set(p, _BUCKETS, most)),),
-            (CureStep(host, _set(p, _BUCKETS, buckets)),),
+            (CureStep(host, _set(p, host, _BUCKETS, most)),),
+            (CureStep(host, _set(p, host, _BUCKETS, buckets)),),
         )
 
 
@@ -56,7 +56,9 @@ def _number(p: Inventory, host: str, name: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _set(p: Inventory, name: str, value: int) -> str:
-    """Both are of the whole machine: the kernel takes them in its first network namespace only."""
+def _set(p: Inventory, host: str, name: str, value: int) -> str:
+    """Both are of a whole kernel, which takes them in its first network namespace only."""
     command = shell("sysctl", f"{name}={value}")
-    return f"by hand: on the machine itself, outside of its namespaces: {command}" if p.one_machine else command
+    kernel = p.fact(host, "kernel")
+    in_namespace = p.one_machine and any(other != host and p.fact(other, "kernel") == kernel for other in p.facts)
+    return f"by hand: on the machine itself, outside of its namespaces: {command}" if in_namespace else command

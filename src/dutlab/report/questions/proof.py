@@ -29,15 +29,16 @@ def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
         cells[of.cell.link_label, str(size)][level_of(of.cell.factors, of.cell.setting, proof)] = of
     order = [NOTHING] if proof.levels is None else [str(value) for value in proof.levels[1]]
     found = [(place, figure, sides) for place, of in cells.items() for figure, sides in _couples(_in_order(of, order))]
-    pairs = [
-        Pair(" · ".join(filter(None, place)), figure, *(tuple(r.value for r in of) for _, of in sides),
-             first_at=tuple(r.repeat for r in sides[0][1]), second_at=tuple(r.repeat for r in sides[1][1]))
-        for place, figure, sides in found
-    ]  # fmt: skip
+    pairs = [_pair(" · ".join(filter(None, place)), figure, sides[0][1], sides[1][1]) for place, figure, sides in found]
     return tuple(
         ProofPair(before, after, pair.label, comparison)
         for (_, _, ((before, _), (after, _))), pair, comparison in zip(found, pairs, compare(pairs), strict=True)
     )
+
+
+def _pair(label: str, figure: str, first: Sequence[CellFigure], second: Sequence[CellFigure]) -> Pair:
+    (a, a_at), (b, b_at) = ((tuple(r.value for r in of), tuple(r.repeat for r in of)) for of in (first, second))
+    return Pair(label, figure, a, b, first_at=a_at, second_at=b_at)
 
 
 def _in_order(levels: dict[str, CellFigures], order: Sequence[str]) -> dict[str, CellFigures]:

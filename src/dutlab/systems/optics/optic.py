@@ -99,8 +99,8 @@ def readable(optic: Optic) -> Optic:
     """Without what a module of copper prints of light: its registers hold zeros, and thresholds of whatever they were copied from."""
     if not optic.is_copper:
         return optic
-    values, limits = ({q: of for q, of in told.items() if q not in _OF_LIGHT} for told in (optic.values, optic.limits))
-    return replace(optic, values=values, limits=limits, wavelength_nm=None)
+    values = {q: of for q, of in optic.values.items() if q not in _OF_LIGHT}
+    return replace(optic, values=values, limits={q: of for q, of in optic.limits.items() if q in values}, wavelength_nm=None)
 
 
 def dbm(milliwatts: float) -> float:
